@@ -1,0 +1,137 @@
+//! A keyed permutation of 0..len, computed position by position: the order of an epoch with no table to store.
+//!
+//! A Feistel network over the smallest rectangle `left × right ≥ len`; positions that fall outside are
+//! sent round again, which keeps it a permutation. `right = ⌈√len⌉`, so few do.
+
+use super::philox::{NoiseKey, Purpose};
+
+const ROUNDS: usize = 8;
+
+/// A random order of `len` things, named by a key.
+#[derive(Clone, Debug)]
+pub struct Permutation {
+    len: u32,
+    left: u32,
+    right: u32,
+    keys: [u32; ROUNDS],
+}
+
+impl Permutation {
+    /// The order named by seed, purpose, chain and epoch.
+    ///
+    /// # Panics
+    /// If `len` is not below 2³¹.
+    pub fn new(seed: u64, purpose: Purpose, chain: u32, epoch: u64, len: usize) -> Self {
+        assert!(len < 1 << 31, "a permutation holds fewer than 2^31 things, got {len}");
+        let name = NoiseKey { seed, purpose, chain, step: epoch };
+        let (a, b) = (name.words(0), name.words(1));
+        let len = len as u32;
+        let right = (f64::from(len).sqrt().ceil() as u32).max(1);
+        Self { len, left: len.div_ceil(right).max(1), right, keys: [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]] }
+    }
+
+    /// How many things are ordered.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether there is nothing to order.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The thing at `position`.
+    #[inline]
+    pub fn at(&self, position: usize) -> usize {
+        debug_assert!(position < self.len());
+        let mut index = position as u32;
+        loop {
+            index = self.once(index);
+            if index < self.len {
+                return index as usize;
+            }
+        }
+    }
+
+    #[inline]
+    fn once(&self, index: u32) -> u32 {
+        let mut left = index / self.right;
+        let mut right = index - left * self.right;
+        for pair in self.keys.chunks_exact(2) {
+            left = shifted(left, mixed(right, pair[0]), self.left);
+            right = shifted(right, mixed(left, pair[1]), self.right);
+        }
+        left * self.right + right
+    }
+}
+
+/// `(value + a random number below modulus) mod modulus`.
+#[inline]
+fn shifted(value: u32, random: u32, modulus: u32) -> u32 {
+    let sum = value + ((u64::from(random) * u64::from(modulus)) >> 32) as u32;
+    if sum >= modulus { sum - modulus } else { sum }
+}
+
+/// A well-mixed hash of one word under a key.
+#[inline]
+fn mixed(value: u32, key: u32) -> u32 {
+    let mut word = value.wrapping_mul(0x9E37_79B1) ^ key;
+    word = (word ^ word >> 16).wrapping_mul(0x7FEB_352D);
+    word = (word ^ word >> 15).wrapping_mul(0x846C_A68B);
+    word ^ word >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(epoch: u64, len: usize) -> Vec<usize> {
+        let permutation = Permutation::new(3, Purpose::BatchOrder, 5, epoch, len);
+        (0..len).map(|position| permutation.at(position)).collect()
+    }
+
+    #[test]
+    fn visits_everything_once() {
+        for len in [1, 2, 3, 7, 64, 97, 614, 9547] {
+            let mut seen = order(0, len);
+            seen.sort_unstable();
+            assert_eq!(seen, (0..len).collect::<Vec<_>>(), "len {len}");
+        }
+    }
+
+    /// χ² of (position, value) and of neighbouring values over many epochs: mean = degrees of freedom, z < 5.
+    #[test]
+    fn is_uniform_over_positions_and_neighbours() {
+        const LEN: usize = 12;
+        const EPOCHS: u64 = 40_000;
+        let (mut place, mut next) = ([[0u32; LEN]; LEN], [[0u32; LEN]; LEN]);
+        for epoch in 0..EPOCHS {
+            let order = order(epoch, LEN);
+            for (position, &value) in order.iter().enumerate() {
+                place[position][value] += 1;
+            }
+            for pair in order.windows(2) {
+                next[pair[0]][pair[1]] += 1;
+            }
+        }
+        let chi_square = |counts: &[[u32; LEN]; LEN], expected: f64, skip_diagonal: bool| -> f64 {
+            let mut sum = 0.0;
+            for (row, counts) in counts.iter().enumerate() {
+                for (column, &count) in counts.iter().enumerate() {
+                    if !(skip_diagonal && row == column) {
+                        sum += (f64::from(count) - expected).powi(2) / expected;
+                    }
+                }
+            }
+            sum
+        };
+        let expected = EPOCHS as f64 / LEN as f64;
+        let freedom = ((LEN - 1) * (LEN - 1)) as f64;
+        let z = (chi_square(&place, expected, false) - freedom) / (2.0 * freedom).sqrt();
+        assert!(z.abs() < 5.0, "positions: z = {z}");
+        let expected = EPOCHS as f64 * (LEN - 1) as f64 / (LEN * (LEN - 1)) as f64;
+        let freedom = (LEN * (LEN - 1) - 1) as f64;
+        let z = (chi_square(&next, expected, true) - freedom) / (2.0 * freedom).sqrt();
+        assert!(z.abs() < 5.0, "neighbours: z = {z}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Finds and reads the reference vectors of the golden tests.
+#![allow(dead_code)] // each test file uses its own part
+
+use std::path::PathBuf;
+
+use safetensors::{Dtype, SafeTensors};
+
+/// The shared folder: `KELVIN_SHARED`, or `../shared` beside the repository.
+pub fn shared() -> PathBuf {
+    std::env::var_os("KELVIN_SHARED").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    )
+}
+
+/// The path of a reference file, or `None` (said aloud) where the folder is missing.
+pub fn golden(name: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("KELVIN_GOLDEN").map_or_else(|| shared().join("golden"), PathBuf::from);
+    let path = folder.join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: {} is missing; set KELVIN_GOLDEN to the folder of reference vectors", path.display());
+    None
+}
+
+/// A safetensors file whose arrays are read as f64.
+pub struct Golden(Vec<u8>);
+
+impl Golden {
+    /// Opens a reference file, or says that the test is skipped.
+    pub fn open(name: &str) -> Option<Self> {
+        golden(name).map(|path| Self(std::fs::read(path).expect("a readable reference file")))
+    }
+
+    fn tensors(&self) -> SafeTensors<'_> {
+        SafeTensors::deserialize(&self.0).expect("a safetensors file")
+    }
+
+    /// Whether an array is there.
+    pub fn has(&self, name: &str) -> bool {
+        self.tensors().tensor(name).is_ok()
+    }
+
+    /// The shape of an array.
+    pub fn shape(&self, name: &str) -> Vec<usize> {
+        self.tensors().tensor(name).unwrap_or_else(|_| panic!("no array {name}")).shape().to_vec()
+    }
+
+    /// An array as f64, row-major.
+    pub fn f64s(&self, name: &str) -> Vec<f64> {
+        let tensors = self.tensors();
+        let view = tensors.tensor(name).unwrap_or_else(|_| panic!("no array {name}"));
+        let bytes = view.data();
+        match view.dtype() {
+            Dtype::F32 => bytes.chunks_exact(4).map(|b| f64::from(f32::from_le_bytes(b.try_into().unwrap()))).collect(),
+            Dtype::F64 => bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect(),
+            Dtype::I64 => bytes.chunks_exact(8).map(|b| i64::from_le_bytes(b.try_into().unwrap()) as f64).collect(),
+            other => panic!("{name} has type {other:?}"),
+        }
+    }
+
+    /// An array as f32, row-major.
+    pub fn f32s(&self, name: &str) -> Vec<f32> {
+        self.f64s(name).into_iter().map(|value| value as f32).collect()
+    }
+
+    /// An array of indices.
+    pub fn indices(&self, name: &str) -> Vec<usize> {
+        self.f64s(name).into_iter().map(|value| value as usize).collect()
+    }
+
+    /// An array of one number.
+    pub fn scalar(&self, name: &str) -> f64 {
+        let values = self.f64s(name);
+        assert_eq!(values.len(), 1, "{name} is not a scalar");
+        values[0]
+    }
+}
+
+/// ‖a − b‖ / ‖b‖.
+pub fn relative_error(found: &[f64], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let difference: f64 = found.iter().zip(expected).map(|(a, b)| (a - b).powi(2)).sum();
+    let size: f64 = expected.iter().map(|b| b * b).sum();
+    (difference / size).sqrt()
+}
+
+/// Asserts that two arrays agree within a relative tolerance.
+pub fn assert_close(what: &str, found: &[f64], expected: &[f64], tolerance: f64) {
+    let error = relative_error(found, expected);
+    assert!(error <= tolerance, "{what}: relative error {error:.3e} > {tolerance:.0e}");
+}
