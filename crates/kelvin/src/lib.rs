@@ -9,5 +9,6 @@
 pub mod data;
 pub mod diagnostics;
 pub mod exact;
+pub mod network;
 pub mod predictive;
 pub mod random;

@@ -1,5 +1,6 @@
 //! Randomness by name: every random number is a function of what it is for, never of a generator's state.
 
+mod normal;
 mod permutation;
 mod philox;
 

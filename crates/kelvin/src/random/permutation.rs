@@ -1,11 +1,13 @@
 //! A keyed permutation of 0..len, computed position by position: the order of an epoch with no table to store.
 //!
-//! A Feistel network over the smallest rectangle `left × right ≥ len`; positions that fall outside are
-//! sent round again, which keeps it a permutation. `right = ⌈√len⌉`, so few do.
+//! A Feistel network over a rectangle `left × right ≥ len`, nearly square and just large enough; positions
+//! that fall outside are sent round again, which keeps it a permutation.
 
 use super::philox::{NoiseKey, Purpose};
 
 const ROUNDS: usize = 8;
+/// Narrower rectangles mix badly: a short order is walked out of a larger one.
+const SMALLEST_SIDE: u32 = 16;
 
 /// A random order of `len` things, named by a key.
 #[derive(Clone, Debug)]
@@ -26,8 +28,9 @@ impl Permutation {
         let name = NoiseKey { seed, purpose, chain, step: epoch };
         let (a, b) = (name.words(0), name.words(1));
         let len = len as u32;
-        let right = (f64::from(len).sqrt().ceil() as u32).max(1);
-        Self { len, left: len.div_ceil(right).max(1), right, keys: [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]] }
+        let right = (f64::from(len).sqrt().ceil() as u32).max(SMALLEST_SIDE);
+        let left = len.div_ceil(right).max(SMALLEST_SIDE);
+        Self { len, left, right, keys: [a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]] }
     }
 
     /// How many things are ordered.
