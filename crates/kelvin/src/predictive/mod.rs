@@ -1,1 +1,38 @@
-//! (being written)
+//! From the outputs of kept draws to predictive densities, their scores and their calibration.
+//!
+//! A caller holds one accumulator per chain and held-out set and feeds it the network's outputs once per kept
+//! draw; nothing here grows with the number of draws. A point estimate is the case of one draw.
+//!
+//! ```
+//! use kelvin::predictive::RegressionPredictive;
+//!
+//! let (targets, noise_variance, inverse_temperature) = ([0.0, 1.0], 0.01, 4.0);
+//! let mut predictive = RegressionPredictive::new(&targets, noise_variance, inverse_temperature)?;
+//! for means in [[0.02, 0.97], [-0.03, 1.0]] {
+//!     predictive.add_draw(&means)?; // the network's outputs at this draw's parameters
+//! }
+//! let scores = predictive.both_scores()?;
+//! assert!(scores.tempered.lpd > scores.standard.lpd);
+//! # Ok::<(), kelvin::predictive::PredictiveError>(())
+//! ```
+
+mod brier;
+mod calibration;
+mod classification;
+mod error;
+mod log_mean_exp;
+mod mixture;
+mod model;
+mod normal;
+mod regression;
+mod scores;
+
+pub use brier::BrierScore;
+pub use calibration::{COVERAGE_LEVELS, PitValues, ReliabilityBin, ReliabilityDiagram};
+pub use classification::ClassificationPredictive;
+pub use error::PredictiveError;
+pub use log_mean_exp::LogMeanExp;
+pub use mixture::GaussianMixture;
+pub use model::{ByModel, PredictiveModel};
+pub use regression::RegressionPredictive;
+pub use scores::{ClassificationScores, RegressionScores};

@@ -1,0 +1,197 @@
+//! The predictive density of one regression point in full: an equal mixture of Gaussians, one for each draw.
+
+use super::error::{PredictiveError, level, positive};
+use super::log_mean_exp::LogMeanExp;
+use super::normal;
+
+/// (1/S) Σ_s N(y | μ_s, v), for quantiles and intervals; unlike the accumulators it holds all S means.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GaussianMixture {
+    means: Vec<f64>,
+    smallest: f64,
+    largest: f64,
+    std: f64,
+}
+
+impl GaussianMixture {
+    /// The mixture of the draws' means at one point, with the variance they share (σ² for SM, σ²/β for TM).
+    pub fn new(means: &[f32], variance: f64) -> Result<Self, PredictiveError> {
+        let std = positive("the variance of a mixture's parts", variance)?.sqrt();
+        if means.is_empty() {
+            return Err(PredictiveError::NoDraws);
+        }
+        if let Some(draw) = means.iter().position(|mean| !mean.is_finite()) {
+            return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output: 0, value: means[draw] });
+        }
+        let means: Vec<f64> = means.iter().copied().map(f64::from).collect();
+        let smallest = means.iter().copied().fold(f64::INFINITY, f64::min);
+        let largest = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Ok(Self { means, smallest, largest, std })
+    }
+
+    fn average(&self, part: impl Fn(f64) -> f64) -> f64 {
+        self.means.iter().map(|&mean| part(mean)).sum::<f64>() / self.means.len() as f64
+    }
+
+    /// The mixture's mean: the average of the parts' means.
+    pub fn mean(&self) -> f64 {
+        self.average(|mean| mean)
+    }
+
+    /// The mixture's variance: v + population variance of the parts' means.
+    pub fn variance(&self) -> f64 {
+        let centre = self.mean();
+        self.std * self.std + self.average(|mean| (mean - centre).powi(2))
+    }
+
+    /// log (1/S) Σ_s N(y | μ_s, v).
+    pub fn log_density(&self, y: f64) -> f64 {
+        let mut density = LogMeanExp::new();
+        self.means.iter().for_each(|mean| density.add(normal::log_density(y - mean, self.std * self.std)));
+        density.value().unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// F(y) = (1/S) Σ_s Φ((y − μ_s)/√v): the PIT value of y.
+    pub fn cumulative(&self, y: f64) -> f64 {
+        self.average(|mean| normal::cumulative((y - mean) / self.std))
+    }
+
+    /// F⁻¹(p): the y below which a share p of the mixture lies.
+    ///
+    /// The root lies between the p-quantiles of the lowest and of the highest part, since every part has at most p
+    /// below the former and at least p below the latter. Inside that bracket Newton's step is taken where it stays
+    /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
+    /// stretch between far modes, where the density underflows.
+    pub fn quantile(&self, p: f64) -> Result<f64, PredictiveError> {
+        let z = normal::quantile(level("a quantile's probability", p)?);
+        let (mut low, mut high) = (self.smallest + self.std * z, self.largest + self.std * z);
+        let (mut y, mut last_step) = (low.midpoint(high), high - low);
+        if last_step <= 0.0 {
+            return Ok(y);
+        }
+        loop {
+            let excess = self.excess(y, p);
+            if excess == 0.0 {
+                return Ok(y);
+            }
+            if excess < 0.0 {
+                low = y
+            } else {
+                high = y
+            }
+            let newton = y - excess / self.log_density(y).exp();
+            let good = newton > low && newton < high && (newton - y).abs() <= 0.5 * last_step;
+            let next = if good { newton } else { low.midpoint(high) };
+            last_step = (next - y).abs();
+            if last_step <= 2.0 * f64::EPSILON * self.std.max(next.abs()) {
+                return Ok(next);
+            }
+            y = next;
+        }
+    }
+
+    /// F(y) − p, from the nearer tail, so that p close to 1 is as sharp as p close to 0.
+    fn excess(&self, y: f64, p: f64) -> f64 {
+        if p <= 0.5 {
+            self.cumulative(y) - p
+        } else {
+            (1.0 - p) - self.average(|mean| normal::cumulative((mean - y) / self.std))
+        }
+    }
+
+    /// The ends of the interval that leaves (1 − level)/2 of the mixture on either side.
+    pub fn central_interval(&self, coverage: f64) -> Result<(f64, f64), PredictiveError> {
+        let tail = 0.5 * (1.0 - level("a coverage level", coverage)?);
+        Ok((self.quantile(tail)?, self.quantile(1.0 - tail)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn mixture(means: &[f32], variance: f64) -> GaussianMixture {
+        GaussianMixture::new(means, variance).unwrap()
+    }
+
+    #[test]
+    fn one_part_has_the_closed_form() {
+        let one = mixture(&[2.0], 0.25);
+        for (p, z) in [(0.5, 0.0), (0.975, 1.959_963_984_540_054), (0.05, -1.644_853_626_951_472_6)] {
+            assert!((one.quantile(p).unwrap() - (2.0 + 0.5 * z)).abs() < 1e-12, "p = {p}");
+        }
+        let (low, high) = one.central_interval(0.9).unwrap();
+        assert!((low + high - 4.0).abs() < 1e-12 && (high - low - 1.644_853_626_951_472_6).abs() < 1e-12);
+        assert_eq!((one.mean(), one.variance()), (2.0, 0.25));
+        assert!((one.log_density(3.0) - normal::log_density(1.0, 0.25)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn equal_parts_are_one_part() {
+        assert_eq!(mixture(&[1.0; 4], 2.0).quantile(0.3), mixture(&[1.0], 2.0).quantile(0.3));
+    }
+
+    #[test]
+    fn a_symmetric_pair_has_its_median_in_the_middle() {
+        for gap in [0.5f32, 3.0, 1e4] {
+            let pair = mixture(&[1.0 - gap, 1.0 + gap], 1.0);
+            assert!((pair.quantile(0.5).unwrap() - 1.0).abs() < 1e-12, "gap {gap}");
+        }
+    }
+
+    #[test]
+    fn far_modes_share_the_probability() {
+        let three = mixture(&[-1e6, 0.0, 1e6], 1.0);
+        for (p, mode, inner) in [(1.0 / 6.0, -1e6, 0.5), (0.5, 0.0, 0.5), (5.0 / 6.0, 1e6, 0.5), (0.35, 0.0, 0.05)] {
+            let expected = mode + normal::quantile(inner);
+            let found = three.quantile(p).unwrap();
+            assert!((found - expected).abs() < 1e-8, "p = {p}: {found} instead of {expected}");
+        }
+        let plateau = three.quantile(1.0 / 3.0).unwrap();
+        assert!(plateau > -1e6 + 7.0 && plateau < -7.0, "{plateau}");
+    }
+
+    #[test]
+    fn extreme_tails_are_reached() {
+        let two = mixture(&[0.0, 1.0], 1.0);
+        for p in [1e-300, 1e-20, 1.0 - 1e-15] {
+            let y = two.quantile(p).unwrap();
+            let tail = if p < 0.5 { two.cumulative(y) / p } else { (two.excess(y, p) + 1e-15) / 1e-15 };
+            assert!((tail - 1.0).abs() < 1e-6, "p = {p}: y = {y}, ratio {tail}");
+        }
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        assert_eq!(GaussianMixture::new(&[], 1.0), Err(PredictiveError::NoDraws));
+        assert!(GaussianMixture::new(&[0.0], 0.0).is_err());
+        assert!(GaussianMixture::new(&[0.0, f32::INFINITY], 1.0).is_err());
+        for p in [0.0, 1.0, -0.1, f64::NAN] {
+            assert!(mixture(&[0.0], 1.0).quantile(p).is_err(), "p = {p}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_quantile_inverts_the_cumulative_probability(
+            means in prop::collection::vec(-30.0..30.0f32, 1..12),
+            log_variance in -6.0..6.0f64, p in 1e-6..0.999_999f64,
+        ) {
+            let mixture = mixture(&means, log_variance.exp());
+            let y = mixture.quantile(p).unwrap();
+            // y is known to a rounding of |y| + √v, which the density turns into probability.
+            let rounding = 8.0 * f64::EPSILON * (y.abs() + mixture.std) / mixture.std;
+            prop_assert!((mixture.cumulative(y) - p).abs() < 1e-13 + rounding);
+        }
+
+        #[test]
+        fn the_quantile_rises_with_the_probability(
+            means in prop::collection::vec(-30.0..30.0f32, 1..12), p in 0.01..0.98f64, more in 1e-6..0.01f64,
+        ) {
+            let mixture = mixture(&means, 0.01);
+            prop_assert!(mixture.quantile(p).unwrap() < mixture.quantile(p + more).unwrap());
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The predictive density of a regression, accumulated draw by draw at held-out points.
+
+use serde::{Deserialize, Serialize};
+
+use super::calibration::PitValues;
+use super::error::{PredictiveError, check_outputs, positive};
+use super::log_mean_exp::LogMeanExp;
+use super::model::{ByModel, PredictiveModel};
+use super::normal;
+use super::scores::RegressionScores;
+
+/// p̂(y|x) = (1/S) Σ_s N(y | μ_s(x), v), with v = σ² for the standard and σ²/β for the tempered model.
+///
+/// For each point it keeps running sums of what the scores need: the log density and the PIT value of the target
+/// under both models, and mean and spread of μ_s. The draws themselves are not kept; where quantiles are wanted,
+/// keep them and see [`GaussianMixture`](super::GaussianMixture).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegressionPredictive {
+    noise_variance: ByModel<f64>,
+    num_draws: usize,
+    points: Vec<Point>,
+}
+
+/// What is known of one held-out point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Point {
+    target: f64,
+    mean: f64,
+    squared_deviations: f64,
+    log_density: ByModel<LogMeanExp>,
+    cumulative_sum: ByModel<f64>,
+}
+
+impl RegressionPredictive {
+    /// An accumulator for these targets, with noise variance σ² and inverse temperature β.
+    pub fn new(targets: &[f32], noise_variance: f64, inverse_temperature: f64) -> Result<Self, PredictiveError> {
+        let noise_variance = positive("the noise variance", noise_variance)?;
+        let inverse_temperature = positive("the inverse temperature", inverse_temperature)?;
+        if targets.is_empty() {
+            return Err(PredictiveError::NoPoints);
+        }
+        if let Some(point) = targets.iter().position(|target| !target.is_finite()) {
+            return Err(PredictiveError::NonFiniteTarget { point, value: targets[point] });
+        }
+        let unseen = |&target: &f32| Point {
+            target: f64::from(target),
+            mean: 0.0,
+            squared_deviations: 0.0,
+            log_density: ByModel::default(),
+            cumulative_sum: ByModel::default(),
+        };
+        Ok(Self {
+            noise_variance: ByModel::from_fn(|model| noise_variance / model.power(inverse_temperature)),
+            num_draws: 0,
+            points: targets.iter().map(unseen).collect(),
+        })
+    }
+
+    /// Counts one draw, given its mean μ_s(x_i) at every point; after an error nothing has changed.
+    pub fn add_draw(&mut self, means: &[f32]) -> Result<(), PredictiveError> {
+        check_outputs(means, self.num_draws, self.points.len(), 1)?;
+        self.num_draws += 1;
+        let std = ByModel::from_fn(|model| self.noise_variance.get(model).sqrt());
+        for (point, &mean) in self.points.iter_mut().zip(means) {
+            let mean = f64::from(mean);
+            // Welford: no difference of large sums.
+            let deviation = mean - point.mean;
+            point.mean += deviation / self.num_draws as f64;
+            point.squared_deviations += deviation * (mean - point.mean);
+            let residual = point.target - mean;
+            for model in PredictiveModel::BOTH {
+                let log_density = normal::log_density(residual, *self.noise_variance.get(model));
+                point.log_density.get_mut(model).add(log_density);
+                *point.cumulative_sum.get_mut(model) += normal::cumulative(residual / std.get(model));
+            }
+        }
+        Ok(())
+    }
+
+    /// How many points are held out.
+    pub fn num_points(&self) -> usize {
+        self.points.len()
+    }
+
+    /// How many draws were counted.
+    pub fn num_draws(&self) -> usize {
+        self.num_draws
+    }
+
+    /// One number for every point, once there are draws.
+    fn each_point(&self, number: impl Fn(&Point) -> f64) -> Result<Vec<f64>, PredictiveError> {
+        if self.num_draws == 0 { Err(PredictiveError::NoDraws) } else { Ok(self.points.iter().map(number).collect()) }
+    }
+
+    /// The point predictions ŷ: the mean of μ_s over draws, the same for both models.
+    pub fn means(&self) -> Result<Vec<f64>, PredictiveError> {
+        self.each_point(|point| point.mean)
+    }
+
+    /// The predictive variances: v + population variance of μ_s over draws.
+    pub fn variances(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
+        let noise = *self.noise_variance.get(model);
+        self.each_point(|point| noise + point.squared_deviations / self.num_draws as f64)
+    }
+
+    /// log p̂(y_i|x_i) of every target.
+    pub fn log_densities(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
+        self.each_point(|point| point.log_density.get(model).value().unwrap_or(f64::NEG_INFINITY))
+    }
+
+    /// PIT_i = (1/S) Σ_s Φ((y_i − μ_s(x_i))/√v) of every target, from which coverage follows.
+    pub fn pit_values(&self, model: PredictiveModel) -> Result<PitValues, PredictiveError> {
+        PitValues::new(self.each_point(|point| point.cumulative_sum.get(model) / self.num_draws as f64)?)
+    }
+
+    /// The scores under one model, in the units of the targets given.
+    pub fn scores(&self, model: PredictiveModel) -> Result<RegressionScores, PredictiveError> {
+        let average = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+        let pit_values = self.pit_values(model)?;
+        Ok(RegressionScores {
+            lpd: average(self.log_densities(model)?),
+            mse: average(self.each_point(|point| (point.target - point.mean).powi(2))?),
+            mae: average(self.each_point(|point| (point.target - point.mean).abs())?),
+            mean_variance: average(self.variances(model)?),
+            coverage_50: pit_values.share_inside(0.50),
+            coverage_90: pit_values.share_inside(0.90),
+            coverage_95: pit_values.share_inside(0.95),
+            calibration_error: pit_values.calibration_error(),
+        })
+    }
+
+    /// The scores under both models.
+    pub fn both_scores(&self) -> Result<ByModel<RegressionScores>, PredictiveError> {
+        Ok(ByModel {
+            standard: self.scores(PredictiveModel::Standard)?,
+            tempered: self.scores(PredictiveModel::Tempered)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::GaussianMixture;
+    use super::*;
+
+    const STANDARD: PredictiveModel = PredictiveModel::Standard;
+    const TEMPERED: PredictiveModel = PredictiveModel::Tempered;
+
+    /// The paper's plug-in rows: LPD = −½ log(2πσ²) − MSE/(2σ²) = 1.3836 − MSE/0.02 at σ² = 0.01.
+    #[test]
+    fn one_draw_is_the_point_estimate() {
+        let mut predictive = RegressionPredictive::new(&[0.5, -1.0], 0.01, 4.0).unwrap();
+        predictive.add_draw(&[0.25, -1.5]).unwrap();
+        let scores = predictive.both_scores().unwrap();
+        let mse = (0.0625 + 0.25) / 2.0;
+        assert_eq!((scores.standard.mse, scores.tempered.mse, scores.standard.mae), (mse, mse, 0.375));
+        assert!((scores.standard.lpd - (1.383_646_559_789_373 - mse / 0.02)).abs() < 1e-12);
+        assert!((scores.tempered.lpd - (1.383_646_559_789_373 + 2f64.ln() - 4.0 * mse / 0.02)).abs() < 1e-12);
+        assert_eq!((scores.standard.mean_variance, scores.tempered.mean_variance), (0.01, 0.0025));
+        assert_eq!(predictive.means().unwrap(), [0.25, -1.5]);
+    }
+
+    #[test]
+    fn the_running_sums_agree_with_the_mixture() {
+        let draws: [f32; 5] = [0.1, -0.4, 0.9, 2.0, 0.3];
+        let mut predictive = RegressionPredictive::new(&[0.6], 0.04, 3.0).unwrap();
+        draws.iter().for_each(|&mean| predictive.add_draw(&[mean]).unwrap());
+        for (model, variance) in [(STANDARD, 0.04), (TEMPERED, 0.04 / 3.0)] {
+            let mixture = GaussianMixture::new(&draws, variance).unwrap();
+            let target = f64::from(0.6f32);
+            assert!((predictive.log_densities(model).unwrap()[0] - mixture.log_density(target)).abs() < 1e-13);
+            assert!((predictive.pit_values(model).unwrap().values()[0] - mixture.cumulative(target)).abs() < 1e-15);
+            assert!((predictive.variances(model).unwrap()[0] - mixture.variance()).abs() < 1e-14);
+            assert!((predictive.means().unwrap()[0] - mixture.mean()).abs() < 1e-15);
+        }
+    }
+
+    /// Targets at the stratified quantiles of N(0, σ²): the standard intervals cover exactly; the tempered ones, of
+    /// half the width, cover 2Φ(z_q/2) − 1.
+    #[test]
+    fn exact_normal_targets_are_covered_as_stated() {
+        let targets: Vec<f32> =
+            (0..4000).map(|i| (0.1 * normal::quantile((f64::from(i) + 0.5) / 4000.0)) as f32).collect();
+        let mut predictive = RegressionPredictive::new(&targets, 0.01, 4.0).unwrap();
+        predictive.add_draw(&vec![0.0; targets.len()]).unwrap();
+        let scores = predictive.both_scores().unwrap();
+        let standard = [scores.standard.coverage_50, scores.standard.coverage_90, scores.standard.coverage_95];
+        assert_eq!(standard, [0.5, 0.9, 0.95]);
+        assert!(scores.standard.calibration_error < 1e-12);
+        let tempered = [scores.tempered.coverage_50, scores.tempered.coverage_90, scores.tempered.coverage_95];
+        for (found, upper) in tempered.iter().zip([0.75, 0.95, 0.975]) {
+            let expected = 2.0 * normal::cumulative(0.5 * normal::quantile(upper)) - 1.0;
+            assert!((found - expected).abs() < 1e-3, "{found} {expected}");
+        }
+        assert!(scores.tempered.calibration_error > 0.2);
+    }
+
+    #[test]
+    fn a_far_outlier_keeps_a_finite_density() {
+        let mut predictive = RegressionPredictive::new(&[1000.0], 0.01, 100.0).unwrap();
+        predictive.add_draw(&[0.0]).unwrap();
+        predictive.add_draw(&[1.0]).unwrap();
+        let expected = normal::log_density(999.0, 0.01) - 2f64.ln();
+        assert!((predictive.log_densities(STANDARD).unwrap()[0] / expected - 1.0).abs() < 1e-12);
+        assert!(predictive.scores(TEMPERED).unwrap().lpd.is_finite());
+    }
+
+    #[test]
+    fn a_refused_draw_changes_nothing() {
+        let mut predictive = RegressionPredictive::new(&[0.0, 1.0], 1.0, 1.0).unwrap();
+        assert_eq!(predictive.means(), Err(PredictiveError::NoDraws));
+        assert_eq!(predictive.scores(STANDARD), Err(PredictiveError::NoDraws));
+        predictive.add_draw(&[0.5, 0.5]).unwrap();
+        let before = predictive.clone();
+        assert!(matches!(predictive.add_draw(&[0.5]), Err(PredictiveError::WrongLength { draw: 1, found: 1, .. })));
+        let broken = predictive.add_draw(&[0.5, f32::INFINITY]);
+        assert!(matches!(broken, Err(PredictiveError::NonFiniteOutput { draw: 1, point: 1, .. })));
+        assert_eq!(predictive, before);
+    }
+
+    #[test]
+    fn bad_settings_are_refused() {
+        assert_eq!(RegressionPredictive::new(&[], 1.0, 1.0), Err(PredictiveError::NoPoints));
+        assert!(RegressionPredictive::new(&[0.0], 0.0, 1.0).is_err());
+        assert!(RegressionPredictive::new(&[0.0], 1.0, f64::NAN).is_err());
+        let error = RegressionPredictive::new(&[0.0, f32::NAN], 1.0, 1.0).unwrap_err();
+        assert!(matches!(error, PredictiveError::NonFiniteTarget { point: 1, .. }));
+    }
+
+    /// To rounding only: serde_json reads numbers back exactly only with its feature `float_roundtrip`.
+    #[test]
+    fn an_accumulator_survives_a_checkpoint() {
+        let mut straight = RegressionPredictive::new(&[0.0, 1.0], 0.01, 4.0).unwrap();
+        let mut resumed = straight.clone();
+        for means in [[0.5, 0.25], [0.1, 1.3]] {
+            let text = serde_json::to_string(&resumed).unwrap();
+            resumed = serde_json::from_str(&text).unwrap();
+            resumed.add_draw(&means).unwrap();
+            straight.add_draw(&means).unwrap();
+        }
+        assert_eq!(resumed.num_draws(), 2);
+        let lpd = |predictive: &RegressionPredictive| predictive.scores(TEMPERED).unwrap().lpd;
+        assert!((lpd(&resumed) - lpd(&straight)).abs() < 1e-12);
+    }
+}
