@@ -122,7 +122,8 @@ pub enum DataError {
     NoFeatures { file: String, target: String, columns: Vec<String>, constant: Vec<String> },
     /// There are too few rows to split.
     #[error(
-        "{found} rows are too few to split into train, validation and test: at least {needed} are needed\n  add rows, or give the split yourself"
+        "{found} rows are too few to split into train, validation and test: at least {needed} are needed\n  add \
+         rows, or give the split yourself"
     )]
     TooFewRows { found: usize, needed: usize },
     /// A part of a given split has no rows.
