@@ -1,0 +1,257 @@
+//! What can be wrong with a table, a split or a data set: what was asked, what was found, what to do.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// Where a cell is: file, line (the header's is 1) and column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file's name as it was given.
+    pub file: String,
+    /// The line on which the row begins.
+    pub line: u64,
+    /// The column's name.
+    pub column: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}, line {}, column `{}`", self.file, self.line, self.column)
+    }
+}
+
+/// Why data could not be used.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[allow(missing_docs)] // the fields are what the messages say they are
+pub enum DataError {
+    /// There is no file at the path.
+    #[error("there is no file {}{}\n  check the path", .path.display(), did_you_mean(.nearest))]
+    FileMissing { path: PathBuf, nearest: Option<String> },
+    /// The file is there and cannot be read.
+    #[error("cannot read {}: {reason}\n  check that it is a file and that you may read it", .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    /// The file is larger than a table may be.
+    #[error("{file} is larger than {} MiB, the most a table may be\n  use fewer rows or columns", .limit >> 20)]
+    TooLarge { file: String, limit: u64 },
+    /// The file is not UTF-8 text.
+    #[error("{file}, line {line}: {found}\n  a table is a CSV file in UTF-8 with a header line; {advice}")]
+    NotText { file: String, line: u64, found: &'static str, advice: &'static str },
+    /// The file has no line at all.
+    #[error("{file} is empty\n  a table is a header line with the names of the columns and a line for each row")]
+    Empty { file: String },
+    /// The file has a header and no rows.
+    #[error("{file} has a header ({num_columns} columns) and no rows\n  add a line for each row")]
+    HeaderOnly { file: String, num_columns: usize },
+    /// The first line holds numbers only.
+    #[error("{file}, line 1: {found} stand where the names of the columns should\n  add a header line above them")]
+    NumbersInHeader { file: String, found: String },
+    /// A column has no name.
+    #[error(
+        "{file}, line 1: column {position} has no name\n  name it; if it only counts the rows, write the table \
+         without it"
+    )]
+    UnnamedColumn { file: String, position: usize },
+    /// Two columns have the same name.
+    #[error("{file}, line 1: columns {first} and {second} are both named `{column}`\n  rename or remove one of them")]
+    DuplicateColumn { file: String, column: String, first: usize, second: usize },
+    /// A row has more or fewer cells than the header.
+    #[error(
+        "{file}, line {line}: the header has {expected} cells and this row {found}\n  look for a separator too many \
+         or too few, or a quote that is not closed"
+    )]
+    RaggedRow { file: String, line: u64, expected: usize, found: usize },
+    /// A cell that is needed says nothing.
+    #[error(
+        "{place}: the value is missing ({})\n  fill it in or remove the row (a feature can be left out with \
+         `--drop {}`)",
+        or_empty(.found), .place.column
+    )]
+    MissingCell { place: Place, found: String },
+    /// A cell of a new row is not a number.
+    #[error("{place}: `{found}` is not a number{}", decimal_comma(.found))]
+    NotNumeric { place: Place, found: String },
+    /// A number is infinite.
+    #[error("{place}: `{found}` is not a finite number\n  correct it or remove the row")]
+    NotFinite { place: Place, found: String },
+    /// A feature is text.
+    #[error(
+        "{place}: the feature is `{found}`, not a number{}\n  write the column as numbers, or leave it out with \
+         `--drop {}`",
+        decimal_comma(.found), .place.column
+    )]
+    TextFeature { place: Place, found: String },
+    /// The target of a regression is text.
+    #[error(
+        "{place}: the target is `{found}`, not a number{}\n  correct it, or if the column names classes use `--task \
+         classification`",
+        decimal_comma(.found)
+    )]
+    TextTarget { place: Place, found: String },
+    /// A column that was asked for is not there.
+    #[error("column `{asked}` is not in {file}\n  columns: {}{}{}", listed(.columns), one_column(.columns), did_you_mean(.nearest))]
+    UnknownColumn { asked: String, file: String, columns: Vec<String>, nearest: Option<String> },
+    /// Columns that a trained model reads are not there.
+    #[error(
+        "{file} lacks {} that the model was trained on: {}\n  columns: {}\n  new rows need every feature under its \
+         training name",
+        counted(.missing.len(), "column"), listed(.missing), listed(.columns)
+    )]
+    MissingFeatures { file: String, missing: Vec<String>, columns: Vec<String> },
+    /// The target is among the columns to leave out.
+    #[error("`{target}` is the target and is also to be dropped\n  take it from `--drop`, or choose another target")]
+    TargetDropped { target: String },
+    /// The target never varies.
+    #[error(
+        "{file}: the target `{target}` is {value} in every row, so there is nothing to learn\n  choose another target"
+    )]
+    ConstantTarget { file: String, target: String, value: String },
+    /// Nearly every row has its own class.
+    #[error(
+        "{file}: the target `{target}` has {num_classes} classes in {num_rows} rows, fewer than two rows for \
+         each\n  is it a number to predict? then use `--task regression`"
+    )]
+    TooManyClasses { file: String, target: String, num_classes: usize, num_rows: usize },
+    /// No column is left to predict from.
+    #[error(
+        "{file}: no feature is left to predict `{target}` from\n  columns: {}\n  constant, so of no use: {}\n  drop \
+         fewer columns; cells are separated by `,`, `;` or tabs",
+        listed(.columns), listed(.constant)
+    )]
+    NoFeatures { file: String, target: String, columns: Vec<String>, constant: Vec<String> },
+    /// There are too few rows to split.
+    #[error(
+        "{found} rows are too few to split into train, validation and test: at least {needed} are needed\n  add \
+         rows, or give the split yourself"
+    )]
+    TooFewRows { found: usize, needed: usize },
+    /// A part of a given split has no rows.
+    #[error("the `{part}` part of the split is empty\n  train, val and test each need at least one row")]
+    EmptyPart { part: &'static str },
+    /// A given split names a row that is not there.
+    #[error("the `{part}` part of the split has row {index}, but there are {num_rows} rows, counted from 0")]
+    RowOutOfRange { part: &'static str, index: usize, num_rows: usize },
+    /// A given split names a row twice.
+    #[error("row {index} of the split is in `{first}` and again in `{second}`\n  each row may be used once")]
+    RowRepeated { index: usize, first: &'static str, second: &'static str },
+    /// The training rows say nothing about how the target varies.
+    #[error("the target `{target}` is the same in all {num_rows} training rows\n  use another split or more rows")]
+    ConstantTrainingTarget { target: String, num_rows: usize },
+    /// The numbers of a column span more than 64 bits hold.
+    #[error("the numbers of column `{column}` lie too far apart to standardise\n  rescale the column")]
+    SpreadTooLarge { column: String },
+    /// A value lies so far from the training rows that 32 bits cannot hold it.
+    #[error(
+        "{value:e} for `{column}` is too far from the training rows (mean {mean:e}, standard deviation {std:e}) to \
+         predict from\n  check its unit"
+    )]
+    OutOfReach { column: String, value: f64, mean: f64, std: f64 },
+    /// No data set of that name is known.
+    #[error("no data set is named `{asked}`\n  known: {}{}", listed(.known), did_you_mean(.nearest))]
+    UnknownDataset { asked: String, known: Vec<String>, nearest: Option<String> },
+    /// The file of a known data set was not found.
+    #[error(
+        "the data set `{name}` needs the file {file}, which {}\n  source: {origin}\n  sha256: {sha256}\n  put it in \
+         a folder and name the folder with `--data-dir DIR` or the variable KELVIN_DATA",
+        looked_in(.folder)
+    )]
+    DatasetMissing {
+        name: &'static str,
+        file: &'static str,
+        folder: Option<PathBuf>,
+        origin: &'static str,
+        sha256: &'static str,
+    },
+    /// The file of a known data set has other contents.
+    #[error(
+        "{} is not the file known as `{name}`\n  expected sha256 {expected}\n  found    sha256 {found}\n  get it \
+         again (line ends may have been changed), or train on it as a table of your own",
+        .path.display()
+    )]
+    DatasetWrong { name: &'static str, path: PathBuf, expected: &'static str, found: String },
+}
+
+/// A cell as an error shows it: one line, not too long.
+pub(super) fn shown(cell: &str) -> String {
+    const MOST: usize = 40;
+    let mut text: String = cell.chars().take(MOST).flat_map(char::escape_debug).collect();
+    if cell.chars().nth(MOST).is_some() {
+        text.push('…');
+    }
+    text
+}
+
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |name| format!("\n  did you mean `{name}`?"))
+}
+
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 30;
+    let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.is_empty() {
+        text.push_str("none");
+    } else if names.len() > MOST {
+        text.push_str(&format!(" … and {} more", names.len() - MOST));
+    }
+    text
+}
+
+fn one_column(columns: &[String]) -> &'static str {
+    if columns.len() == 1 { "\n  there is only one: cells are separated by `,`, `;` or tabs" } else { "" }
+}
+
+fn or_empty(found: &str) -> String {
+    if found.is_empty() { "the cell is empty".to_owned() } else { format!("`{found}`") }
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("a {noun}") } else { format!("{count} {noun}s") }
+}
+
+fn decimal_comma(found: &str) -> &'static str {
+    if found.replacen(',', ".", 1).parse::<f64>().is_ok() { " (numbers are written with a point, as 3.5)" } else { "" }
+}
+
+fn looked_in(folder: &Option<PathBuf>) -> String {
+    folder.as_ref().map_or_else(
+        || "is not carried by the program, and no data folder was given".to_owned(),
+        |folder| format!("is not in {}", folder.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_column_is_told_with_the_columns_and_the_nearest() {
+        let error = DataError::UnknownColumn {
+            asked: "strenght".into(),
+            file: "concrete.csv".into(),
+            columns: vec!["cement".into(), "strength".into()],
+            nearest: Some("strength".into()),
+        };
+        let expected =
+            "column `strenght` is not in concrete.csv\n  columns: cement, strength\n  did you mean `strength`?";
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn long_lists_and_long_cells_are_cut() {
+        let names: Vec<String> = (0..100).map(|index| format!("c{index}")).collect();
+        assert!(listed(&names).ends_with("c29 … and 70 more"));
+        assert_eq!(shown(&"x".repeat(1000)).chars().count(), 41);
+        assert_eq!(shown("a\nb\u{1}"), "a\\nb\\u{1}");
+    }
+
+    #[test]
+    fn a_decimal_comma_is_recognised() {
+        let place = Place { file: "t.csv".into(), line: 3, column: "x".into() };
+        let error = DataError::NotNumeric { place, found: "3,5".into() };
+        assert_eq!(
+            error.to_string(),
+            "t.csv, line 3, column `x`: `3,5` is not a number (numbers are written with a point, as 3.5)"
+        );
+    }
+}

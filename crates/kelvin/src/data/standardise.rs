@@ -1,0 +1,212 @@
+//! Numbers in units of their spread over the training rows, and the way back.
+
+use serde::{Deserialize, Serialize};
+
+use super::dataset::Dataset;
+use super::error::DataError;
+use super::examples::{Examples, Targets};
+use super::target::Target;
+
+/// Where a column's numbers lie and how far they spread.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Scale {
+    /// The mean.
+    pub mean: f64,
+    /// The population standard deviation (divided by n, not n − 1); 1 where the column is constant.
+    pub std: f64,
+}
+
+impl Scale {
+    /// Works on distances from the smallest as parts of the range, so that neither squares nor a large offset lose
+    /// anything; none where the range is not finite.
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Option<Self> {
+        let least = values.clone().fold(f64::INFINITY, f64::min);
+        let range = values.clone().fold(f64::NEG_INFINITY, f64::max) - least;
+        if range == 0.0 {
+            return Some(Self { mean: least, std: 1.0 });
+        }
+        let parts = values.map(|value| (value - least) / range);
+        let count = parts.clone().count() as f64;
+        let mean = parts.clone().sum::<f64>() / count;
+        let variance = parts.map(|part| (part - mean).powi(2)).sum::<f64>() / count;
+        let scale = Self { mean: least + range * mean, std: range * variance.sqrt() };
+        (range.is_finite() && scale.std > 0.0).then_some(scale)
+    }
+
+    fn standardised(&self, value: f64) -> f32 {
+        ((value - self.mean) / self.std) as f32
+    }
+}
+
+/// Means and standard deviations of the training rows; what a trained model needs to read new ones.
+///
+/// A feature that is constant *within the training rows* (it varies elsewhere, or it would not be a feature) gets
+/// standard deviation 1: it is zero in all training rows, and elsewhere its distance from their value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Standardiser {
+    /// One for each feature.
+    pub features: Vec<Scale>,
+    /// That of the target, in a regression.
+    pub target: Option<Scale>,
+}
+
+impl Standardiser {
+    /// Measures the rows `train` and no others.
+    ///
+    /// # Panics
+    /// If `train` is empty or names a row that is not there.
+    pub fn fit(dataset: &Dataset, train: &[usize]) -> Result<Self, DataError> {
+        assert!(!train.is_empty(), "a standardiser needs training rows");
+        let too_large = |column: &str| DataError::SpreadTooLarge { column: column.to_owned() };
+        let features = dataset.feature_names.iter().enumerate().map(|(feature, name)| {
+            Scale::of(train.iter().map(|&row| dataset.row(row)[feature])).ok_or_else(|| too_large(name))
+        });
+        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let target = match &dataset.target {
+            Target::Classes { .. } => None,
+            Target::Real(values) if train.iter().all(|&row| values[row] == values[train[0]]) => {
+                let (target, num_rows) = (dataset.target_name.clone(), train.len());
+                return Err(DataError::ConstantTrainingTarget { target, num_rows });
+            }
+            Target::Real(values) => {
+                let scale = Scale::of(train.iter().map(|&row| values[row]));
+                Some(scale.ok_or_else(|| too_large(&dataset.target_name))?)
+            }
+        };
+        Ok(Self { features, target })
+    }
+
+    /// Rows of a data set, standardised; classes stay as they are.
+    ///
+    /// # Panics
+    /// If a row is not there, or the data set is not of the kind this was fitted to.
+    pub fn examples(&self, dataset: &Dataset, rows: &[usize]) -> Result<Examples, DataError> {
+        let values: Vec<f64> = rows.iter().flat_map(|&row| dataset.row(row)).copied().collect();
+        let inputs = self.inputs(&values, &dataset.feature_names)?;
+        let targets = match &dataset.target {
+            Target::Classes { labels, .. } => Targets::Classes(rows.iter().map(|&row| labels[row]).collect()),
+            Target::Real(values) => {
+                let scale = self.target_scale();
+                let target = |&row: &usize| within_reach(&scale, values[row], &dataset.target_name);
+                Targets::Real(rows.iter().map(target).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(Examples { inputs, num_features: self.features.len(), targets })
+    }
+
+    /// Row-major features of new rows (see [`super::prediction_inputs`]), standardised. An error names a value that
+    /// 32 bits cannot hold.
+    ///
+    /// # Panics
+    /// If the names or the rows are not as long as this was fitted to.
+    pub fn inputs(&self, values: &[f64], feature_names: &[String]) -> Result<Vec<f32>, DataError> {
+        assert_eq!(feature_names.len(), self.features.len(), "features by name and features fitted");
+        assert!(values.len().is_multiple_of(self.features.len()), "whole rows of {} numbers", self.features.len());
+        let scales = self.features.iter().zip(feature_names).cycle();
+        values.iter().zip(scales).map(|(&value, (scale, name))| within_reach(scale, value, name)).collect()
+    }
+
+    /// A standardised target back in the table's units; likewise a predicted mean.
+    pub fn target_value(&self, standardised: f64) -> f64 {
+        let scale = self.target_scale();
+        scale.mean + scale.std * standardised
+    }
+
+    /// The standard deviation of a standardised target back in the table's units.
+    pub fn target_std(&self, standardised: f64) -> f64 {
+        self.target_scale().std * standardised
+    }
+
+    /// The variance of a standardised target back in the table's squared units.
+    pub fn target_variance(&self, standardised: f64) -> f64 {
+        self.target_scale().std.powi(2) * standardised
+    }
+
+    /// Classes are not scaled.
+    fn target_scale(&self) -> Scale {
+        self.target.unwrap_or(Scale { mean: 0.0, std: 1.0 })
+    }
+}
+
+fn within_reach(scale: &Scale, value: f64, column: &str) -> Result<f32, DataError> {
+    let standardised = scale.standardised(value);
+    if standardised.is_finite() {
+        return Ok(standardised);
+    }
+    Err(DataError::OutOfReach { column: column.to_owned(), value, mean: scale.mean, std: scale.std })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::Table;
+
+    fn dataset(text: &str) -> Dataset {
+        Dataset::from_table(&Table::from_bytes("t.csv", text.as_bytes()).unwrap(), "y", &[], None).unwrap()
+    }
+
+    #[test]
+    fn measures_the_training_rows_only() {
+        let data = dataset("a,b,y\n1,5,10.5\n3,5,30.5\n100,6,0.5\n");
+        let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
+        assert_eq!(standardiser.features, [Scale { mean: 2.0, std: 1.0 }, Scale { mean: 5.0, std: 1.0 }]);
+        assert_eq!(standardiser.target, Some(Scale { mean: 20.5, std: 10.0 }));
+        let examples = standardiser.examples(&data, &[1, 2]).unwrap();
+        assert_eq!(examples.inputs, [1.0, 0.0, 98.0, 1.0]);
+        assert_eq!(examples.targets, Targets::Real(vec![1.0, -2.0]));
+        assert_eq!(examples.row(1), [98.0, 1.0]);
+    }
+
+    #[test]
+    fn targets_come_back() {
+        let data = dataset("a,y\n1,10.5\n3,30.5\n");
+        let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
+        assert_eq!(standardiser.target_value(-2.0), 0.5);
+        assert_eq!(standardiser.target_std(0.5), 5.0);
+        assert_eq!(standardiser.target_variance(0.25), 25.0);
+    }
+
+    #[test]
+    fn classes_are_left_alone() {
+        let data = dataset("a,y\n1,no\n3,yes\n5,no\n");
+        let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
+        assert_eq!(standardiser.target, None);
+        assert_eq!(standardiser.examples(&data, &[2, 1]).unwrap().targets, Targets::Classes(vec![0, 1]));
+    }
+
+    #[test]
+    fn an_extreme_scale_is_measured_or_refused() {
+        let scale = |values: &[f64]| Scale::of(values.iter().copied());
+        let close = |found: f64, expected: f64| (found - expected).abs() <= 1e-12 * expected.abs();
+        for unit in [1e-300, 1e-200, 1.0, 1e200, 1e300] {
+            let found = scale(&[unit, 3.0 * unit, 5.0 * unit]).unwrap();
+            assert!(close(found.mean, 3.0 * unit) && close(found.std, (8.0f64 / 3.0).sqrt() * unit), "{found:?}");
+        }
+        assert!(close(scale(&[1e9, 1e9 + 1.0]).unwrap().std, 0.5));
+        assert_eq!(scale(&[-1e308, 1e308, 0.0]), None);
+    }
+
+    #[test]
+    fn says_what_cannot_be_standardised() {
+        let data = dataset("a,y\n1,1.5\n3,1.5\n5,2.5\n");
+        let error = Standardiser::fit(&data, &[0, 1]).unwrap_err();
+        assert_eq!(error, DataError::ConstantTrainingTarget { target: "y".into(), num_rows: 2 });
+        let standardiser = Standardiser::fit(&data, &[0, 2]).unwrap();
+        let error = standardiser.inputs(&[1e300], &data.feature_names).unwrap_err();
+        assert!(error.to_string().starts_with("1e300 for `a` is too far from the training rows (mean 3e0"), "{error}");
+    }
+
+    /// To the last bit only where the reader of numbers is exact (serde_json needs `float_roundtrip` for that).
+    #[test]
+    fn is_written_and_read() {
+        let data = dataset("a,y\n0.1,1.5\n0.7,2.7\n5,2.5\n");
+        let standardiser = Standardiser::fit(&data, &[0, 1, 2]).unwrap();
+        let text = serde_json::to_string(&standardiser).unwrap();
+        let read: Standardiser = serde_json::from_str(&text).unwrap();
+        let pairs =
+            [(read.features[0], standardiser.features[0]), (read.target.unwrap(), standardiser.target.unwrap())];
+        for (found, expected) in pairs {
+            assert!((found.mean / expected.mean - 1.0).abs() < 1e-15 && (found.std / expected.std - 1.0).abs() < 1e-15);
+        }
+    }
+}
