@@ -9,6 +9,9 @@
 pub mod data;
 pub mod diagnostics;
 pub mod exact;
+pub mod likelihood;
 pub mod network;
+pub mod potential;
 pub mod predictive;
+pub mod prior;
 pub mod random;

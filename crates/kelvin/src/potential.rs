@@ -1,0 +1,195 @@
+//! U(θ) = −log p(θ) − Σ log p(y|x,θ) and its gradient: what every sampler and optimiser moves on.
+
+use thiserror::Error;
+
+use crate::data::Examples;
+use crate::likelihood::{Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
+use crate::network::{Evaluator, Layout, Network, PreparedInputs, Rows, Workspace};
+use crate::prior::Prior;
+
+/// The rows of a step and what their log-likelihood counts for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Batch<'a> {
+    /// Which rows.
+    pub rows: Rows<'a>,
+    /// Multiplies the sum over the rows: n/|B|, times β where only the likelihood is tempered.
+    pub likelihood_weight: f64,
+}
+
+impl Batch<'_> {
+    /// All rows, each counted once.
+    pub const ALL: Batch<'static> = Batch { rows: Rows::All, likelihood_weight: 1.0 };
+}
+
+/// An energy to sample from. Bring your own: only `dim` and `evaluate` are needed.
+pub trait Potential: Sync {
+    /// What an evaluation writes to on the way; each thread has its own, so that steps allocate nothing.
+    type Workspace: Send;
+
+    /// Numbers in a position.
+    fn dim(&self) -> usize;
+
+    /// Overwrites `gradient` with ∇U of the batch and returns U.
+    fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Self::Workspace) -> f64;
+
+    /// A fresh workspace.
+    fn workspace(&self) -> Self::Workspace;
+
+    /// The named tensors of a position; temperatures are measured for each.
+    fn layout(&self) -> Layout {
+        Layout::flat(self.dim())
+    }
+
+    /// n: the rows an epoch visits, and the scale of the step size h₀ = √(ℓ/n).
+    fn num_examples(&self) -> usize {
+        1
+    }
+}
+
+/// A model whose likelihood can be tempered: what the joint choice of (θ, β) needs.
+pub trait TemperedModel: Potential {
+    /// Overwrites `gradient` with ∇_θ Σ_B log p(y|x,θ,β) (not weighted, no prior) and returns the sum and its
+    /// derivative in log β.
+    fn tempered_gradient(
+        &self,
+        position: &[f32],
+        rows: Rows<'_>,
+        inverse_temperature: f64,
+        gradient: &mut [f32],
+        work: &mut Self::Workspace,
+    ) -> LogLikelihood;
+}
+
+/// Why a posterior cannot be built.
+#[derive(Debug, Error, PartialEq)]
+pub enum PosteriorError {
+    /// Likelihood and targets do not fit.
+    #[error(transparent)]
+    Likelihood(#[from] LikelihoodError),
+    /// The network does not fit the rows or the likelihood.
+    #[error(
+        "a network of {inputs} inputs and {outputs} outputs cannot serve rows of {features} features and a likelihood of {needed} outputs"
+    )]
+    Shape {
+        /// Inputs of the network.
+        inputs: usize,
+        /// Its outputs.
+        outputs: usize,
+        /// Features of a row.
+        features: usize,
+        /// Outputs the likelihood needs.
+        needed: usize,
+    },
+    /// There is nothing to learn from.
+    #[error("the training set has no rows")]
+    NoRows,
+}
+
+/// The posterior of a network's parameters given examples.
+pub struct Posterior<'a> {
+    evaluator: Evaluator,
+    layout: Layout,
+    inputs: PreparedInputs,
+    examples: &'a Examples,
+    likelihood: Likelihood,
+    prior: Box<dyn Prior + 'a>,
+}
+
+impl<'a> Posterior<'a> {
+    /// The posterior of `network` under `likelihood` and `prior`, given `examples`.
+    pub fn new(
+        network: &Network,
+        likelihood: Likelihood,
+        prior: impl Prior + 'a,
+        examples: &'a Examples,
+    ) -> Result<Self, PosteriorError> {
+        Self::with_evaluator(network, network.evaluator(), likelihood, prior, examples)
+    }
+
+    /// The same with a chosen evaluator of the same network.
+    pub fn with_evaluator(
+        network: &Network,
+        evaluator: Evaluator,
+        likelihood: Likelihood,
+        prior: impl Prior + 'a,
+        examples: &'a Examples,
+    ) -> Result<Self, PosteriorError> {
+        likelihood.check(&examples.targets)?;
+        let (inputs, outputs) = (network.num_inputs(), network.num_outputs());
+        let (features, needed) = (examples.num_features, likelihood.num_outputs());
+        if inputs != features || outputs != needed {
+            return Err(PosteriorError::Shape { inputs, outputs, features, needed });
+        }
+        if examples.is_empty() {
+            return Err(PosteriorError::NoRows);
+        }
+        Ok(Self {
+            inputs: evaluator.prepare(&examples.inputs),
+            evaluator,
+            layout: network.layout(),
+            examples,
+            likelihood,
+            prior: Box::new(prior),
+        })
+    }
+
+    /// The likelihood.
+    pub fn likelihood(&self) -> Likelihood {
+        self.likelihood
+    }
+
+    /// The evaluator in use.
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.evaluator
+    }
+
+    /// log p(θ).
+    pub fn log_prior(&self, position: &[f32]) -> f64 {
+        self.prior.log_density(position)
+    }
+}
+
+impl Potential for Posterior<'_> {
+    type Workspace = Workspace;
+
+    fn dim(&self) -> usize {
+        self.layout.len()
+    }
+
+    fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) -> f64 {
+        let sum = self.tempered_gradient(position, batch.rows, 1.0, gradient, work);
+        let weight = -batch.likelihood_weight as f32;
+        for value in &mut *gradient {
+            *value *= weight;
+        }
+        self.prior.add_energy_gradient(position, gradient);
+        -self.prior.log_density(position) - batch.likelihood_weight * sum.value
+    }
+
+    fn workspace(&self) -> Workspace {
+        self.evaluator.workspace()
+    }
+
+    fn layout(&self) -> Layout {
+        self.layout.clone()
+    }
+
+    fn num_examples(&self) -> usize {
+        self.examples.len()
+    }
+}
+
+impl TemperedModel for Posterior<'_> {
+    fn tempered_gradient(
+        &self,
+        position: &[f32],
+        rows: Rows<'_>,
+        inverse_temperature: f64,
+        gradient: &mut [f32],
+        work: &mut Workspace,
+    ) -> LogLikelihood {
+        let mut sum = LikelihoodSum::new(self.likelihood, &self.examples.targets, rows, inverse_temperature);
+        self.evaluator.gradient(position, &self.inputs, rows, &mut sum, gradient, work);
+        sum.total()
+    }
+}
