@@ -7,10 +7,8 @@ use safetensors::{Dtype, SafeTensors};
 
 /// The shared folder: `KELVIN_SHARED`, or `../shared` beside the repository.
 pub fn shared() -> PathBuf {
-    std::env::var_os("KELVIN_SHARED").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
-        PathBuf::from,
-    )
+    std::env::var_os("KELVIN_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from)
 }
 
 /// The path of a reference file, or `None` (said aloud) where the folder is missing.
