@@ -204,7 +204,7 @@ impl Discretisation {
         temperature + h * h * self.gradient_noise_variance / (2.0 * (1.0 - self.retained_momentum))
     }
 
-    /// E[m²] = 2 T_e / (1 + μ' − h²k/2); `None` where the chain is unstable (h²k ≥ 2(1 + μ') or μ' ≥ 1).
+    /// `E[m²] = 2 T_e / (1 + μ' − h²k/2)`; `None` where the chain is unstable (h²k ≥ 2(1 + μ') or μ' ≥ 1).
     pub fn kinetic_temperature(&self, temperature: f64) -> Option<f64> {
         let h = self.step_size;
         let denominator = 1.0 + self.retained_momentum - 0.5 * h * h * self.curvature;

@@ -2,7 +2,10 @@
 
 use super::warning::{Reading, Warning};
 
-/// The borders beyond which a result is called doubtful; the defaults follow what the paper's own runs show.
+/// The borders beyond which a result is called doubtful; a measured NaN is always doubtful.
+///
+/// The defaults of temperature and R̂ are what the paper's own runs keep to; those of heating, effective draws and the
+/// spread of β̂ are a matter of judgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Largest |measured β / target β − 1|. Healthy chains stay within 1–5 %.
@@ -24,7 +27,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Compares a measured inverse temperature with the one asked for; NaN is off.
+    /// Compares a measured inverse temperature with the one asked for.
     pub fn check_temperature(&self, label: &str, target_beta: f64, measured_beta: f64, at: Reading) -> Option<Warning> {
         let within = (measured_beta / target_beta - 1.0).abs() <= self.relative_temperature_error;
         (!within).then(|| Warning::MeasuredTemperatureOff { label: label.into(), target_beta, measured_beta, at })
@@ -33,28 +36,28 @@ impl Limits {
     /// Compares the mean kinetic temperature over all steps with the one the discretisation should show.
     pub fn check_heating(&self, label: &str, measured_temperature: f64, discretised_target: f64) -> Option<Warning> {
         let heating = measured_temperature / discretised_target;
-        (heating > self.heating).then(|| Warning::StepSizeTooLarge { label: label.into(), heating })
+        let cool = heating <= self.heating;
+        (!cool).then(|| Warning::StepSizeTooLarge { label: label.into(), heating })
     }
 
     /// Asks whether the kept draws are worth enough independent ones.
     pub fn check_effective_draws(&self, label: &str, bulk_ess: f64, num_draws: usize) -> Option<Warning> {
-        (bulk_ess < self.effective_draws).then(|| Warning::FewEffectiveDraws {
-            label: label.into(),
-            bulk_ess,
-            num_draws,
-        })
+        let enough = bulk_ess >= self.effective_draws;
+        (!enough).then(|| Warning::FewEffectiveDraws { label: label.into(), bulk_ess, num_draws })
     }
 
     /// Asks whether the chains agree as far as chains of a neural network do.
     pub fn check_agreement(&self, label: &str, rhat: f64) -> Option<Warning> {
-        (rhat > self.rhat).then(|| Warning::ChainsDisagree { label: label.into(), rhat })
+        let agree = rhat <= self.rhat;
+        (!agree).then(|| Warning::ChainsDisagree { label: label.into(), rhat })
     }
 
     /// Asks whether the seeds chose about the same inverse temperature.
     pub fn check_seeds(&self, betas: &[f64]) -> Option<Warning> {
         let largest = betas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let smallest = betas.iter().copied().fold(f64::INFINITY, f64::min);
-        (largest > self.beta_ratio * smallest).then(|| Warning::BetaUnstableOverSeeds { betas: betas.to_vec() })
+        let alike = betas.iter().all(|beta| !beta.is_nan()) && largest <= self.beta_ratio * smallest;
+        (!alike).then(|| Warning::BetaUnstableOverSeeds { betas: betas.to_vec() })
     }
 
     /// Asks whether the chosen inverse temperature lies inside the grid; a grid of one has no inside to leave.
@@ -90,6 +93,8 @@ mod tests {
         assert!(limits.check_seeds(&[7.4, 4.9, 7.9, 4.1, 4.6]).is_none());
         assert!(limits.check_seeds(&[21.0, 3.5, 3.4, 3.5, 20.0]).is_some());
         assert!(limits.check_seeds(&[]).is_none());
+        assert!(limits.check_seeds(&[1.0, f64::NAN]).is_some());
+        assert!(limits.check_agreement("a", f64::NAN).is_some());
         assert!(limits.check_grid(&[0.1, 1.0, 10.0], 10.0, "MSE").is_some());
         assert!(limits.check_grid(&[0.1, 1.0, 10.0], 1.0, "MSE").is_none());
         assert!(limits.check_grid(&[1.0], 1.0, "MSE").is_none());

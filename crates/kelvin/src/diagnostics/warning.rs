@@ -77,6 +77,7 @@ pub enum Warning {
     /// Repetitions choose very different inverse temperatures.
     BetaUnstableOverSeeds {
         /// The chosen inverse temperatures, one a repetition.
+        #[serde(deserialize_with = "numbers_or_nan")]
         betas: Vec<f64>,
     },
     /// A chain left the finite numbers and was stopped.
@@ -236,6 +237,11 @@ fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::E
     Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
+fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,6 +304,9 @@ mod tests {
         let endless = Warning::ChainsDisagree { label: "all".into(), rhat: f64::INFINITY };
         let back: Warning = serde_json::from_str(&serde_json::to_string(&endless).unwrap()).unwrap();
         assert!(matches!(back, Warning::ChainsDisagree { rhat, .. } if rhat.is_nan()));
+        let unstable = Warning::BetaUnstableOverSeeds { betas: vec![1.0, f64::INFINITY] };
+        let back: Warning = serde_json::from_str(&serde_json::to_string(&unstable).unwrap()).unwrap();
+        assert!(matches!(back, Warning::BetaUnstableOverSeeds { betas } if betas[0] == 1.0 && betas[1].is_nan()));
     }
 
     #[test]
