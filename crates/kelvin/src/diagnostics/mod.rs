@@ -1,1 +1,23 @@
-//! (being written)
+//! Tells whether the chains can be believed: measured temperatures, R̂, effective draws, and the warnings they raise.
+
+mod chains;
+mod configurational;
+mod ess;
+mod kinetic;
+mod limits;
+mod mcse;
+mod rhat;
+mod warning;
+
+pub use chains::ChainsError;
+pub use configurational::{ConfigurationalError, configurational_temperature, configurational_temperatures};
+pub use ess::{
+    autocorrelation_time, basic_ess, bulk_ess, mean_ess, median_ess, quantile_ess, standard_deviation_ess, tail_ess,
+};
+pub use kinetic::{
+    Discretisation, KineticError, KineticTemperature, discretised_kinetic_target, temperature_band, weighted_square,
+};
+pub use limits::Limits;
+pub use mcse::{mean_mcse, median_mcse, quantile_mcse, standard_deviation_mcse};
+pub use rhat::{basic_rhat, bulk_rhat, rhat, split_rhat, tail_rhat};
+pub use warning::{Reading, Warning};

@@ -1,1 +1,12 @@
-//! (being written)
+//! Posteriors and stationary laws known in closed form: what samplers and predictions are tested against.
+
+mod cholesky;
+mod gaussian;
+mod gaussian_toy;
+mod linear_regression;
+mod quadratic;
+
+pub use gaussian::Gaussian;
+pub use gaussian_toy::{GaussianToy, OptimalTemperature};
+pub use linear_regression::{LinearRegression, LinearRegressionError, Objective};
+pub use quadratic::{PhaseLaw, PositionLaw, Quadratic};

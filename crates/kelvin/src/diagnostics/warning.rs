@@ -1,0 +1,317 @@
+//! A doubtful result as a typed value: what was seen, why it matters, what to try.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// Which steps of a chain a measured temperature averages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading {
+    /// The ends of the cycles, where the step size is near 0 and draws are kept.
+    CycleEnds,
+    /// All steps after burn-in.
+    AllSteps,
+}
+
+impl fmt::Display for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::CycleEnds => "at the cycle ends",
+            Self::AllSteps => "over all steps after burn-in",
+        })
+    }
+}
+
+/// Something about a result that its user should know before believing it.
+///
+/// ```
+/// use kelvin::diagnostics::Warning;
+/// let warning = Warning::ChainDiverged { label: "repetition 2, β = 300".into(), step: 1200 };
+/// assert!(warning.to_string().starts_with("chain diverged: repetition 2, β = 300 left the finite numbers"));
+/// ```
+///
+/// It is written with its name under `warning`. A number JSON cannot hold (∞, NaN) is written as null, read as NaN.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "warning", rename_all = "snake_case")]
+pub enum Warning {
+    /// The kinetic temperature is not the one asked for.
+    MeasuredTemperatureOff {
+        /// Which chain.
+        label: String,
+        /// The inverse temperature asked for.
+        #[serde(deserialize_with = "number_or_nan")]
+        target_beta: f64,
+        /// The inverse of the mean kinetic temperature.
+        #[serde(deserialize_with = "number_or_nan")]
+        measured_beta: f64,
+        /// Which steps were averaged.
+        at: Reading,
+    },
+    /// The kept draws hold little independent information.
+    FewEffectiveDraws {
+        /// Which chains.
+        label: String,
+        /// Bulk effective sample size of the potential energy.
+        #[serde(deserialize_with = "number_or_nan")]
+        bulk_ess: f64,
+        /// Draws kept in all.
+        num_draws: usize,
+    },
+    /// Chains at one temperature have different potential energies.
+    ChainsDisagree {
+        /// Which chains.
+        label: String,
+        /// Rank-normalised split-R̂ of the potential energy.
+        #[serde(deserialize_with = "number_or_nan")]
+        rhat: f64,
+    },
+    /// The best inverse temperature is the first or the last of the grid.
+    BetaAtGridEdge {
+        /// The chosen inverse temperature.
+        #[serde(deserialize_with = "number_or_nan")]
+        beta: f64,
+        /// What was to be best.
+        metric: String,
+    },
+    /// Repetitions choose very different inverse temperatures.
+    BetaUnstableOverSeeds {
+        /// The chosen inverse temperatures, one a repetition.
+        #[serde(deserialize_with = "numbers_or_nan")]
+        betas: Vec<f64>,
+    },
+    /// A chain left the finite numbers and was stopped.
+    ChainDiverged {
+        /// Which chain.
+        label: String,
+        /// The step at which it was noticed.
+        step: u64,
+    },
+    /// The step is so long that the discretisation heats the chain.
+    StepSizeTooLarge {
+        /// Which chain.
+        label: String,
+        /// The kinetic temperature over all steps, divided by the one the discretisation should show.
+        #[serde(deserialize_with = "number_or_nan")]
+        heating: f64,
+    },
+    /// The selector's validation score was still rising at its last checkpoint.
+    SelectionNotConverged {
+        /// The inverse temperature it gave.
+        #[serde(deserialize_with = "number_or_nan")]
+        beta: f64,
+        /// How many checkpoints there were; the last was the best.
+        num_checkpoints: usize,
+    },
+}
+
+impl Warning {
+    /// What kind of warning this is, in words.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::MeasuredTemperatureOff { .. } => "measured temperature off",
+            Self::FewEffectiveDraws { .. } => "few effective draws",
+            Self::ChainsDisagree { .. } => "chains disagree",
+            Self::BetaAtGridEdge { .. } => "beta at grid edge",
+            Self::BetaUnstableOverSeeds { .. } => "beta unstable over seeds",
+            Self::ChainDiverged { .. } => "chain diverged",
+            Self::StepSizeTooLarge { .. } => "step size too large",
+            Self::SelectionNotConverged { .. } => "selection not converged",
+        }
+    }
+
+    /// What was seen, with its numbers.
+    pub fn seen(&self) -> String {
+        match self {
+            Self::MeasuredTemperatureOff { label, target_beta, measured_beta, at } => {
+                let off = 100.0 * (measured_beta / target_beta - 1.0);
+                format!(
+                    "{label} was asked for β = {} and its momenta show β = {} {at} ({off:+.1} %).",
+                    number(*target_beta),
+                    number(*measured_beta)
+                )
+            }
+            Self::FewEffectiveDraws { label, bulk_ess, num_draws } => {
+                format!("the {num_draws} draws of {label} are worth {} independent ones.", number(*bulk_ess))
+            }
+            Self::ChainsDisagree { label, rhat } => {
+                format!("R̂ of the potential energy of {label} is {}.", number(*rhat))
+            }
+            Self::BetaAtGridEdge { beta, metric } => {
+                format!("the best {metric} of the grid is at its edge, β = {}.", number(*beta))
+            }
+            Self::BetaUnstableOverSeeds { betas } => {
+                let list: Vec<String> = betas.iter().map(|&beta| number(beta)).collect();
+                format!("the repetitions chose β = {}.", list.join(", "))
+            }
+            Self::ChainDiverged { label, step } => format!("{label} left the finite numbers at step {step}."),
+            Self::StepSizeTooLarge { label, heating } => {
+                format!("{label} runs {} times as hot as its step size and friction explain.", number(*heating))
+            }
+            Self::SelectionNotConverged { beta, num_checkpoints } => format!(
+                "the last of {num_checkpoints} checkpoints had the best validation score, with β = {}.",
+                number(*beta)
+            ),
+        }
+    }
+
+    /// Why it matters.
+    pub fn why(&self) -> &'static str {
+        match self {
+            Self::MeasuredTemperatureOff { .. } => {
+                "the draws belong to another temperature than the one the result is labelled with, so a curve over β \
+                 is shifted here."
+            }
+            Self::FewEffectiveDraws { .. } => {
+                "averages over the draws, and the differences between temperatures they show, are noisier than the \
+                 number of draws suggests."
+            }
+            Self::ChainsDisagree { .. } => {
+                "values from 1 to 4 are normal for Bayesian neural networks, whose chains stay near different modes; \
+                 this is beyond that, so some chain may not have settled at all."
+            }
+            Self::BetaAtGridEdge { .. } => {
+                "the true best may lie outside the grid, so the reported gain is a lower bound."
+            }
+            Self::BetaUnstableOverSeeds { .. } => {
+                "β̂ then depends on the start and the optimiser as much as on the data; in classification a rescaled \
+                 last layer with a rescaled β is the same model, so only weight decay and the stopping point pin it."
+            }
+            Self::ChainDiverged { .. } => "its later draws do not exist; every average leaves this chain out.",
+            Self::StepSizeTooLarge { .. } => {
+                "the error of the discretisation and the noise of the minibatch gradient act as extra heat, most of all \
+                 at low temperatures."
+            }
+            Self::SelectionNotConverged { .. } => "a longer run would probably have ended at another β.",
+        }
+    }
+
+    /// What to try.
+    pub fn try_this(&self) -> &'static str {
+        match self {
+            Self::MeasuredTemperatureOff { at: Reading::CycleEnds, .. } => {
+                "lower the learning rate, take larger batches, or lengthen the cycles."
+            }
+            Self::MeasuredTemperatureOff { at: Reading::AllSteps, .. } => {
+                "look at the cycle ends first, where draws are kept; if they are off too, lower the learning rate or \
+                 take larger batches."
+            }
+            Self::FewEffectiveDraws { .. } => "lengthen the cycles, keep more draws, or run more chains.",
+            Self::ChainsDisagree { .. } => {
+                "lengthen the burn-in, look at the trace of the potential energy, and judge by held-out scores of each \
+                 chain rather than by R̂ alone."
+            }
+            Self::BetaAtGridEdge { .. } => "widen the grid on that side.",
+            Self::BetaUnstableOverSeeds { .. } => {
+                "train the selector longer, report the spread beside β̂, or choose by validation score over a grid."
+            }
+            Self::ChainDiverged { .. } => {
+                "lower the learning rate or the gradient clip, or ramp the temperature later."
+            }
+            Self::StepSizeTooLarge { .. } => "lower the learning rate, take larger batches, or use a preconditioner.",
+            Self::SelectionNotConverged { .. } => "run the selector for more epochs.",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} Why: {} Try: {}", self.name(), self.seen(), self.why(), self.try_this())
+    }
+}
+
+/// Three significant digits, without trailing zeros.
+fn number(value: f64) -> String {
+    if !value.is_finite() || value == 0.0 {
+        return value.to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    if !(-4..6).contains(&magnitude) {
+        return format!("{value:.2e}");
+    }
+    let text = format!("{value:.*}", usize::try_from(2 - magnitude).unwrap_or(0));
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one_of_each() -> Vec<Warning> {
+        let label = || "chain 3".to_string();
+        vec![
+            Warning::MeasuredTemperatureOff {
+                label: label(),
+                target_beta: 100.0,
+                measured_beta: 87.0,
+                at: Reading::CycleEnds,
+            },
+            Warning::MeasuredTemperatureOff {
+                label: label(),
+                target_beta: 1.0,
+                measured_beta: 0.9,
+                at: Reading::AllSteps,
+            },
+            Warning::FewEffectiveDraws { label: label(), bulk_ess: 7.125, num_draws: 100 },
+            Warning::ChainsDisagree { label: label(), rhat: 5.5 },
+            Warning::BetaAtGridEdge { beta: 1000.0, metric: "validation LPD".into() },
+            Warning::BetaUnstableOverSeeds { betas: vec![3.5, 20.0, 0.16] },
+            Warning::ChainDiverged { label: label(), step: 12 },
+            Warning::StepSizeTooLarge { label: label(), heating: 1.5 },
+            Warning::SelectionNotConverged { beta: 4.0, num_checkpoints: 20 },
+        ]
+    }
+
+    #[test]
+    fn every_warning_is_one_paragraph_with_three_texts() {
+        for warning in one_of_each() {
+            let text = warning.to_string();
+            assert!(text.starts_with(warning.name()), "{text}");
+            assert!(text.contains(" Why: ") && text.contains(" Try: ") && !text.contains('\n'), "{text}");
+            assert!(!text.contains("  "), "{text}");
+            for part in [warning.seen().as_str(), warning.why(), warning.try_this()] {
+                assert!(part.ends_with('.') && part.len() > 20, "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_measured_temperature_is_told_with_its_numbers() {
+        assert_eq!(
+            one_of_each()[0].to_string(),
+            "measured temperature off: chain 3 was asked for β = 100 and its momenta show β = 87 at the cycle ends \
+             (-13.0 %). Why: the draws belong to another temperature than the one the result is labelled with, so a \
+             curve over β is shifted here. Try: lower the learning rate, take larger batches, or lengthen the cycles."
+        );
+    }
+
+    #[test]
+    fn json_round_trip_under_the_same_name() {
+        for warning in one_of_each() {
+            let json = serde_json::to_value(&warning).unwrap();
+            assert_eq!(json["warning"], warning.name().replace(' ', "_"));
+            assert_eq!(serde_json::from_value::<Warning>(json).unwrap(), warning);
+        }
+        let endless = Warning::ChainsDisagree { label: "all".into(), rhat: f64::INFINITY };
+        let back: Warning = serde_json::from_str(&serde_json::to_string(&endless).unwrap()).unwrap();
+        assert!(matches!(back, Warning::ChainsDisagree { rhat, .. } if rhat.is_nan()));
+        let unstable = Warning::BetaUnstableOverSeeds { betas: vec![1.0, f64::INFINITY] };
+        let back: Warning = serde_json::from_str(&serde_json::to_string(&unstable).unwrap()).unwrap();
+        assert!(matches!(back, Warning::BetaUnstableOverSeeds { betas } if betas[0] == 1.0 && betas[1].is_nan()));
+    }
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let texts = [0.1, 0.0163, 12.345, 100.0, 1000.0, 12345.6, 1e-7, f64::INFINITY, 0.0].map(number);
+        assert_eq!(texts, ["0.1", "0.0163", "12.3", "100", "1000", "12346", "1.00e-7", "inf", "0"]);
+    }
+}
