@@ -15,3 +15,5 @@ pub mod potential;
 pub mod predictive;
 pub mod prior;
 pub mod random;
+pub mod sampler;
+pub mod temperature;

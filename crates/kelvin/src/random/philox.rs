@@ -12,8 +12,8 @@ pub enum Purpose {
     InitialPosition = 3,
     /// Which rows are for training, validation and testing.
     Split = 4,
-    /// Draws from a predictive distribution.
-    Prediction = 5,
+    /// The rows a preconditioner is estimated from.
+    Preconditioner = 5,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

@@ -1,0 +1,110 @@
+//! Which rows a step visits: each epoch a fresh keyed order, cut into batches, the remainder dropped.
+
+use thiserror::Error;
+
+use crate::network::Rows;
+use crate::random::{Permutation, Purpose};
+
+/// Why a batch size does not fit.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("a batch must have between 1 and {num_examples} rows (the training set), got {batch_size}")]
+pub struct BatchSizeError {
+    /// What was asked.
+    pub batch_size: usize,
+    /// Rows there are.
+    pub num_examples: usize,
+}
+
+/// How an epoch is cut; `None` is one batch of all rows in their own order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batches {
+    num_examples: usize,
+    batch_size: Option<usize>,
+}
+
+impl Batches {
+    /// Batches of `batch_size` rows out of `num_examples`, or all rows at once.
+    pub fn new(num_examples: usize, batch_size: Option<usize>) -> Result<Self, BatchSizeError> {
+        match batch_size {
+            Some(size) if size == 0 || size > num_examples => Err(BatchSizeError { batch_size: size, num_examples }),
+            _ => Ok(Self { num_examples, batch_size }),
+        }
+    }
+
+    /// Steps of an epoch.
+    pub fn steps_per_epoch(&self) -> u64 {
+        self.batch_size.map_or(1, |size| (self.num_examples / size) as u64)
+    }
+
+    /// n/|B|.
+    pub fn weight(&self) -> f64 {
+        self.batch_size.map_or(1.0, |size| self.num_examples as f64 / size as f64)
+    }
+
+    /// Writes the rows of a step.
+    pub(super) fn rows<'s>(
+        &self,
+        seed: u64,
+        purpose: Purpose,
+        chain: u32,
+        step: u64,
+        store: &'s mut RowStore,
+    ) -> Rows<'s> {
+        let Some(size) = self.batch_size else { return Rows::All };
+        let (epoch, batch) = (step / self.steps_per_epoch(), step % self.steps_per_epoch());
+        let name = (purpose, epoch);
+        if store.order.as_ref().is_none_or(|(of, _)| *of != name) {
+            store.order = Some((name, Permutation::new(seed, purpose, chain, epoch, self.num_examples)));
+        }
+        if let Some((_, order)) = &store.order {
+            let first = batch as usize * size;
+            store.rows.clear();
+            store.rows.extend((first..first + size).map(|position| order.at(position) as u32));
+        }
+        Rows::These(&store.rows)
+    }
+}
+
+/// The rows of the current step and the order of the current epoch of one chain.
+#[derive(Debug, Default)]
+pub(super) struct RowStore {
+    rows: Vec<u32>,
+    order: Option<((Purpose, u64), Permutation)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_epoch_visits_rows_at_most_once_and_epochs_differ() {
+        let batches = Batches::new(9547, Some(128)).unwrap();
+        assert_eq!(batches.steps_per_epoch(), 74);
+        let mut store = RowStore::default();
+        let epoch = |first: u64, store: &mut RowStore| {
+            let mut seen = Vec::new();
+            for step in first..first + 74 {
+                let Rows::These(rows) = batches.rows(1, Purpose::BatchOrder, 0, step, store) else { panic!() };
+                assert_eq!(rows.len(), 128);
+                seen.extend_from_slice(rows);
+            }
+            seen
+        };
+        let (first, second) = (epoch(0, &mut store), epoch(74, &mut store));
+        let mut sorted = first.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), 74 * 128);
+        assert_ne!(first, second);
+        assert_eq!(first, epoch(0, &mut RowStore::default()), "the same name gives the same rows");
+    }
+
+    #[test]
+    fn full_batches_are_one_step_and_bad_sizes_are_refused() {
+        let full = Batches::new(824, None).unwrap();
+        assert_eq!((full.steps_per_epoch(), full.weight()), (1, 1.0));
+        assert!(Batches::new(10, Some(0)).is_err());
+        let error = Batches::new(10, Some(11)).unwrap_err();
+        assert_eq!(error.to_string(), "a batch must have between 1 and 10 rows (the training set), got 11");
+    }
+}

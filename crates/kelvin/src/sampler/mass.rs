@@ -1,0 +1,74 @@
+//! The mass of each tensor: one for all, or from the size of its gradients (the layerwise preconditioner).
+
+use super::chain::Chain;
+use super::rule::{Scratch, StepName};
+use super::vector::sum_of_squares;
+use crate::potential::{Batch, Potential};
+use crate::random::Purpose;
+
+/// Where masses come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum MassRule {
+    /// They stay as they are (1 unless set).
+    #[default]
+    Fixed,
+    /// Estimated anew at the start of every epoch.
+    Layerwise(LayerwiseMass),
+}
+
+/// M of a tensor = √(mean (∇Ũ/n)² + floor) over its elements and `num_batches` fresh batches, divided by the smallest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LayerwiseMass {
+    /// Fresh batches of an estimate.
+    pub num_batches: u64,
+    /// Added to the mean square.
+    pub floor: f64,
+}
+
+impl Default for LayerwiseMass {
+    fn default() -> Self {
+        Self { num_batches: 32, floor: 1e-7 }
+    }
+}
+
+impl LayerwiseMass {
+    /// Estimates the masses at the chain's position, θ frozen, and rescales its momentum.
+    pub(super) fn update<P: Potential>(
+        &self,
+        potential: &P,
+        name: &StepName,
+        likelihood_weight: f64,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) {
+        let epoch = chain.state.step / name.batches.steps_per_epoch();
+        // An estimate may visit more batches than an epoch has: it takes as many whole epochs of names as it needs.
+        let epochs_needed = self.num_batches.div_ceil(name.batches.steps_per_epoch());
+        let first = epoch * epochs_needed * name.batches.steps_per_epoch();
+        let mut squares = vec![0.0; scratch.layout.tensors().len()];
+        for batch in 0..self.num_batches {
+            let rows =
+                name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, first + batch, &mut scratch.rows);
+            let batch = Batch { rows, likelihood_weight };
+            potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
+            for (tensor, square) in scratch.layout.tensors().iter().zip(&mut squares) {
+                *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);
+            }
+        }
+        let n = potential.num_examples() as f64;
+        let mut mass: Vec<f64> = scratch
+            .layout
+            .tensors()
+            .iter()
+            .zip(&squares)
+            .map(|(tensor, square)| {
+                (square / (n * n * self.num_batches as f64 * tensor.range.len() as f64) + self.floor).sqrt()
+            })
+            .collect();
+        let smallest = mass.iter().copied().fold(f64::INFINITY, f64::min);
+        mass.iter_mut().for_each(|mass| *mass /= smallest);
+        if mass.iter().all(|mass| mass.is_finite()) {
+            chain.state.set_mass(&scratch.layout, &mass);
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Moves a population of chains: update rules, the loop that runs them, and what it reports.
+
+mod baoa;
+mod batches;
+mod chain;
+mod joint_ascent;
+mod langevin;
+mod mass;
+mod population;
+mod rule;
+mod sghmc;
+mod sgld;
+mod vector;
+
+pub use batches::{BatchSizeError, Batches};
+pub use chain::{Chain, ChainState, Divergence};
+pub use joint_ascent::{ClipScope, JointAscent};
+pub use langevin::{Conditions, Integrator, Langevin};
+pub use mass::{LayerwiseMass, MassRule};
+pub use population::{Keep, Observer, Plan, Silent, run_population};
+pub use rule::{Rule, Scratch, StepName};

@@ -1,0 +1,117 @@
+//! The CPU engine: a population of chains spread over threads, one loop for every rule.
+//!
+//! Chains share nothing and name their random numbers, so results do not depend on the number of threads.
+
+use std::ops::ControlFlow;
+
+use rayon::prelude::*;
+
+use super::Batches;
+use super::chain::Chain;
+use super::rule::{Rule, Scratch, StepName};
+use crate::potential::Potential;
+
+/// Steps between two reports of progress.
+const REPORT_EVERY: u64 = 256;
+
+/// Which states are kept: after `burn_in` steps, every `every`-th.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// Steps before the first cycle.
+    pub burn_in: u64,
+    /// Steps from one kept state to the next, at least 1.
+    pub every: u64,
+}
+
+impl Keep {
+    /// Whether the state after `steps` steps is kept.
+    pub fn is_kept(&self, steps: u64) -> bool {
+        steps > self.burn_in && (steps - self.burn_in).is_multiple_of(self.every)
+    }
+}
+
+/// What a population is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Names all randomness.
+    pub seed: u64,
+    /// How epochs are cut.
+    pub batches: Batches,
+    /// Steps each chain is to have done in the end.
+    pub num_steps: u64,
+    /// Which states are shown to the observer.
+    pub keep: Keep,
+}
+
+/// Watches a population; called from the chains' threads.
+pub trait Observer: Sync {
+    /// Chain `index` reached a state to keep.
+    fn kept(&self, index: usize, chain: &Chain) {
+        let _ = (index, chain);
+    }
+
+    /// Chain `index` did so many more steps; `Break` stops it after this step.
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        let _ = (index, steps);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Watches nothing.
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// Moves every chain to `plan.num_steps`; a chain that diverges stops and says so, the others go on.
+pub fn run_population<P: Potential>(
+    potential: &P,
+    rule: &impl Rule<P>,
+    plan: &Plan,
+    chains: &mut [Chain],
+    observer: &impl Observer,
+) {
+    chains.par_iter_mut().enumerate().with_max_len(1).for_each(|(index, chain)| {
+        run_chain(potential, rule, plan, index, chain, observer);
+    });
+}
+
+fn run_chain<P: Potential>(
+    potential: &P,
+    rule: &impl Rule<P>,
+    plan: &Plan,
+    index: usize,
+    chain: &mut Chain,
+    observer: &impl Observer,
+) {
+    let mut scratch = Scratch::new(potential);
+    let name = StepName { seed: plan.seed, batches: plan.batches };
+    let measured = rule.measured_integrator().is_some();
+    let mut unreported = 0;
+    while chain.state.step < plan.num_steps && chain.divergence.is_none() {
+        match rule.step(potential, &name, chain, &mut scratch) {
+            Ok(()) => chain.state.step += 1,
+            Err(divergence) => chain.divergence = Some(divergence),
+        }
+        let steps = chain.state.step;
+        unreported += 1;
+        if chain.divergence.is_none() && steps > plan.keep.burn_in {
+            let kept = plan.keep.is_kept(steps);
+            if measured {
+                // Readings have the layout's shape and were checked to be finite by the rule.
+                let _ = chain.kinetic_all.record(&scratch.kinetic);
+                if kept {
+                    let _ = chain.kinetic_kept.record(&scratch.kinetic);
+                }
+            }
+            if kept {
+                observer.kept(index, chain);
+            }
+        }
+        if unreported == REPORT_EVERY || steps == plan.num_steps {
+            if observer.advanced(index, unreported).is_break() {
+                return;
+            }
+            unreported = 0;
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The contract of an update rule: one step of one chain.
+
+use super::batches::RowStore;
+use super::chain::{Chain, Divergence};
+use super::{Batches, Integrator};
+use crate::network::Layout;
+use crate::potential::Potential;
+
+/// Names a step's random numbers and rows.
+#[derive(Clone, Copy, Debug)]
+pub struct StepName {
+    /// The run's seed.
+    pub seed: u64,
+    /// How epochs are cut.
+    pub batches: Batches,
+}
+
+/// What a step writes to on the way; made once for each chain, so that steps allocate nothing.
+pub struct Scratch<W> {
+    pub(super) layout: Layout,
+    pub(super) gradient: Vec<f32>,
+    pub(super) noise: Vec<f32>,
+    pub(super) rows: RowStore,
+    pub(super) work: W,
+    /// Σ m²/M of each tensor after the last step; zero for rules without momentum.
+    pub(super) kinetic: Vec<f64>,
+}
+
+impl<W> Scratch<W> {
+    /// Scratch for chains of this potential.
+    pub fn new<P: Potential<Workspace = W>>(potential: &P) -> Self {
+        let layout = potential.layout();
+        Self {
+            gradient: vec![0.0; layout.len()],
+            noise: vec![0.0; layout.len()],
+            rows: RowStore::default(),
+            work: potential.workspace(),
+            kinetic: vec![0.0; layout.tensors().len()],
+            layout,
+        }
+    }
+}
+
+/// A way to move a chain by one step. Samplers and optimisers differ here and nowhere else.
+pub trait Rule<P: Potential>: Sync {
+    /// Moves the chain; its step counter has not been advanced yet.
+    fn step(
+        &self,
+        potential: &P,
+        name: &StepName,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) -> Result<(), Divergence>;
+
+    /// The integrator whose momentum has a temperature worth measuring, if any.
+    fn measured_integrator(&self) -> Option<Integrator> {
+        None
+    }
+}
