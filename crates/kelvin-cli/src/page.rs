@@ -127,7 +127,7 @@ fn block_html(block: &Block) -> String {
 /// A figure keeps its letters readable: it grows little beyond its own size and scrolls rather than shrink too far.
 fn figure_html(svg: &str, caption: &str) -> String {
     let limits = natural_width(svg).map_or(String::new(), |width| {
-        format!(" style=\"min-width:{:.0}px;max-width:{:.0}px\"", 0.66 * width, 1.15 * width)
+        format!(" style=\"min-width:{:.0}px;max-width:{:.0}px\"", 0.6 * width, 1.15 * width)
     });
     let caption =
         if caption.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>\n", inline(caption)) };

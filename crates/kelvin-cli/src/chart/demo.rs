@@ -37,7 +37,7 @@ pub(crate) fn lpd() -> Chart {
     .with(Reference::vertical(1.0, "β = 1"))
     .with(Line::new("SM", Colour::SM, curve(&SM)).with_std(&SM_STD))
     .with(Line::new("TM", Colour::TM, curve(&TM)).with_std(&TM_STD))
-    .with(Points::new("β\u{302}* (SM)", Colour::CHOSEN, Marker::Circle, sm_points).with_hover(hover("SM")))
+    .with(Points::new("β\u{302}* (SM)", Colour::CHOSEN, Marker::Ring, sm_points).with_hover(hover("SM")))
     .with(Points::new("β\u{302}* (TM)", Colour::CHOSEN, Marker::Cross, tm_points).with_hover(hover("TM")))
 }
 

@@ -89,7 +89,12 @@ impl Chart {
         let top = header(&mut svg, &self.title, self.subtitle.as_deref(), &entries, width);
         let area = Area { left: MARGIN, top, width: width - 2.0 * MARGIN, height: height - top - 10.0 };
         panel::draw(&mut svg, self, area, Labels { x: true, y: true, least_left: 0.0 });
-        svg::document(width, height, &self.title, &self.describe(), &svg.text)
+        svg::document(width, height, &self.name(), &self.describe(), &svg.text)
+    }
+
+    /// The title, or what is drawn against what where there is none.
+    fn name(&self) -> String {
+        if self.title.is_empty() { format!("{} against {}", self.y.label, self.x.label) } else { self.title.clone() }
     }
 
     /// The text alternative: the axes and, for each series, how many points it has and where it is highest.

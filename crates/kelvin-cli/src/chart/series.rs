@@ -9,6 +9,8 @@ pub enum Marker {
     None,
     /// A filled circle.
     Circle,
+    /// An open circle, which shows what it lies on: for points that may overlap.
+    Ring,
     /// A diagonal cross.
     Cross,
 }

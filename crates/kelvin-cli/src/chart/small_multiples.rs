@@ -65,7 +65,7 @@ impl SmallMultiples {
 
         let mut svg = Svg::default();
         let entries = legend::entries(self.charts.iter().flat_map(|chart| &chart.layers));
-        let top = header(&mut svg, &self.title, self.subtitle.as_deref(), &entries, width);
+        let top = header(&mut svg, &self.title, self.subtitle.as_deref(), &entries, width) + 4.0;
         let row_top = |row: usize| top + (0..row).map(|r| row_label(r) + panel_height + GAP).sum::<f64>();
         let area = |i: usize| {
             let (row, column) = (i / num_columns, i % num_columns);
@@ -86,7 +86,8 @@ impl SmallMultiples {
         }
         let height = row_top(num_rows) - GAP + 10.0;
         let description: Vec<String> =
-            self.charts.iter().map(|chart| format!("{}: {}", chart.title, chart.describe())).collect();
-        svg::document(width, height.max(top + 10.0), &self.title, &description.join(" "), &svg.text)
+            self.charts.iter().map(|chart| format!("{}: {}", chart.name(), chart.describe())).collect();
+        let name = if self.title.is_empty() { "Several charts" } else { &self.title };
+        svg::document(width, height.max(top + 10.0), name, &description.join(" "), &svg.text)
     }
 }

@@ -92,6 +92,11 @@ impl Svg {
                 let look = format!(r#"stroke-width="1" style="fill:{colour};stroke:{paper}""#);
                 self.close(&format!(r#"<circle cx="{x}" cy="{y}" r="{r}" {look}"#), "circle", hover);
             }
+            Marker::Ring => {
+                let (x, y, r) = (coordinate(x), coordinate(y), coordinate(radius));
+                let look = format!(r#"stroke-width="1.6" fill-opacity="0.25" style="fill:{colour};stroke:{colour}""#);
+                self.close(&format!(r#"<circle cx="{x}" cy="{y}" r="{r}" {look}"#), "circle", hover);
+            }
             Marker::Cross => {
                 let corner =
                     |dx: f64, dy: f64| format!("{} {}", coordinate(x + dx * radius), coordinate(y + dy * radius));
@@ -99,8 +104,8 @@ impl Svg {
                     format!("M{}L{}M{}L{}", corner(-0.9, -0.9), corner(0.9, 0.9), corner(-0.9, 0.9), corner(0.9, -0.9));
                 // A wider cross in the colour of the paper keeps signs apart where they overlap.
                 let halo = r#"stroke-linecap="round" fill="none""#;
-                self.push(&format!(r#"<path d="{path}" stroke-width="3.4" {halo} style="stroke:{paper}"/>"#));
-                let head = format!(r#"<path d="{path}" stroke-width="1.8" {halo} style="stroke:{colour}""#);
+                self.push(&format!(r#"<path d="{path}" stroke-width="3" {halo} style="stroke:{paper}"/>"#));
+                let head = format!(r#"<path d="{path}" stroke-width="1.7" {halo} style="stroke:{colour}""#);
                 self.close(&head, "path", hover);
             }
         }
