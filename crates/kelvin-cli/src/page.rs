@@ -124,14 +124,12 @@ fn block_html(block: &Block) -> String {
     }
 }
 
-/// A figure keeps its letters readable: it grows little beyond its own size and scrolls rather than shrink too far.
+/// The drawing tells the style sheet its own width, so that it neither grows far beyond it nor shrinks to be unreadable.
 fn figure_html(svg: &str, caption: &str) -> String {
-    let limits = natural_width(svg).map_or(String::new(), |width| {
-        format!(" style=\"min-width:{:.0}px;max-width:{:.0}px\"", 0.6 * width, 1.15 * width)
-    });
+    let width = natural_width(svg).map_or(String::new(), |width| format!(" style=\"--width:{width:.0}px\""));
     let caption =
         if caption.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>\n", inline(caption)) };
-    format!("<figure>\n<div class=\"scroll\"><div class=\"drawing\"{limits}>\n{svg}</div></div>\n{caption}</figure>\n")
+    format!("<figure>\n<div class=\"scroll\"><div class=\"drawing\"{width}>\n{svg}</div></div>\n{caption}</figure>\n")
 }
 
 fn natural_width(svg: &str) -> Option<f64> {
