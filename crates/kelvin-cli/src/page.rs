@@ -124,7 +124,7 @@ fn block_html(block: &Block) -> String {
     }
 }
 
-/// The drawing tells the style sheet its own width, so that it neither grows far beyond it nor shrinks to be unreadable.
+/// The drawing tells the style sheet its own width, so that it neither grows far beyond it nor becomes unreadable.
 fn figure_html(svg: &str, caption: &str) -> String {
     let width = natural_width(svg).map_or(String::new(), |width| format!(" style=\"--width:{width:.0}px\""));
     let caption =

@@ -61,7 +61,7 @@ impl Svg {
 
     /// A stroke along a path.
     pub fn stroke(&mut self, path: &str, colour: Colour, width: f64, dash: Dash, opacity: f64) {
-        let (width_text, colour) = (coordinate(width), colour.css());
+        let (thickness, colour) = (coordinate(width), colour.css());
         let dash = match dash {
             Dash::Solid => String::new(),
             Dash::Dashed => r#" stroke-dasharray="5 4""#.into(),
@@ -72,7 +72,7 @@ impl Svg {
             if opacity < 1.0 { format!(r#" stroke-opacity="{}""#, coordinate(opacity)) } else { String::new() };
         let ends = r#"stroke-linecap="round" stroke-linejoin="round""#;
         self.push(&format!(
-            r#"<path d="{path}" fill="none" stroke-width="{width_text}" {ends}{dash}{opacity} style="stroke:{colour}"/>"#
+            r#"<path d="{path}" fill="none" stroke-width="{thickness}" {ends}{dash}{opacity} style="stroke:{colour}"/>"#
         ));
     }
 
