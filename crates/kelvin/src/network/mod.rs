@@ -281,6 +281,11 @@ impl Evaluator {
     }
 }
 
+/// The vector instructions that evaluators use on this machine, for provenance.
+pub fn vector_instructions() -> String {
+    format!("{:?}", pulp::Arch::new()).split('(').next().unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
