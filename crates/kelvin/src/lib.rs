@@ -21,4 +21,5 @@ pub mod random;
 pub mod sampler;
 pub mod selection;
 pub mod temperature;
+mod vector;
 pub mod write_file;

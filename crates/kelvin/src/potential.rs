@@ -158,11 +158,7 @@ impl Potential for Posterior<'_> {
 
     fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) -> f64 {
         let sum = self.tempered_gradient(position, batch.rows, 1.0, gradient, work);
-        let weight = -batch.likelihood_weight as f32;
-        for value in &mut *gradient {
-            *value *= weight;
-        }
-        self.prior.add_energy_gradient(position, gradient);
+        self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
         -self.prior.log_density(position) - batch.likelihood_weight * sum.value
     }
 

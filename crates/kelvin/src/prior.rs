@@ -2,13 +2,15 @@
 
 use thiserror::Error;
 
+use crate::vector::{scale_and_add, sum_of_squares};
+
 /// A density over parameter vectors.
 pub trait Prior: Send + Sync {
     /// log p(θ), constants included.
     fn log_density(&self, parameters: &[f32]) -> f64;
 
-    /// gradient −= ∇ log p(θ), which adds the prior's share to the gradient of an energy.
-    fn add_energy_gradient(&self, parameters: &[f32], gradient: &mut [f32]);
+    /// gradient ← scale · gradient − ∇ log p(θ): the prior's share of the gradient of an energy.
+    fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]);
 }
 
 /// Why a prior cannot be made.
@@ -34,16 +36,12 @@ impl IsotropicGaussian {
 
 impl Prior for IsotropicGaussian {
     fn log_density(&self, parameters: &[f32]) -> f64 {
-        let squares: f64 = parameters.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
         let constant = (std::f64::consts::TAU * self.variance).ln();
-        -0.5 * (parameters.len() as f64 * constant + squares / self.variance)
+        -0.5 * (parameters.len() as f64 * constant + sum_of_squares(parameters) / self.variance)
     }
 
-    fn add_energy_gradient(&self, parameters: &[f32], gradient: &mut [f32]) {
-        let precision = (1.0 / self.variance) as f32;
-        for (gradient, &parameter) in gradient.iter_mut().zip(parameters) {
-            *gradient = precision.mul_add(parameter, *gradient);
-        }
+    fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]) {
+        scale_and_add(gradient, scale, 1.0 / self.variance, parameters);
     }
 }
 
@@ -55,8 +53,8 @@ mod tests {
     fn gradient_is_that_of_the_density() {
         let prior = IsotropicGaussian::new(0.25).unwrap();
         let mut gradient = [1.0, 1.0];
-        prior.add_energy_gradient(&[0.5, -0.25], &mut gradient);
-        assert_eq!(gradient, [3.0, 0.0]);
+        prior.add_energy_gradient(&[0.5, -0.25], 2.0, &mut gradient);
+        assert_eq!(gradient, [4.0, 1.0]);
         let energy = |x: f32| -prior.log_density(&[x, -0.25]);
         let slope = (energy(0.5 + 1e-2) - energy(0.5 - 1e-2)) / 2e-2;
         assert!((slope - 2.0).abs() < 1e-4, "{slope}");

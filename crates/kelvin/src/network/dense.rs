@@ -141,7 +141,7 @@ impl DenseStack {
         for (block, outputs) in outputs.chunks_mut(BLOCK * units).enumerate() {
             let num_rows = outputs.len() / units;
             inputs.gather(rows, block * BLOCK, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(|| self.forward(parameters, num_rows, work));
+            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
             outputs.copy_from_slice(&work.activations[self.layers.len()][..outputs.len()]);
         }
     }
@@ -160,11 +160,11 @@ impl DenseStack {
         for first in (0..count).step_by(BLOCK) {
             let num_rows = BLOCK.min(count - first);
             inputs.gather(rows, first, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(|| self.forward(parameters, num_rows, work));
+            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
             let outputs = &mut work.back[0][..num_rows * units];
             outputs.copy_from_slice(&work.activations[self.layers.len()][..num_rows * units]);
             head.differentiate(first, outputs);
-            pulp::Arch::new().dispatch(|| self.backward(parameters, num_rows, gradient, work));
+            pulp::Arch::new().dispatch(Backward { network: self, parameters, num_rows, gradient, work });
         }
     }
 
@@ -189,6 +189,39 @@ impl DenseStack {
             self.backward(parameters, num_rows, &mut gradient, &mut work);
         }
         (outputs, gradient)
+    }
+}
+
+struct Forward<'a> {
+    network: &'a DenseStack,
+    parameters: &'a [f32],
+    num_rows: usize,
+    work: &'a mut Workspace<f32>,
+}
+
+impl pulp::NullaryFnOnce for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.network.forward(self.parameters, self.num_rows, self.work);
+    }
+}
+
+struct Backward<'a> {
+    network: &'a DenseStack,
+    parameters: &'a [f32],
+    num_rows: usize,
+    gradient: &'a mut [f32],
+    work: &'a mut Workspace<f32>,
+}
+
+impl pulp::NullaryFnOnce for Backward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        self.network.backward(self.parameters, self.num_rows, self.gradient, self.work);
     }
 }
 

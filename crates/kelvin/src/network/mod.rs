@@ -194,8 +194,17 @@ impl PreparedInputs {
                 to[..len].copy_from_slice(&self.values[first * self.stride..][..len]);
             }
             Rows::These(list) => {
+                const STEP: usize = one_hidden::INPUT_STEP;
                 for (&row, to) in list[first..first + count].iter().zip(to.chunks_exact_mut(self.stride)) {
-                    to.copy_from_slice(&self.values[row as usize * self.stride..][..self.stride]);
+                    let from = &self.values[row as usize * self.stride..][..self.stride];
+                    if self.stride.is_multiple_of(STEP) {
+                        // Short rows move faster as whole vectors than through a call.
+                        for (to, from) in to.chunks_exact_mut(STEP).zip(from.chunks_exact(STEP)) {
+                            to.copy_from_slice(from);
+                        }
+                    } else {
+                        to.copy_from_slice(from);
+                    }
                 }
             }
         }

@@ -26,7 +26,7 @@ const WIDEST_VECTOR: usize = 16;
 /// Inputs whose weights and sums fit the registers together.
 const WIDEST_TILE: usize = 9;
 /// Rows of inputs are padded to this many numbers, so that they move as whole vectors.
-const INPUT_STEP: usize = 8;
+pub(super) const INPUT_STEP: usize = 8;
 
 /// The network's sizes.
 #[derive(Clone, Copy, Debug)]

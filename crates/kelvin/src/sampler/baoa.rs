@@ -7,15 +7,16 @@
 //! that takes one gradient a step.
 
 use super::langevin::{Conditions, TensorSlices};
-use super::vector::{add_scaled, combine};
+use crate::vector::{scale_and_add, sum_of_squares};
 
 /// Moves one tensor; returns Σ m²/M.
 pub(super) fn step(at: &Conditions, clip: f64, tensor: TensorSlices<'_>) -> f64 {
     let (h, keep) = (at.step_size, at.retained_momentum);
     let half_drift = 0.5 * h / tensor.mass;
-    add_scaled(tensor.momentum, -h * clip, tensor.gradient);
-    add_scaled(tensor.position, half_drift, tensor.momentum);
+    scale_and_add(tensor.momentum, 1.0, -h * clip, tensor.gradient);
+    scale_and_add(tensor.position, 1.0, half_drift, tensor.momentum);
     let noise = (at.temperature * (1.0 - keep * keep) * tensor.mass).sqrt();
-    combine(tensor.momentum, keep, noise, tensor.noise, 0.0, tensor.noise);
-    add_scaled(tensor.position, half_drift, tensor.momentum) / tensor.mass
+    scale_and_add(tensor.momentum, keep, noise, tensor.noise);
+    scale_and_add(tensor.position, 1.0, half_drift, tensor.momentum);
+    sum_of_squares(tensor.momentum) / tensor.mass
 }

@@ -58,8 +58,8 @@ impl Batches {
         }
         if let Some((_, order)) = &store.order {
             let first = batch as usize * size;
-            store.rows.clear();
-            store.rows.extend((first..first + size).map(|position| order.at(position) as u32));
+            store.rows.resize(size, 0);
+            order.fill(first, &mut store.rows);
         }
         Rows::These(&store.rows)
     }

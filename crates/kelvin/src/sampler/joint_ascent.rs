@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{Chain, Divergence};
 use super::rule::{Rule, Scratch, StepName};
-use super::vector::{clip_factor, combine, sum_of_squares};
 use crate::potential::TemperedModel;
 use crate::random::Purpose;
 use crate::temperature::Schedule;
+use crate::vector::{clip_factor, scale_and_add, sum_of_squares};
 
 /// Whose norm is clipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,10 +65,10 @@ impl<P: TemperedModel> Rule<P> for JointAscent {
         let log_beta_clip = if log_beta_clipped { clip } else { 1.0 };
 
         let rate = self.learning_rate.at(step);
-        combine(&mut state.momentum, self.momentum, weight * clip, gradient, 0.0, gradient);
+        scale_and_add(&mut state.momentum, self.momentum, weight * clip, gradient);
         state.log_beta_velocity = self.momentum * state.log_beta_velocity + log_beta_clip * log_beta_gradient;
         let decay = 1.0 - rate * self.weight_decay;
-        combine(&mut state.position, decay, rate, &state.momentum, 0.0, &state.momentum);
+        scale_and_add(&mut state.position, decay, rate, &state.momentum);
         state.log_beta += rate * state.log_beta_velocity;
 
         if norm.is_finite() && state.log_beta.is_finite() { Ok(()) } else { Err(Divergence { step }) }

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use super::chain::{Chain, ChainState, Divergence};
 use super::mass::MassRule;
 use super::rule::{Rule, Scratch, StepName};
-use super::vector::{clip_factor, sum_of_squares};
 use super::{baoa, sghmc, sgld};
 use crate::network::Layout;
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
 use crate::temperature::{Schedule, Tempering};
+use crate::vector::{clip_factor, sum_of_squares};
 
 /// How the dynamics are discretised.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,9 +2,9 @@
 
 use super::chain::Chain;
 use super::rule::{Scratch, StepName};
-use super::vector::sum_of_squares;
 use crate::potential::{Batch, Potential};
 use crate::random::Purpose;
+use crate::vector::sum_of_squares;
 
 /// Where masses come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -10,7 +10,6 @@ mod population;
 mod rule;
 mod sghmc;
 mod sgld;
-mod vector;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};

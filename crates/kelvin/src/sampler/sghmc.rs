@@ -8,12 +8,13 @@
 //! symplectic Euler form; `exact::Quadratic::symplectic_euler` is its exact stationary law on a quadratic.
 
 use super::langevin::{Conditions, TensorSlices};
-use super::vector::{add_scaled, combine};
+use crate::vector::{combine, scale_and_add, sum_of_squares};
 
 /// Moves one tensor; returns Σ m²/M.
 pub(super) fn step(at: &Conditions, clip: f64, tensor: TensorSlices<'_>) -> f64 {
     let h = at.step_size;
     let noise = (2.0 * (1.0 - at.retained_momentum) * at.temperature * tensor.mass).sqrt();
     combine(tensor.momentum, at.retained_momentum, -h * clip, tensor.gradient, noise, tensor.noise);
-    add_scaled(tensor.position, h / tensor.mass, tensor.momentum) / tensor.mass
+    scale_and_add(tensor.position, 1.0, h / tensor.mass, tensor.momentum);
+    sum_of_squares(tensor.momentum) / tensor.mass
 }

@@ -6,7 +6,7 @@
 //! Target: exp(−U/T), with a bias of order ε. Welling & Teh 2011.
 
 use super::langevin::{Conditions, TensorSlices};
-use super::vector::combine;
+use crate::vector::combine;
 
 /// Moves one tensor; there is no momentum, so the kinetic energy is 0.
 pub(super) fn step(at: &Conditions, clip: f64, tensor: TensorSlices<'_>) -> f64 {
