@@ -1,1 +1,202 @@
-//! x
+//! The paper's tables from the rows of a sweep: point predictions, LPD, kinetic temperature, R̂, wall-clock.
+
+use kelvin::predictive::PredictiveModel;
+
+use crate::chart::{fixed, significant};
+use crate::figures::{are_classes, mean_and_std};
+use crate::row::{BETA_STAR, Method, Row};
+use crate::table::Table;
+
+/// What a grid search looks at on the validation rows.
+#[derive(Clone, Copy)]
+enum Criterion {
+    Point,
+    Lpd(PredictiveModel),
+}
+
+impl Criterion {
+    /// The number on validation or test rows, larger is better.
+    fn score(self, scores: &kelvin::experiment::Scores) -> f64 {
+        match self {
+            Self::Point if scores.larger_point_metric_is_better() => scores.point_metric(),
+            Self::Point => -scores.point_metric(),
+            Self::Lpd(model) => *scores.lpd().get(model),
+        }
+    }
+
+    /// The number to print.
+    fn shown(self, row: &Row) -> f64 {
+        match self {
+            Self::Point if row.test.larger_point_metric_is_better() => 100.0 * row.test.point_metric(),
+            Self::Point => 1e3 * row.test.point_metric(),
+            Self::Lpd(model) => *row.test.lpd().get(model),
+        }
+    }
+}
+
+/// Rows of a sweep, with its repetitions.
+pub struct Sweep<'a> {
+    pub rows: &'a [Row],
+    pub repetitions: u32,
+}
+
+impl<'a> Sweep<'a> {
+    fn of(&self, method: Method) -> Vec<&'a Row> {
+        self.rows.iter().filter(|row| row.method == method).collect()
+    }
+
+    /// Draws at β = 1, whether it is a point of the grid or was added to it.
+    pub fn at_one(&self) -> Vec<&'a Row> {
+        self.rows.iter().filter(|row| row.beta == 1.0 && matches!(row.method, Method::Grid | Method::Bayes)).collect()
+    }
+
+    /// Each repetition's grid point that is best on the validation rows.
+    fn grid_choice(&self, criterion: Criterion) -> Vec<&'a Row> {
+        let grid = self.of(Method::Grid);
+        (0..self.repetitions)
+            .filter_map(|repetition| {
+                let own = grid.iter().filter(|row| row.repetition == Some(repetition));
+                own.max_by(|a, b| criterion.score(&a.validation).total_cmp(&criterion.score(&b.validation))).copied()
+            })
+            .collect()
+    }
+
+    /// The grid's choices by validation LPD under each model, for the edge-of-grid warning.
+    pub fn grid_choices_by_lpd(&self) -> [(&'static str, Vec<f64>); 2] {
+        [("SM-PD LPD", PredictiveModel::Standard), ("TM-PD LPD", PredictiveModel::Tempered)]
+            .map(|(name, model)| (name, self.grid_choice(Criterion::Lpd(model)).iter().map(|row| row.beta).collect()))
+    }
+
+    /// SGD, β = 1, β̂*, grid: mean ± SD of the point metric and of both LPDs, and the choices of the grid.
+    pub fn results(&self) -> Table {
+        let point = if are_classes(self.rows) { "accuracy %" } else { "MSE ×10³" };
+        let header = ["method", point, "LPD SM", "LPD TM", "β (LPD SM)", "β (LPD TM)"].map(str::to_owned).to_vec();
+        let title = format!("Test scores, mean ± SD over {} repetitions", self.repetitions);
+        let mut table = Table::new(title, header);
+        let criteria =
+            [Criterion::Point, Criterion::Lpd(PredictiveModel::Standard), Criterion::Lpd(PredictiveModel::Tempered)];
+        let mut push = |name: &str, rows: [Vec<&Row>; 3]| {
+            let mut cells = vec![name.to_owned()];
+            for (criterion, rows) in criteria.iter().zip(&rows) {
+                cells.push(mean_pm_std(&rows.iter().map(|row| criterion.shown(row)).collect::<Vec<_>>()));
+            }
+            for rows in &rows[1..] {
+                let mut betas: Vec<f64> = rows.iter().map(|row| row.beta).collect();
+                betas.sort_by(f64::total_cmp);
+                betas.dedup();
+                cells.push(betas.iter().map(|beta| significant(*beta, 2)).collect::<Vec<_>>().join(" "));
+            }
+            table.push(cells);
+        };
+        let thrice = |rows: Vec<&'a Row>| [rows.clone(), rows.clone(), rows];
+        push("SGD", thrice(self.of(Method::Sgd)));
+        push("β = 1", thrice(self.at_one()));
+        push(&format!("β = {BETA_STAR}"), thrice(self.of(Method::Chosen)));
+        push("grid", criteria.map(|criterion| self.grid_choice(criterion)));
+        table
+    }
+
+    /// 1/mean T̂ at cycle ends, for each target and repetition, and over all steps.
+    pub fn kinetic(&self) -> Table {
+        let mut header = vec!["target β".to_owned()];
+        header.extend((1..=self.repetitions).map(|repetition| format!("rep. {repetition}")));
+        header.extend(["mean".into(), "all steps".into()]);
+        let mut table = Table::new("Kinetic inverse temperature at cycle ends", header);
+        let mut push = |name: String, rows: Vec<&Row>| {
+            let measured = |row: &Row| row.measured.as_ref().and_then(|m| m.beta_at_cycle_ends);
+            let all_steps: Vec<f64> =
+                rows.iter().filter_map(|row| row.measured.as_ref()?.beta_over_all_steps).collect();
+            let mut cells = vec![name];
+            for repetition in 0..self.repetitions {
+                let own = rows.iter().find(|row| row.repetition == Some(repetition));
+                cells.push(own.and_then(|row| measured(row)).map_or("–".into(), |beta| significant(beta, 3)));
+            }
+            let at_ends: Vec<f64> = rows.iter().filter_map(|row| measured(row)).collect();
+            cells.push(significant(harmonic_mean(&at_ends), 3));
+            cells.push(significant(harmonic_mean(&all_steps), 3));
+            table.push(cells);
+        };
+        for beta in self.grid_betas() {
+            push(significant(beta, 3), self.at(beta));
+        }
+        push(BETA_STAR.into(), self.of(Method::Chosen));
+        table
+    }
+
+    fn grid_betas(&self) -> Vec<f64> {
+        let mut betas: Vec<f64> = self.rows.iter().filter(|row| is_grid(row)).map(|row| row.beta).collect();
+        betas.sort_by(f64::total_cmp);
+        betas.dedup();
+        betas
+    }
+
+    fn at(&self, beta: f64) -> Vec<&'a Row> {
+        self.rows.iter().filter(|row| is_grid(row) && row.beta == beta).collect()
+    }
+
+    /// Rank-normalised split-R̂ of the potential energy over the repetitions of each β.
+    pub fn agreement(&self, groups: &[(f64, Option<f64>, Option<f64>)]) -> Table {
+        let header = ["β", "split-R̂", "bulk ESS"].map(str::to_owned).to_vec();
+        let mut table = Table::new("Agreement of the repetitions' potential energies", header);
+        for (beta, rhat, ess) in groups {
+            let show = |value: &Option<f64>, decimals| value.map_or("–".into(), |value| fixed(value, decimals));
+            table.push(vec![significant(*beta, 3), show(rhat, 2), show(ess, 0)]);
+        }
+        table
+    }
+
+    /// Mean seconds of one repetition by method.
+    pub fn wall_clock(&self) -> Table {
+        let header = ["method", "seconds"].map(str::to_owned).to_vec();
+        let mut table = Table::new("Time of one repetition, on one thread", header);
+        let mean = |rows: &[&Row]| mean_and_std(&rows.iter().map(|row| row.seconds).collect::<Vec<_>>()).0;
+        let (sgd, chosen) = (mean(&self.of(Method::Sgd)), mean(&self.of(Method::Chosen)));
+        let grid: f64 = self.of(Method::Grid).iter().map(|row| row.seconds).sum::<f64>() / f64::from(self.repetitions);
+        for (name, seconds) in [
+            ("SGD (search for β)".to_owned(), sgd),
+            ("β = 1".into(), mean(&self.at_one())),
+            (format!("β = {BETA_STAR} (search and chain)"), sgd + chosen),
+            ("grid".into(), grid),
+        ] {
+            table.push(vec![name, fixed(seconds, 2)]);
+        }
+        table
+    }
+}
+
+fn is_grid(row: &Row) -> bool {
+    matches!(row.method, Method::Grid | Method::Bayes)
+}
+
+/// The inverse of the mean temperature.
+fn harmonic_mean(betas: &[f64]) -> f64 {
+    betas.len() as f64 / betas.iter().map(|beta| 1.0 / beta).sum::<f64>()
+}
+
+/// "−0.186 ± 0.049", with as many decimals as the deviation deserves.
+fn mean_pm_std(values: &[f64]) -> String {
+    if values.is_empty() {
+        return "–".into();
+    }
+    let (mean, std) = mean_and_std(values);
+    let scale = if std > 0.0 { std } else { mean.abs().max(1e-9) };
+    let decimals = (1.0 - scale.log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{} ± {}", fixed(mean, decimals), fixed(std, decimals))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn deviations_set_the_decimals() {
+        assert_eq!(mean_pm_std(&[1.0, 1.2]), "1.10 ± 0.14");
+        assert_eq!(mean_pm_std(&[100.0, 120.0, 140.0]), "120 ± 20");
+        assert_eq!(mean_pm_std(&[]), "–");
+    }
+
+    #[test]
+    fn temperatures_are_averaged_not_their_inverses() {
+        assert!((harmonic_mean(&[1.0, 3.0]) - 1.5).abs() < 1e-12);
+    }
+}

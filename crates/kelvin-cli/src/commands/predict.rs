@@ -1,5 +1,160 @@
-//! x
-use crate::arguments::*;
-pub fn predict(_: &PredictArguments) -> anyhow::Result<()> {
-    Ok(())
+//! `kelvin predict`: the predictive distribution of a run for new rows.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use kelvin::data::{Table, prediction_inputs};
+use kelvin::draws::Draws;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Rows;
+use kelvin::predictive::{GaussianMixture, PredictiveModel};
+use kelvin::write_file::write_atomically;
+use serde_json::{Map, Value};
+
+use super::run::SavedModel;
+use crate::arguments::{ModelArgument, PredictArguments};
+use crate::output::print_result;
+
+const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
+
+pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
+    let model = saved_model(&arguments.run)?;
+    let table = Table::read(&arguments.input)?;
+    let features = prediction_inputs(&table, &model.feature_names)?;
+    let inputs = model.standardiser.inputs(&features, &model.feature_names)?;
+    let outputs = outputs_of_draws(&arguments.run, &model, &inputs)?;
+
+    let (names, rows) = match model.likelihood {
+        Likelihood::Gaussian { noise_variance } => {
+            let which = arguments.model.unwrap_or(ModelArgument::Tempered);
+            let variance = noise_variance / predictive_model(which).power(model.inverse_temperature);
+            numbers(&model, &outputs, variance)?
+        }
+        Likelihood::Categorical { num_classes } => {
+            let which = arguments.model.unwrap_or(ModelArgument::Standard);
+            let power = predictive_model(which).power(model.inverse_temperature);
+            classes(&model, &outputs, num_classes, power)
+        }
+    };
+    let text = if arguments.json { as_json_lines(&names, &rows)? } else { as_csv(&names, &rows) };
+    match &arguments.output {
+        None => print_result(&text),
+        Some(path) => {
+            write_atomically(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+            eprintln!("{} rows written to {}", rows.len(), path.display());
+            Ok(())
+        }
+    }
+}
+
+fn predictive_model(argument: ModelArgument) -> PredictiveModel {
+    match argument {
+        ModelArgument::Standard => PredictiveModel::Standard,
+        ModelArgument::Tempered => PredictiveModel::Tempered,
+    }
+}
+
+fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
+    let path = run.join("model.json");
+    if !path.exists() {
+        if run.join("experiment.toml").exists() {
+            bail!(
+                "{0} has no model.json: it is a sweep, or its run was stopped before the end\n  \
+                 make one with `kelvin run {0}/experiment.toml`",
+                run.display()
+            );
+        }
+        bail!("{} is not a run folder of kelvin; name one that `kelvin run` wrote", run.display());
+    }
+    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is damaged; run the experiment again", path.display()))
+}
+
+/// Outputs of every draw at the new rows: one vector a draw.
+fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &[f32]) -> anyhow::Result<Vec<Vec<f32>>> {
+    let layout = model.network.layout();
+    let evaluator = model.network.evaluator();
+    let prepared = evaluator.prepare(inputs);
+    let mut work = evaluator.workspace();
+    let mut outputs = Vec::new();
+    for name in &model.draws {
+        let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &layout)?;
+        for draw in draws.iter() {
+            let mut output = vec![0.0; prepared.num_rows() * model.likelihood.num_outputs()];
+            evaluator.outputs(draw, &prepared, Rows::All, &mut output, &mut work);
+            outputs.push(output);
+        }
+    }
+    if outputs.is_empty() {
+        bail!("{} holds no draws; run the experiment again", run.join("draws").display());
+    }
+    Ok(outputs)
+}
+
+type Lines = (Vec<String>, Vec<Vec<Value>>);
+
+/// Mean, standard deviation and quantiles in the target's own units.
+fn numbers(model: &SavedModel, outputs: &[Vec<f32>], variance: f64) -> anyhow::Result<Lines> {
+    let mut names = vec!["mean".to_owned(), "std".into()];
+    names.extend(QUANTILES.iter().map(|(_, name)| (*name).to_owned()));
+    let standardiser = &model.standardiser;
+    let num_rows = outputs[0].len();
+    let mut rows = Vec::with_capacity(num_rows);
+    for row in 0..num_rows {
+        let means: Vec<f32> = outputs.iter().map(|output| output[row]).collect();
+        let mixture = GaussianMixture::new(&means, variance)?;
+        let mut cells =
+            vec![standardiser.target_value(mixture.mean()), standardiser.target_std(mixture.variance().sqrt())];
+        for (probability, _) in QUANTILES {
+            cells.push(standardiser.target_value(mixture.quantile(probability)?));
+        }
+        rows.push(cells.into_iter().map(Value::from).collect());
+    }
+    Ok((names, rows))
+}
+
+/// The most probable class and the probability of each.
+fn classes(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, power: f64) -> Lines {
+    let mut names = vec!["class".to_owned()];
+    names.extend(model.class_names.iter().map(|name| format!("p({name})")));
+    let num_rows = outputs[0].len() / num_classes;
+    let rows = (0..num_rows).map(|row| {
+        let mut mean = vec![0.0; num_classes];
+        for output in outputs {
+            let logits = &output[row * num_classes..][..num_classes];
+            let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
+            let weights: Vec<f64> = logits.iter().map(|&z| (power * f64::from(z - largest)).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            mean.iter_mut().zip(&weights).for_each(|(mean, weight)| *mean += weight / total / outputs.len() as f64);
+        }
+        let best = (0..num_classes).max_by(|&a, &b| mean[a].total_cmp(&mean[b])).unwrap_or(0);
+        let mut cells = vec![Value::from(model.class_names[best].as_str())];
+        cells.extend(mean.into_iter().map(Value::from));
+        cells
+    });
+    (names, rows.collect())
+}
+
+fn as_csv(names: &[String], rows: &[Vec<Value>]) -> String {
+    let quoted = |text: &str| {
+        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    };
+    let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
+    text.push('\n');
+    for row in rows {
+        let cells = row.iter().map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted));
+        text.push_str(&cells.collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn as_json_lines(names: &[String], rows: &[Vec<Value>]) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for row in rows {
+        let object: Map<String, Value> = names.iter().cloned().zip(row.iter().cloned()).collect();
+        text.push_str(&serde_json::to_string(&object)?);
+        text.push('\n');
+    }
+    Ok(text)
 }

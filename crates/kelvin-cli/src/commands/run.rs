@@ -222,7 +222,11 @@ fn groups<'a>(
 }
 
 /// Writes every chain's draws; returns the file names of those at β̂*.
-fn save_draws(experiment: &Experiment<'_>, folder: &RunFolder, chains: &[SampledChain]) -> anyhow::Result<Vec<String>> {
+pub fn save_draws(
+    experiment: &Experiment<'_>,
+    folder: &RunFolder,
+    chains: &[SampledChain],
+) -> anyhow::Result<Vec<String>> {
     let layout = experiment.posterior.layout();
     let mut chosen = Vec::new();
     for chain in with_draws(chains.iter()) {

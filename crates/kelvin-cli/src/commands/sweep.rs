@@ -1,5 +1,197 @@
-//! x
-use crate::arguments::*;
-pub fn sweep(_: &SweepArguments) -> anyhow::Result<()> {
-    Ok(())
+//! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
+
+use kelvin::diagnostics::{Limits, Warning};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, Problem, SampledChain, Slot};
+use kelvin::selection::JointChoice;
+use serde::Serialize;
+
+use super::run::save_draws;
+use super::threads;
+use crate::arguments::SweepArguments;
+use crate::chart::significant;
+use crate::output::print_result;
+use crate::paper_tables::Sweep;
+use crate::progress::Progress;
+use crate::report::RunReport;
+use crate::row::{BETA_STAR, Method, Row, with_draws};
+use crate::run_folder::RunFolder;
+use crate::{figures, metrics, source};
+
+#[derive(Serialize)]
+struct SweepResult<'a> {
+    command: &'static str,
+    name: &'a str,
+    folder: String,
+    repetitions: u32,
+    beta_star: Vec<f64>,
+    rows: &'a [Row],
+    warnings: &'a [Warning],
+}
+
+pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
+    let common = &arguments.common;
+    threads(common.threads)?;
+    let mut source = source::read(&arguments.source, common)?;
+    if let Some(repetitions) = arguments.repetitions {
+        source.settings.run.repetitions = repetitions;
+    }
+    let problem = Problem::new(source.dataset, &source.settings)?;
+    let mut experiment = Experiment::new(&problem, source.settings)?;
+    let folder = RunFolder::open(common.out.as_deref(), "sweep", &experiment.settings)?;
+    folder.write_start(&experiment.settings, &problem)?;
+
+    let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
+    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, common.quiet);
+    let choices = experiment.select(&repetitions, &progress)?;
+    let search_seconds = progress.finish();
+    if source.automatic
+        && let Some(first) = choices.iter().flatten().next()
+    {
+        experiment.tune_learning_rate(&first.position, first.inverse_temperature)?;
+        folder.write_settings(&experiment.settings)?;
+    }
+
+    let specs = chain_specs(&experiment, &choices);
+    let progress = Progress::new("sampling the population", specs.len(), experiment.sampler_steps()?, common.quiet);
+    let chains = experiment.sample(&specs, &progress)?;
+    let seconds = progress.finish();
+
+    let mut rows = Vec::new();
+    let mut warnings = Vec::new();
+    for ((repetition, choice), &seconds) in choices.iter().enumerate().zip(&search_seconds) {
+        match choice {
+            Some(choice) => rows.push(Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?),
+            None => {
+                let label = format!("search for β of repetition {}", repetition + 1);
+                warnings.push(Warning::ChainDiverged { label, step: 0 });
+            }
+        }
+    }
+    for (chain, &seconds) in chains.iter().zip(&seconds) {
+        let group = ChainGroup {
+            label: chain.spec.label.clone(),
+            inverse_temperature: chain.spec.inverse_temperature,
+            chains: with_draws(std::iter::once(chain)),
+        };
+        if group.chains.is_empty() {
+            let step = chain.chain.divergence.map_or(0, |divergence| divergence.step);
+            warnings.push(Warning::ChainDiverged { label: group.label, step });
+            continue;
+        }
+        let method = match chain.spec.slot {
+            Slot::Chosen => Method::Chosen,
+            Slot::Bayes => Method::Bayes,
+            _ => Method::Grid,
+        };
+        rows.push(Row::posterior(&experiment, method, &group, Some(chain.spec.repetition), seconds)?);
+    }
+    let agreement = agreement(&experiment, &chains, &mut warnings)?;
+    let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
+    let sweep = Sweep { rows: &rows, repetitions: experiment.settings.run.repetitions };
+    let limits = Limits::default();
+    warnings.extend(limits.check_seeds(&betas));
+    for (metric, chosen) in sweep.grid_choices_by_lpd() {
+        let at_edge = chosen.iter().find_map(|&beta| limits.check_grid(&experiment.settings.run.grid, beta, metric));
+        warnings.extend(at_edge);
+    }
+
+    let name = &experiment.settings.name;
+    let tables = [sweep.results(), sweep.kinetic(), sweep.agreement(&agreement), sweep.wall_clock()];
+    for (file, table) in ["results", "kinetic_temperature", "agreement", "wall_clock"].iter().zip(&tables) {
+        folder.write(&format!("{file}.csv"), table.to_csv().as_bytes())?;
+    }
+    let target_std = problem.standardiser.target.as_ref().map(|scale| scale.std);
+    folder.write("metrics.csv", metrics::to_csv(&rows, target_std).as_bytes())?;
+    folder.write_json("warnings.json", &warnings)?;
+    save_draws(&experiment, &folder, &chains)?;
+    let mut drawn = figures::of_grid(name, &rows);
+    drawn.push(figures::selection_path(name, &choices));
+    for figure in &drawn {
+        folder.write_figure(figure.name, &figure.svg)?;
+    }
+    let chosen = betas.iter().map(|beta| significant(*beta, 3)).collect::<Vec<_>>().join(", ");
+    let verdict = format!("{BETA_STAR} of the {} repetitions: {chosen}.", repetitions.len());
+    let report = RunReport {
+        experiment: &experiment,
+        verdict: &verdict,
+        table: &tables[0],
+        tables: &tables[1..],
+        figures: &drawn,
+        warnings: &warnings,
+    };
+    folder.write("report.html", report.page().to_html().as_bytes())?;
+
+    if common.json {
+        let result = SweepResult {
+            command: "sweep",
+            name,
+            folder: folder.path().display().to_string(),
+            repetitions: experiment.settings.run.repetitions,
+            beta_star: betas,
+            rows: &rows,
+            warnings: &warnings,
+        };
+        return print_result(&format!("{}\n", serde_json::to_string(&result)?));
+    }
+    let mut text = format!("# {name}\n\n{verdict}\n\n");
+    for table in &tables {
+        text.push_str(&table.to_markdown());
+        text.push('\n');
+    }
+    print_result(&text)?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
+}
+
+fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {
+    let grid = &experiment.settings.run.grid;
+    let mut specs = Vec::new();
+    for (repetition, choice) in choices.iter().enumerate() {
+        let mut push = |slot, inverse_temperature: f64, name: &str| {
+            let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);
+            specs.push(ChainSpec { label, repetition: repetition as u32, slot, inverse_temperature });
+        };
+        for (index, &beta) in grid.iter().enumerate() {
+            push(Slot::Grid(index as u32), beta, "β = ");
+        }
+        if !grid.contains(&1.0) {
+            push(Slot::Bayes, 1.0, "β = ");
+        }
+        if let Some(choice) = choice {
+            push(Slot::Chosen, choice.inverse_temperature, &format!("{BETA_STAR} = "));
+        }
+    }
+    specs
+}
+
+/// (β, R̂, bulk ESS) over the repetitions of each temperature of the grid, with the warnings of each.
+fn agreement(
+    experiment: &Experiment<'_>,
+    chains: &[SampledChain],
+    warnings: &mut Vec<Warning>,
+) -> anyhow::Result<Vec<(f64, Option<f64>, Option<f64>)>> {
+    let inflation = experiment.expected_inflation()?;
+    let mut betas: Vec<f64> = Vec::new();
+    for chain in chains.iter().filter(|chain| chain.spec.slot != Slot::Chosen) {
+        if !betas.contains(&chain.spec.inverse_temperature) {
+            betas.push(chain.spec.inverse_temperature);
+        }
+    }
+    betas.sort_by(f64::total_cmp);
+    let mut lines = Vec::new();
+    for beta in betas {
+        let own = chains.iter().filter(|c| c.spec.slot != Slot::Chosen && c.spec.inverse_temperature == beta);
+        let group = ChainGroup {
+            label: format!("β = {}", significant(beta, 3)),
+            inverse_temperature: beta,
+            chains: with_draws(own),
+        };
+        let temperature = experiment.sampler_temperature(beta)?;
+        let measured = group.measured(temperature, inflation);
+        warnings.extend(group.warnings(&measured, temperature));
+        lines.push((beta, measured.rhat, measured.bulk_ess));
+    }
+    Ok(lines)
 }
