@@ -200,7 +200,6 @@ impl Pass<'_, '_> {
         let weights = S::as_simd_f32s(&work.weights).0;
         let output_weights = S::as_simd_f32s(&work.output_weights).0;
         let sums = S::as_mut_simd_f32s(&mut work.sums).0;
-        let lanes = &mut S::as_mut_simd_f32s(&mut work.lanes).0[..block_rows];
         let partial = &mut S::as_mut_simd_f32s(&mut work.partial).0[..block_rows];
         let stride = network.stride;
 
@@ -216,8 +215,9 @@ impl Pass<'_, '_> {
             if forward {
                 inputs.gather(rows, first, num_rows, &mut work.inputs);
                 work.inputs[num_rows * stride..block_rows * stride].fill(0.0);
-                lanes.fill(zero);
+                work.lanes[..block_rows * S::F32_LANES].fill(0.0);
             }
+            let lanes = &mut S::as_mut_simd_f32s(&mut work.lanes).0[..block_rows];
             for vector in 0..vectors {
                 let output_weight = output_weights[vector];
                 let new_masks = &mut new_masks[vector * block_rows..][..block_rows];
@@ -251,9 +251,7 @@ impl Pass<'_, '_> {
             }
             if forward {
                 let outputs = &mut work.outputs[..block_rows];
-                for (output, lanes) in outputs.iter_mut().zip(&*lanes) {
-                    *output = simd.reduce_sum_f32s(*lanes) + bias;
-                }
+                sum_lanes::<S>(&mut work.lanes[..block_rows * S::F32_LANES], bias, outputs);
                 head.differentiate(first, &mut outputs[..num_rows]);
                 if backward_too {
                     outputs[num_rows..].fill(0.0);
@@ -266,6 +264,38 @@ impl Pass<'_, '_> {
         if let Some(gradient) = gradient {
             write_gradient(simd, network, weights, output_weights, sums, bias_gradient, gradient);
         }
+    }
+}
+
+/// outputs = bias + the sum of each row's lanes; the lanes are halved until four are left, all rows at once.
+#[inline(always)]
+fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
+    if S::F32_LANES >= 16 {
+        halve::<16, 8>(lanes);
+    }
+    if S::F32_LANES >= 8 {
+        halve::<8, 4>(lanes);
+    }
+    if S::F32_LANES >= 4 {
+        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(4)) {
+            *output = bias + ((row[0] + row[2]) + (row[1] + row[3]));
+        }
+    } else {
+        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(S::F32_LANES)) {
+            *output = bias + row.iter().sum::<f32>();
+        }
+    }
+}
+
+/// Adds the second half of each row of `W` lanes to the first and closes the gaps.
+#[inline(always)]
+fn halve<const W: usize, const H: usize>(lanes: &mut [f32]) {
+    for row in 0..lanes.len() / W {
+        let mut half = [0.0; H];
+        for (lane, half) in half.iter_mut().enumerate() {
+            *half = lanes[row * W + lane] + lanes[row * W + H + lane];
+        }
+        lanes[row * H..(row + 1) * H].copy_from_slice(&half);
     }
 }
 
@@ -350,10 +380,13 @@ impl<S: Simd, const J: usize> TileRows<'_, S, J> {
         for (((inputs, scaled), (new_mask, old_mask)), (lanes, partial)) in inputs.zip(masks).zip(state) {
             let (Some(inputs), Some(scaled)) = (inputs.first_chunk::<J>(), scaled.first_chunk::<J>()) else { break };
             if FORWARD {
-                let mut z = simd.mul_f32s(simd.splat_f32s(inputs[0]), self.weights[0]);
-                for (&input, &weight) in inputs[1..].iter().zip(&self.weights[1..]) {
-                    z = simd.mul_add_e_f32s(simd.splat_f32s(input), weight, z);
+                // Two sums, so that a row does not wait for one long chain of multiply-adds.
+                let product = |column: usize| simd.mul_f32s(simd.splat_f32s(inputs[column]), self.weights[column]);
+                let mut halves = [product(0), product(1)];
+                for (column, (&input, &weight)) in inputs.iter().zip(self.weights).enumerate().skip(2) {
+                    halves[column % 2] = simd.mul_add_e_f32s(simd.splat_f32s(input), weight, halves[column % 2]);
                 }
+                let mut z = simd.add_f32s(halves[0], halves[1]);
                 if !FIRST {
                     z = simd.add_f32s(z, *partial);
                 }
