@@ -57,6 +57,13 @@ pub trait Observer: Sync {
     }
 }
 
+/// A function of the kept states is an observer.
+impl<F: Fn(usize, &Chain) + Sync> Observer for F {
+    fn kept(&self, index: usize, chain: &Chain) {
+        self(index, chain);
+    }
+}
+
 /// Watches nothing.
 pub struct Silent;
 
