@@ -39,7 +39,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = Plan { seed: 2, batches: Batches::full(examples.len()), num_steps: 10_500, keep };
 
     println!("{:>12} {:>22} {:>22} {:>22}", "", "slope", "intercept", "std of the slope");
-    println!("{:>12} {:>11}{:>11} {:>11}{:>11} {:>11}{:>11}", "temperature", "exact", "found", "exact", "found", "exact", "found");
+    println!(
+        "{:>12} {:>11}{:>11} {:>11}{:>11} {:>11}{:>11}",
+        "temperature", "exact", "found", "exact", "found", "exact", "found"
+    );
     for temperature in [0.3, 1.0, 3.0] {
         let at = Temperature::new(temperature)?;
         let start = |id| Chain::new(id, at, network.initial_parameters(3, id), &posterior.layout());
