@@ -8,7 +8,10 @@
 
 pub mod data;
 pub mod diagnostics;
+pub mod draws;
 pub mod exact;
+pub mod experiment;
+pub mod held_out;
 pub mod likelihood;
 pub mod network;
 pub mod potential;
@@ -16,4 +19,6 @@ pub mod predictive;
 pub mod prior;
 pub mod random;
 pub mod sampler;
+pub mod selection;
 pub mod temperature;
+pub mod write_file;

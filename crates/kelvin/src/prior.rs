@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn gradient_is_that_of_the_density() {
-        let prior = IsotropicGaussian::new(0.25).unwrap(); // all numbers exact in f32
+        let prior = IsotropicGaussian::new(0.25).unwrap();
         let mut gradient = [1.0, 1.0];
         prior.add_energy_gradient(&[0.5, -0.25], &mut gradient);
         assert_eq!(gradient, [3.0, 0.0]);

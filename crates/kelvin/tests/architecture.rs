@@ -8,7 +8,7 @@ const ORDER: [&[&str]; 11] = [
     &["random"],
     &["data"],
     &["network"],
-    &["likelihood", "prior"],
+    &["likelihood", "prior", "held_out"],
     &["potential"],
     &["temperature"],
     &["sampler"],
@@ -18,7 +18,7 @@ const ORDER: [&[&str]; 11] = [
     &["experiment"],
 ];
 /// Rooms that serve all others and import none but `random`.
-const SERVANTS: [&str; 2] = ["diagnostics", "exact"];
+const SERVANTS: [&str; 3] = ["diagnostics", "exact", "write_file"];
 
 /// Whether `room` may import `other`.
 fn may_import(room: &str, other: &str) -> bool {

@@ -63,7 +63,7 @@ pub struct Network {
 impl Network {
     /// A network of the given layers.
     pub fn new(num_inputs: usize, layers: Vec<Layer>) -> Result<Self, NetworkError> {
-        let no_units = layers.iter().any(|layer| *layer == Layer::Dense { units: 0 });
+        let no_units = layers.contains(&Layer::Dense { units: 0 });
         let Some(&last) = layers.last().filter(|_| num_inputs > 0 && !no_units) else {
             return Err(NetworkError::Empty { inputs: num_inputs, layers });
         };
@@ -279,6 +279,11 @@ impl Evaluator {
             _ => unreachable!("{MISMATCH}"),
         }
     }
+}
+
+/// The vector instructions that evaluators use on this machine, for provenance.
+pub fn vector_instructions() -> String {
+    format!("{:?}", pulp::Arch::new()).split('(').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

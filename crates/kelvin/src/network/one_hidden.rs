@@ -351,8 +351,8 @@ impl<S: Simd, const J: usize> TileRows<'_, S, J> {
             let (Some(inputs), Some(scaled)) = (inputs.first_chunk::<J>(), scaled.first_chunk::<J>()) else { break };
             if FORWARD {
                 let mut z = simd.mul_f32s(simd.splat_f32s(inputs[0]), self.weights[0]);
-                for column in 1..J {
-                    z = simd.mul_add_e_f32s(simd.splat_f32s(inputs[column]), self.weights[column], z);
+                for (&input, &weight) in inputs[1..].iter().zip(&self.weights[1..]) {
+                    z = simd.mul_add_e_f32s(simd.splat_f32s(input), weight, z);
                 }
                 if !FIRST {
                     z = simd.add_f32s(z, *partial);

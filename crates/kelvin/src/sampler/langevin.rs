@@ -59,6 +59,7 @@ impl Integrator {
     }
 
     /// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
+    #[expect(clippy::too_many_arguments, reason = "a step is a function of exactly these")]
     pub fn advance(
         self,
         at: &Conditions,

@@ -45,6 +45,11 @@ pub struct Plan {
 
 /// Watches a population; called from the chains' threads.
 pub trait Observer: Sync {
+    /// Chain `index` takes its first step now.
+    fn started(&self, index: usize) {
+        let _ = index;
+    }
+
     /// Chain `index` reached a state to keep.
     fn kept(&self, index: usize, chain: &Chain) {
         let _ = (index, chain);
@@ -94,6 +99,7 @@ fn run_chain<P: Potential>(
     let name = StepName { seed: plan.seed, batches: plan.batches };
     let measured = rule.measured_integrator().is_some();
     let mut unreported = 0;
+    observer.started(index);
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {
         let step = chain.state.step;
         // A rule notices a bad position by its gradient, one step later; a state that others see cannot wait for that.

@@ -1,0 +1,154 @@
+//! What can be asked on the command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
+/// predicts with it.
+#[derive(Debug, Parser)]
+#[command(version, about, max_term_width = 100)]
+#[command(
+    after_help = "Start with `kelvin run concrete`, or `kelvin run --data my.csv --target y` for your own table."
+)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Choose β, sample at β = 1 and at β̂*, score, report
+    Run(RunArguments),
+    /// The paper's experiment: repetitions × (grid of β, and β̂*), with its tables and figures
+    Sweep(SweepArguments),
+    /// Predict new rows with the draws of a run
+    Predict(PredictArguments),
+    /// List the presets, or print one as TOML
+    Presets {
+        /// The preset to print
+        name: Option<String>,
+    },
+    /// List the known data sets: where each comes from, and whether its file is here and right
+    Data {
+        /// Folder with the data sets' files
+        #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+        data_dir: Option<PathBuf>,
+    },
+    /// Time the sampler: µs per chain-step
+    Bench(BenchArguments),
+}
+
+/// Where the experiment comes from.
+#[derive(Debug, Args)]
+pub struct SourceArguments {
+    /// A preset (see `kelvin presets`) or an experiment.toml
+    #[arg(value_name = "PRESET|FILE.toml", required_unless_present = "data", conflicts_with = "data")]
+    pub experiment: Option<String>,
+    /// Your own table: a CSV file with a header
+    #[arg(long, value_name = "FILE.csv", requires = "target")]
+    pub data: Option<PathBuf>,
+    /// The column to predict
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    pub target: Option<String>,
+    /// A column to leave out (may be repeated)
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    pub drop: Vec<String>,
+    /// What kind of answer the target is (guessed when not given)
+    #[arg(long, requires = "data")]
+    pub task: Option<TaskArgument>,
+    /// A rough answer in a few seconds: fewer epochs and chains
+    #[arg(long)]
+    pub quick: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TaskArgument {
+    /// A number
+    Regression,
+    /// A class
+    Classification,
+}
+
+#[derive(Debug, Args)]
+pub struct CommonArguments {
+    /// Run folder [default: runs/<name>-<short hash>]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Names every random number of the experiment
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Threads [default: all cores]; the numbers do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    /// No progress bars
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Sample the whole grid of β as well
+    #[arg(long)]
+    pub grid: bool,
+    #[command(flatten)]
+    pub common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct SweepArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// Repetitions, each with its own start and seeds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub repetitions: Option<u32>,
+    #[command(flatten)]
+    pub common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct PredictArguments {
+    /// A folder written by `kelvin run`
+    pub run: PathBuf,
+    /// A CSV file with the run's feature columns
+    #[arg(long, value_name = "FILE.csv")]
+    pub input: PathBuf,
+    /// Write here instead of to standard output
+    #[arg(long, value_name = "FILE.csv")]
+    pub output: Option<PathBuf>,
+    /// Whose density: standard or tempered model [default: tempered for numbers, standard for classes]
+    #[arg(long)]
+    pub model: Option<ModelArgument>,
+    /// One JSON object a row instead of CSV
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum ModelArgument {
+    /// p(y|x,θ), averaged over the draws (SM-PD)
+    Standard,
+    /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
+    Tempered,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchArguments {
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// Threads of the many-threads case [default: all cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}

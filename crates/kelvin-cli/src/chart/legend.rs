@@ -1,0 +1,106 @@
+//! The legend: one entry per named series, in rows above the plot where it can never cover data.
+
+use super::colour::Colour;
+use super::series::{Dash, Layer, Marker, Place};
+use super::svg::{Anchor, Font, Svg, text_width};
+
+const FONT: Font = Font { size: 12.0, bold: false, colour: Colour::Ink };
+const ROW: f64 = 19.0;
+const LINE_KEY: f64 = 24.0;
+const SIGN_KEY: f64 = 14.0;
+const GAP: f64 = 20.0;
+
+/// One entry: a name and how its key looks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Entry {
+    name: String,
+    key: Key,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Key {
+    Line { colour: Colour, marker: Marker, dash: Dash, band: bool },
+    Points { colour: Colour, marker: Marker },
+    Bars { colour: Colour },
+}
+
+/// The entries of these layers, each once.
+pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    for layer in layers {
+        let (name, key) = match layer {
+            Layer::Line(line) => {
+                let (colour, marker, dash) = (line.colour, line.marker, line.dash);
+                (&line.name, Key::Line { colour, marker, dash, band: !line.band.is_empty() })
+            }
+            Layer::Points(points) => (&points.name, Key::Points { colour: points.colour, marker: points.marker }),
+            Layer::Bars(bars) => (&bars.name, Key::Bars { colour: bars.colour }),
+            Layer::Reference(line) if line.place == Place::Diagonal => {
+                let (colour, marker, dash) = (line.colour, Marker::None, line.dash);
+                (&line.label, Key::Line { colour, marker, dash, band: false })
+            }
+            Layer::Reference(_) => continue,
+        };
+        let entry = Entry { name: name.clone(), key };
+        if !name.is_empty() && !entries.contains(&entry) {
+            entries.push(entry);
+        }
+    }
+    entries
+}
+
+/// Draws the entries from a top left corner in rows of this width; returns the height they take.
+pub(super) fn draw(svg: &mut Svg, entries: &[Entry], left: f64, top: f64, width: f64) -> f64 {
+    if entries.is_empty() {
+        return 0.0;
+    }
+    let (mut x, mut row) = (left, 0.0);
+    for entry in entries {
+        let key = if matches!(entry.key, Key::Line { .. }) { LINE_KEY } else { SIGN_KEY };
+        let own = key + 6.0 + text_width(&entry.name, FONT.size);
+        if x > left && x + own > left + width {
+            (x, row) = (left, row + 1.0);
+        }
+        let middle = top + ROW * (row + 0.5);
+        draw_key(svg, &entry.key, x, middle);
+        svg.text(x + key + 6.0, middle + 4.2, Anchor::Start, FONT, &entry.name);
+        x += own + GAP;
+    }
+    ROW * (row + 1.0)
+}
+
+fn draw_key(svg: &mut Svg, key: &Key, x: f64, y: f64) {
+    match *key {
+        Key::Line { colour, marker, dash, band } => {
+            if band {
+                svg.fill(&format!("M{x:.1} {:.1}h{LINE_KEY}v11h-{LINE_KEY}z", y - 5.5), colour, 0.16, "");
+            }
+            svg.stroke(&format!("M{x:.1} {y:.1}h{LINE_KEY}"), colour, 1.8, dash, 1.0);
+            svg.marker(x + LINE_KEY / 2.0, y, marker, 3.4, colour, "");
+        }
+        Key::Points { colour, marker } => svg.marker(x + SIGN_KEY / 2.0, y, marker, 4.4, colour, ""),
+        Key::Bars { colour } => svg.fill(&format!("M{:.1} {:.1}h13v11h-13z", x + 0.5, y - 5.5), colour, 0.75, ""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::series::{Line, Reference};
+    use super::*;
+
+    #[test]
+    fn names_each_series_once_and_leaves_out_the_nameless() {
+        let line = |name: &str| Layer::from(Line::new(name, Colour::SM, vec![]));
+        let layers = [line("SM"), line("SM"), line(""), Reference::vertical(1.0, "β = 1").into()];
+        assert_eq!(entries(layers.iter()).len(), 1);
+    }
+
+    #[test]
+    fn a_narrow_legend_takes_more_rows() {
+        let layers: Vec<Layer> = (0..4).map(|i| Line::new(format!("series {i}"), Colour::TM, vec![]).into()).collect();
+        let entries = entries(layers.iter());
+        let height = |width| draw(&mut Svg::default(), &entries, 0.0, 0.0, width);
+        assert_eq!(height(1000.0), ROW);
+        assert_eq!(height(100.0), 4.0 * ROW);
+    }
+}

@@ -1,0 +1,126 @@
+//! `kelvin bench`: µs per chain-step of the paper's two table networks, on one thread and on all.
+
+use std::time::Instant;
+
+use kelvin::data::{Examples, Targets};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Network;
+use kelvin::potential::{Posterior, Potential};
+use kelvin::prior::IsotropicGaussian;
+use kelvin::random::{NoiseKey, Purpose};
+use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, MassRule, Plan, Silent, run_population};
+use kelvin::temperature::{Schedule, Temperature, Tempering};
+use serde::Serialize;
+
+use crate::arguments::BenchArguments;
+use crate::output::print_result;
+
+/// Timed calls of a case; the median counts.
+const TIMES: usize = 9;
+const STEPS: u64 = 4000;
+const HIDDEN: usize = 64;
+
+struct Case {
+    name: &'static str,
+    num_inputs: usize,
+    num_examples: usize,
+    batch_size: Option<usize>,
+    learning_rate: f64,
+}
+
+const CASES: [Case; 2] = [
+    Case { name: "8-64-1/824", num_inputs: 8, num_examples: 824, batch_size: None, learning_rate: 1e-3 },
+    Case { name: "14-64-1/128", num_inputs: 14, num_examples: 9547, batch_size: Some(128), learning_rate: 1e-4 },
+];
+
+#[derive(Serialize)]
+struct Timing {
+    case: &'static str,
+    threads: usize,
+    chains: usize,
+    us_per_chain_step: f64,
+}
+
+pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
+    let all = arguments
+        .threads
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()), usize::from);
+    for case in &CASES {
+        for threads in if all > 1 { vec![1, all] } else { vec![1] } {
+            let timing = time(case, threads)?;
+            let line = if arguments.json {
+                serde_json::to_string(&timing)?
+            } else {
+                let Timing { case, threads, chains, us_per_chain_step } = timing;
+                format!(
+                    "{case:<12}  threads {threads:>2}  chains {chains:>2}  {us_per_chain_step:8.2} µs per chain-step"
+                )
+            };
+            print_result(&format!("{line}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn time(case: &Case, threads: usize) -> anyhow::Result<Timing> {
+    let network = Network::dense(case.num_inputs, &[HIDDEN], 1)?;
+    let examples = synthetic_rows(case);
+    let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+    let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(0.1)?, &examples)?;
+    let rule = Langevin {
+        integrator: Integrator::Sghmc,
+        learning_rate: case.learning_rate,
+        momentum: 0.98,
+        step_scale: Schedule::Constant { value: 1.0 },
+        temperature_scale: Schedule::Constant { value: 1.0 },
+        tempering: Tempering::Posterior,
+        clip_norm: 1e6,
+        mass: MassRule::Fixed,
+    };
+    let batches = Batches::new(case.num_examples, case.batch_size)?;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+    let mut chains: Vec<Chain> = (0..threads as u32)
+        .map(|id| Chain::new(id, Temperature::BAYES, network.initial_parameters(0, id), &posterior.layout()))
+        .collect();
+    let mut microseconds = Vec::new();
+    for call in 0..=TIMES as u64 {
+        let plan = Plan { seed: 0, batches, num_steps: (call + 1) * STEPS, keep: Keep { burn_in: 0, every: u64::MAX } };
+        let start = Instant::now();
+        pool.install(|| run_population(&posterior, &rule, &plan, &mut chains, &Silent));
+        let each = start.elapsed().as_secs_f64() * 1e6 / (STEPS as f64 * chains.len() as f64);
+        // The first call warms up.
+        if call > 0 {
+            microseconds.push(each);
+        }
+    }
+    anyhow::ensure!(chains.iter().all(|chain| chain.divergence.is_none()), "a chain of the benchmark diverged");
+    microseconds.sort_by(f64::total_cmp);
+    Ok(Timing {
+        case: case.name,
+        threads,
+        chains: chains.len(),
+        us_per_chain_step: (microseconds[TIMES / 2] * 1e3).round() / 1e3,
+    })
+}
+
+/// Rows that a ReLU network can fit: one linear and one bent direction, and a little noise.
+fn synthetic_rows(case: &Case) -> Examples {
+    let (n, d) = (case.num_examples, case.num_inputs);
+    let key = |step| NoiseKey { seed: 0, purpose: Purpose::InitialPosition, chain: u32::MAX, step };
+    let mut inputs = vec![0.0; n * d];
+    key(0).fill_normal(&mut inputs);
+    let mut directions = vec![0.0; 2 * d];
+    key(1).fill_normal(&mut directions);
+    let mut targets = vec![0.0; n];
+    key(2).fill_normal(&mut targets);
+    for (row, target) in inputs.chunks_exact(d).zip(&mut targets) {
+        let along = |direction: &[f32]| -> f32 {
+            row.iter().zip(direction).map(|(x, w)| x * w).sum::<f32>() / (d as f32).sqrt()
+        };
+        *target = 0.05 * *target + along(&directions[..d]) + 0.5 * along(&directions[d..]).abs();
+    }
+    let mean = targets.iter().sum::<f32>() / n as f32;
+    let std = (targets.iter().map(|y| (y - mean).powi(2)).sum::<f32>() / n as f32).sqrt();
+    targets.iter_mut().for_each(|y| *y = (*y - mean) / std);
+    Examples { inputs, num_features: d, targets: Targets::Real(targets) }
+}

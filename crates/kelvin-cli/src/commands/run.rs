@@ -1,0 +1,253 @@
+//! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
+
+use std::collections::HashMap;
+
+use kelvin::diagnostics::{Limits, Warning};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
+use kelvin::potential::Potential;
+use kelvin::selection::JointChoice;
+use serde::Serialize;
+
+use super::threads;
+use crate::arguments::RunArguments;
+use crate::chart::significant;
+use crate::output::print_result;
+use crate::progress::Progress;
+use crate::report::{RunReport, best_of, verdict};
+use crate::row::{BETA_STAR, Method, Row, with_draws};
+use crate::run_folder::RunFolder;
+use crate::run_table::run_table;
+use crate::source;
+use crate::{figures, metrics};
+
+/// What `predict` needs beside the draws; written as model.json.
+#[derive(Debug, Serialize, serde::Deserialize)]
+pub struct SavedModel {
+    pub inverse_temperature: f64,
+    pub likelihood: kelvin::likelihood::Likelihood,
+    pub network: kelvin::network::Network,
+    pub feature_names: Vec<String>,
+    pub target_name: String,
+    pub class_names: Vec<String>,
+    pub standardiser: kelvin::data::Standardiser,
+    /// Names of the draws files of β̂*.
+    pub draws: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct RunResult<'a> {
+    command: &'static str,
+    name: &'a str,
+    folder: String,
+    beta_star: f64,
+    verdict: &'a str,
+    rows: &'a [Row],
+    warnings: &'a [Warning],
+}
+
+pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
+    let common = &arguments.common;
+    threads(common.threads)?;
+    let source = source::read(&arguments.source, common)?;
+    let command = if arguments.grid { "run --grid" } else { "run" };
+    let problem = Problem::new(source.dataset, &source.settings)?;
+    let mut experiment = Experiment::new(&problem, source.settings)?;
+    // The folder is named after the settings as they were asked for, before any pilot.
+    let folder = RunFolder::open(common.out.as_deref(), command, &experiment.settings)?;
+    folder.write_start(&experiment.settings, &problem)?;
+
+    let repetitions: Vec<u32> = (0..experiment.settings.run.chains).collect();
+    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, common.quiet);
+    let choices = experiment.select(&repetitions, &progress)?;
+    let selection_seconds: f64 = progress.finish().iter().sum();
+    let choice = best_choice(&choices).ok_or_else(|| anyhow::anyhow!("no search for β reached a checkpoint"))?;
+    let beta = choice.inverse_temperature;
+
+    if source.automatic {
+        experiment.tune_learning_rate(&choice.position, beta)?;
+        folder.write_settings(&experiment.settings)?;
+    }
+
+    let specs = chain_specs(&experiment, beta, arguments.grid);
+    let progress = Progress::new("sampling", specs.len(), experiment.sampler_steps()?, common.quiet);
+    let chains = experiment.sample(&specs, &progress)?;
+    let seconds = progress.finish();
+
+    let mut warnings = selection_warnings(&choices, choice);
+    let mut rows = vec![Row::sgd(&experiment, choice, None, selection_seconds)?];
+    let groups = groups(&experiment, &chains, beta, arguments.grid)?;
+    for (method, group) in &groups {
+        let seconds =
+            chains.iter().zip(&seconds).filter(|(chain, _)| group.chains.iter().any(|own| std::ptr::eq(*own, *chain)));
+        let row = Row::posterior(&experiment, *method, group, None, seconds.map(|(_, seconds)| seconds).sum())?;
+        if let Some(measured) = &row.measured {
+            warnings.extend(group.warnings(measured, experiment.sampler_temperature(group.inverse_temperature)?));
+        }
+        rows.push(row);
+    }
+
+    let saved = save_draws(&experiment, &folder, &chains)?;
+    folder.write_json(
+        "model.json",
+        &SavedModel {
+            inverse_temperature: beta,
+            likelihood: problem.likelihood,
+            network: problem.network.clone(),
+            feature_names: problem.dataset.feature_names.clone(),
+            target_name: problem.dataset.target_name.clone(),
+            class_names: problem.dataset.class_names().to_vec(),
+            standardiser: problem.standardiser.clone(),
+            draws: saved,
+        },
+    )?;
+    let target_std = problem.standardiser.target.as_ref().map(|scale| scale.std);
+    folder.write("metrics.csv", metrics::to_csv(&rows, target_std).as_bytes())?;
+    folder.write_json("warnings.json", &warnings)?;
+
+    let title = format!("{} — test scores", experiment.settings.name);
+    let table = run_table(&title, &rows);
+    let verdict = verdict(beta, &rows);
+    let chosen = groups.iter().find(|(method, _)| *method == Method::Chosen).map(|(_, group)| group);
+    let figures = figures::of_run(&experiment, &rows, &choices, chosen)?;
+    for figure in &figures {
+        folder.write_figure(figure.name, &figure.svg)?;
+    }
+    let report = RunReport {
+        experiment: &experiment,
+        verdict: &verdict,
+        table: &table,
+        tables: &[],
+        figures: &figures,
+        warnings: &warnings,
+    };
+    folder.write("report.html", report.page().to_html().as_bytes())?;
+
+    if common.json {
+        let result = RunResult {
+            command: "run",
+            name: &experiment.settings.name,
+            folder: folder.path().display().to_string(),
+            beta_star: beta,
+            verdict: &verdict,
+            rows: &rows,
+            warnings: &warnings,
+        };
+        return print_result(&format!("{}\n", serde_json::to_string(&result)?));
+    }
+    let best = best_of(&rows);
+    print_result(&format!("{}\n{verdict}\n{best}", table.to_text()))?;
+    for warning in &warnings {
+        eprintln!("warning: {warning}");
+    }
+    print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
+}
+
+/// The choice with the best validation score over all starts.
+fn best_choice(choices: &[Option<JointChoice>]) -> Option<&JointChoice> {
+    choices.iter().flatten().max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
+}
+
+/// What the search itself says about β̂*.
+pub fn selection_warnings(choices: &[Option<JointChoice>], chosen: &JointChoice) -> Vec<Warning> {
+    let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
+    let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
+    if chosen.best_is_last() {
+        let num_checkpoints = chosen.path.len();
+        let beta = chosen.inverse_temperature;
+        // A last checkpoint that hardly differs from the one before has converged.
+        let before = chosen.path.iter().rev().nth(1).map_or(f64::NEG_INFINITY, |checkpoint| checkpoint.validation_lpd);
+        if chosen.validation_lpd() - before > 1e-3 {
+            warnings.push(Warning::SelectionNotConverged { beta, num_checkpoints });
+        }
+    }
+    for (start, choice) in choices.iter().enumerate() {
+        if choice.is_none() {
+            warnings.push(Warning::ChainDiverged { label: format!("search for β from start {}", start + 1), step: 0 });
+        }
+    }
+    warnings
+}
+
+fn chain_specs(experiment: &Experiment<'_>, beta: f64, grid: bool) -> Vec<ChainSpec> {
+    let mut specs = Vec::new();
+    for repetition in 0..experiment.settings.run.chains {
+        let mut push = |name: String, slot, inverse_temperature| {
+            let label = format!("{name}, chain {}", repetition + 1);
+            specs.push(ChainSpec { label, repetition, slot, inverse_temperature });
+        };
+        push("β = 1".into(), Slot::Bayes, 1.0);
+        push(format!("{BETA_STAR} = {}", significant(beta, 3)), Slot::Chosen, beta);
+        if grid {
+            for (index, &at) in experiment.settings.run.grid.iter().enumerate() {
+                push(format!("β = {}", significant(at, 3)), Slot::Grid(index as u32), at);
+            }
+        }
+    }
+    specs
+}
+
+/// Chains by temperature, in the order of the table; a temperature without any draw is an error for β = 1 and β̂*.
+fn groups<'a>(
+    experiment: &Experiment<'_>,
+    chains: &'a [SampledChain],
+    beta: f64,
+    grid: bool,
+) -> anyhow::Result<Vec<(Method, ChainGroup<'a>)>> {
+    let of_slot = |slot: Slot| with_draws(chains.iter().filter(|chain| chain.spec.slot == slot));
+    let mut groups = Vec::new();
+    for (method, slot, at, label) in
+        [(Method::Bayes, Slot::Bayes, 1.0, "β = 1"), (Method::Chosen, Slot::Chosen, beta, BETA_STAR)]
+    {
+        let chains = of_slot(slot);
+        if chains.is_empty() {
+            return Err(ExperimentError::SamplingDiverged {
+                beta: at,
+                chains: experiment.settings.run.chains as usize,
+                learning_rate: experiment.settings.sampler.learning_rate,
+            }
+            .into());
+        }
+        groups.push((method, ChainGroup { label: label.into(), inverse_temperature: at, chains }));
+    }
+    if grid {
+        for (index, &at) in experiment.settings.run.grid.iter().enumerate() {
+            let chains = of_slot(Slot::Grid(index as u32));
+            if !chains.is_empty() {
+                let label = format!("grid β = {}", significant(at, 3));
+                groups.push((Method::Grid, ChainGroup { label, inverse_temperature: at, chains }));
+            }
+        }
+    }
+    Ok(groups)
+}
+
+/// Writes every chain's draws; returns the file names of those at β̂*.
+fn save_draws(experiment: &Experiment<'_>, folder: &RunFolder, chains: &[SampledChain]) -> anyhow::Result<Vec<String>> {
+    let layout = experiment.posterior.layout();
+    let mut chosen = Vec::new();
+    for chain in with_draws(chains.iter()) {
+        let name = draws_name(chain);
+        let about = HashMap::from([
+            ("label".to_owned(), chain.spec.label.clone()),
+            ("beta".to_owned(), chain.spec.inverse_temperature.to_string()),
+            ("seed".to_owned(), experiment.settings.run.seed.to_string()),
+            ("kelvin".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ]);
+        chain.draws.save(&folder.draws(&name), &layout, about)?;
+        if chain.spec.slot == Slot::Chosen {
+            chosen.push(name);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The file name of a chain's draws, without its ending.
+pub fn draws_name(chain: &SampledChain) -> String {
+    let kind = match chain.spec.slot {
+        Slot::Grid(_) => format!("beta-{}", chain.spec.inverse_temperature),
+        Slot::Bayes => "bayes".into(),
+        Slot::Chosen => "chosen".into(),
+        Slot::Selector | Slot::Pilot => "pilot".into(),
+    };
+    format!("{kind}-{}", chain.spec.repetition + 1)
+}

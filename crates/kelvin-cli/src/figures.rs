@@ -1,0 +1,308 @@
+//! The figures of a run and of a sweep, from rows of results.
+
+use kelvin::experiment::{ChainGroup, Experiment, Predictive, Scores};
+use kelvin::predictive::PredictiveModel;
+use kelvin::selection::JointChoice;
+
+use crate::chart::{Axis, Bars, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
+use crate::row::{BETA_STAR, Method, Row};
+
+/// A figure ready to be written and shown.
+pub struct Figure {
+    /// File name without ending.
+    pub name: &'static str,
+    pub svg: String,
+    pub caption: String,
+}
+
+impl Figure {
+    fn new(name: &'static str, chart: &Chart, caption: impl Into<String>) -> Self {
+        Self { name, svg: chart.to_svg(), caption: caption.into() }
+    }
+}
+
+const BETA_AXIS: &str = "inverse temperature β";
+/// Calibration histograms and curves use this many bins.
+const BINS: usize = 10;
+
+/// A run: LPD over the grid if there is one, the search for β, calibration, predictions, energies.
+pub fn of_run(
+    experiment: &Experiment<'_>,
+    rows: &[Row],
+    choices: &[Option<JointChoice>],
+    chosen: Option<&ChainGroup<'_>>,
+) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = Vec::new();
+    if rows.iter().any(|row| row.method == Method::Grid) {
+        figures.extend(of_grid(&experiment.settings.name, rows));
+    }
+    figures.push(selection_path(&experiment.settings.name, choices));
+    if let Some(group) = chosen {
+        let likelihood = experiment.problem.likelihood;
+        let predictive = Predictive::of_draws(likelihood, &experiment.test, group.inverse_temperature, group.draws())?;
+        match &predictive {
+            Predictive::Regression(predictive) => {
+                figures.push(predictions(experiment, predictive)?);
+                figures.push(pit_histogram(predictive)?);
+            }
+            Predictive::Classification(predictive) => figures.push(reliability(predictive)?),
+        }
+        figures.push(energy_traces(group));
+    }
+    Ok(figures)
+}
+
+/// LPD on test and validation rows and the point metric against β, as in the paper.
+pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
+    let sd = "Lines and bands: mean ± SD over repetitions (higher is better).";
+    let test = |row: &Row| row.test.lpd();
+    let both = lpd_chart(&format!("{name}: test LPD"), rows, &test, "test LPD (nats)", true, true, false);
+    let validation = |row: &Row| row.validation.lpd();
+    let on_validation =
+        lpd_chart(&format!("{name}: validation LPD"), rows, &validation, "validation LPD (nats)", true, true, false);
+    let sm = lpd_chart(&format!("{name}: test LPD of SM-PD"), rows, &test, "test LPD (nats)", true, false, true);
+    let tm = lpd_chart(&format!("{name}: test LPD of TM-PD"), rows, &test, "test LPD (nats)", false, true, true);
+    vec![
+        Figure::new(
+            "lpd_test",
+            &both,
+            format!(
+                "Test LPD against β under the standard model (SM) and the tempered model (TM). {sd} Rings and crosses: each repetition's {BETA_STAR}."
+            ),
+        ),
+        Figure::new(
+            "lpd_test_sm",
+            &sm,
+            format!("Test LPD of SM-PD alone, with the SGD plug-in as the dashed line. {sd}"),
+        ),
+        Figure::new(
+            "lpd_test_tm",
+            &tm,
+            format!("Test LPD of TM-PD alone, with the SGD plug-in at {BETA_STAR} as the dashed line. {sd}"),
+        ),
+        Figure::new(
+            "lpd_validation",
+            &on_validation,
+            format!("Validation LPD against β: what a grid search would look at. {sd}"),
+        ),
+        point_metric(name, rows),
+    ]
+}
+
+/// Mean and standard deviation of a number over the repetitions at each β of the grid.
+fn over_grid(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec<f64>) {
+    let mut betas: Vec<f64> = rows.iter().filter(|row| row.method == Method::Grid).map(|row| row.beta).collect();
+    betas.sort_by(f64::total_cmp);
+    betas.dedup();
+    let mut means = Vec::new();
+    let mut deviations = Vec::new();
+    for beta in betas {
+        let values: Vec<f64> =
+            rows.iter().filter(|row| row.method == Method::Grid && row.beta == beta).map(value).collect();
+        let (mean, deviation) = mean_and_std(&values);
+        means.push((beta, mean));
+        deviations.push(deviation);
+    }
+    (means, deviations)
+}
+
+/// Mean and sample standard deviation; the deviation of one value is 0.
+pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
+}
+
+fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec<String>) {
+    let chosen = rows.iter().filter(|row| row.method == Method::Chosen);
+    chosen
+        .map(|row| {
+            let y = value(row);
+            let which = row.repetition.map_or(String::new(), |r| format!("repetition {}: ", r + 1));
+            ((row.beta, y), format!("{which}{BETA_STAR} = {}, {}", significant(row.beta, 3), significant(y, 4)))
+        })
+        .unzip()
+}
+
+type LpdOf<'a> = &'a dyn Fn(&Row) -> kelvin::predictive::ByModel<f64>;
+
+fn lpd_chart(title: &str, rows: &[Row], lpd: LpdOf<'_>, label: &str, sm: bool, tm: bool, sgd: bool) -> Chart {
+    let mut chart =
+        Chart::new(title, Axis::log(BETA_AXIS), Axis::linear(label).focused()).with(Reference::vertical(1.0, "β = 1"));
+    let models = [
+        (sm, PredictiveModel::Standard, "SM-PD", Colour::SM, Marker::Ring),
+        (tm, PredictiveModel::Tempered, "TM-PD", Colour::TM, Marker::Cross),
+    ];
+    for (wanted, model, name, colour, _) in models {
+        if wanted {
+            let (means, deviations) = over_grid(rows, &|row| *lpd(row).get(model));
+            chart = chart.with(Line::new(name, colour, means).with_std(&deviations));
+        }
+    }
+    for (wanted, model, name, _, marker) in models {
+        if wanted {
+            let (points, hover) = chosen_points(rows, &|row| *lpd(row).get(model));
+            chart = chart.with(
+                Points::new(format!("{BETA_STAR} ({})", &name[..2]), Colour::CHOSEN, marker, points).with_hover(hover),
+            );
+            if sgd {
+                chart = chart.with(sgd_line(rows, &|row| *lpd(row).get(model)));
+            }
+        }
+    }
+    chart
+}
+
+fn sgd_line(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Reference {
+    let values: Vec<f64> = rows.iter().filter(|row| row.method == Method::Sgd).map(value).collect();
+    Reference::horizontal(mean_and_std(&values).0, "SGD").with_dash(Dash::Dashed)
+}
+
+fn point_metric(name: &str, rows: &[Row]) -> Figure {
+    let classes = rows.first().is_some_and(|row| row.test.larger_point_metric_is_better());
+    let (what, axis, scale) = if classes {
+        ("accuracy", Axis::linear("test accuracy (%)"), 100.0)
+    } else {
+        ("mean squared error", Axis::log("test MSE"), 1.0)
+    };
+    let value = move |row: &Row| scale * row.test.point_metric();
+    let (means, deviations) = over_grid(rows, &value);
+    let (points, hover) = chosen_points(rows, &value);
+    let chart = Chart::new(format!("{name}: test {what}"), Axis::log(BETA_AXIS), axis.focused())
+        .with(Reference::vertical(1.0, "β = 1"))
+        .with(sgd_line(rows, &value))
+        .with(Line::new("posterior mean", Colour::Purple, means).with_std(&deviations))
+        .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover));
+    let direction = if classes { "higher" } else { "lower" };
+    Figure::new(
+        "point_metric",
+        &chart,
+        format!("Test {what} of the point prediction against β ({direction} is better)."),
+    )
+}
+
+/// β at each checkpoint of the search, one line a start; the best checkpoint of each is marked.
+pub fn selection_path(name: &str, choices: &[Option<JointChoice>]) -> Figure {
+    let mut chart = Chart::new(
+        format!("{name}: the search for β"),
+        Axis::linear("steps of the search (thousands)"),
+        Axis::log(BETA_AXIS),
+    )
+    .with(Reference::horizontal(1.0, "β = 1"));
+    let mut best = (Vec::new(), Vec::new());
+    for (start, choice) in choices.iter().enumerate() {
+        let Some(choice) = choice else { continue };
+        let place = |step: u64, beta: f64| (step as f64 / 1e3, beta);
+        let mut path = vec![(0.0, 1.0)];
+        path.extend(choice.path.iter().map(|point| place(point.step, point.inverse_temperature)));
+        let colour = Colour::CYCLE[start % Colour::CYCLE.len()];
+        chart = chart.with(Line::trace(format!("start {}", start + 1), colour, path));
+        best.0.push(place(choice.path[choice.best].step, choice.inverse_temperature));
+        best.1.push(format!("start {}: β = {}", start + 1, significant(choice.inverse_temperature, 3)));
+    }
+    chart = chart.with(Points::new("best validation", Colour::CHOSEN, Marker::Ring, best.0).with_hover(best.1));
+    Figure::new(
+        "selection_path",
+        &chart,
+        "β during the joint optimisation, from each start; the ring is the checkpoint with the best validation likelihood.",
+    )
+}
+
+/// Energies of the chains that made the draws.
+fn energy_traces(group: &ChainGroup<'_>) -> Figure {
+    let mut chart = Chart::new(
+        format!("Potential energy of the draws at {}", group.label),
+        Axis::linear("draw"),
+        Axis::linear("potential energy U").focused(),
+    );
+    for (index, chain) in group.chains.iter().enumerate() {
+        let energies = chain.draws.potential_energy.iter().enumerate();
+        let points = energies.map(|(draw, &energy)| ((draw + 1) as f64, energy)).collect();
+        let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
+        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour, points));
+    }
+    Figure::new(
+        "energy_traces",
+        &chart,
+        "Chains that agree wander over the same range; a trend means that the burn-in was too short.",
+    )
+}
+
+fn predictions(
+    experiment: &Experiment<'_>,
+    predictive: &kelvin::predictive::RegressionPredictive,
+) -> anyhow::Result<Figure> {
+    let problem = experiment.problem;
+    let standardiser = &problem.standardiser;
+    let kelvin::data::Targets::Real(targets) = &problem.test.targets else {
+        anyhow::bail!("a regression has numbers as targets");
+    };
+    let means = predictive.means()?;
+    let deviations: Vec<f64> = predictive.variances(PredictiveModel::Tempered)?.iter().map(|v| v.sqrt()).collect();
+    let original = |value: f64| standardiser.target_value(value);
+    let mut points = Vec::new();
+    let mut hover = Vec::new();
+    for ((&target, &mean), &deviation) in targets.iter().zip(&means).zip(&deviations) {
+        let (truth, mean) = (original(f64::from(target)), original(mean));
+        points.push((mean, truth));
+        let deviation = significant(standardiser.target_std(deviation), 3);
+        hover.push(format!("predicted {} ± {deviation}, true {}", significant(mean, 4), significant(truth, 4)));
+    }
+    let name = &problem.dataset.target_name;
+    let chart = Chart::new(
+        format!("Predictions of {name} on test rows"),
+        Axis::linear(format!("predicted mean of {name}")),
+        Axis::linear(format!("true {name}")),
+    )
+    .with(Reference::diagonal("truth = prediction"))
+    .with(Points::new("test rows", Colour::TM, Marker::Circle, points).with_hover(hover));
+    Ok(Figure::new(
+        "predictions",
+        &chart,
+        "Predictive mean against truth, original units; hover for the predictive SD.",
+    ))
+}
+
+fn pit_histogram(predictive: &kelvin::predictive::RegressionPredictive) -> anyhow::Result<Figure> {
+    let mut chart = Chart::new(
+        "Calibration on test rows",
+        Axis::linear("probability integral transform of the truth").between(0.0, 1.0),
+        Axis::linear("density"),
+    )
+    .with(Reference::horizontal(1.0, "calibrated"));
+    for (model, name, colour) in
+        [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
+    {
+        let pit = predictive.pit_values(model)?;
+        chart = chart.with(Bars::density(name, colour, pit.values(), BINS, 0.0, 1.0));
+    }
+    Ok(Figure::new(
+        "calibration",
+        &chart,
+        "Where the truth falls in its predictive distribution. Flat is calibrated, a hump is too wide, horns are too narrow.",
+    ))
+}
+
+fn reliability(predictive: &kelvin::predictive::ClassificationPredictive) -> anyhow::Result<Figure> {
+    let bins = std::num::NonZeroUsize::new(BINS).unwrap_or(std::num::NonZeroUsize::MIN);
+    let mut chart = Chart::new(
+        "Calibration on test rows",
+        Axis::linear("predicted probability of the chosen class").between(0.0, 1.0),
+        Axis::linear("share of right answers").between(0.0, 1.0),
+    )
+    .with(Reference::diagonal("calibrated"));
+    for (model, name, colour) in
+        [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
+    {
+        let diagram = predictive.reliability(model, bins)?;
+        let points = diagram.bins.iter().filter_map(|bin| bin.mean_confidence.zip(bin.accuracy)).collect();
+        chart = chart.with(Line::new(name, colour, points));
+    }
+    Ok(Figure::new("calibration", &chart, "Reliability: below the diagonal the model is too sure of itself."))
+}
+
+/// Whether rows hold classes.
+pub fn are_classes(rows: &[Row]) -> bool {
+    rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
+}

@@ -1,0 +1,55 @@
+//! A bar with rate and time left for each stage of a population, and each chain's own time.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use kelvin::sampler::Observer;
+
+/// Watches one population.
+pub struct Progress {
+    bar: ProgressBar,
+    times: Vec<Mutex<ChainTime>>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ChainTime {
+    started: Option<Instant>,
+    seconds: f64,
+}
+
+impl Progress {
+    /// A bar for `num_chains` chains of `steps_each`; hidden where nobody looks.
+    pub fn new(stage: &'static str, num_chains: usize, steps_each: u64, quiet: bool) -> Self {
+        let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
+        let bar = ProgressBar::with_draw_target(Some(num_chains as u64 * steps_each), target);
+        let template = "{msg:<26} {bar:30} {percent:>3} %  {per_sec} steps  {eta} left";
+        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        bar.set_message(stage);
+        Self { bar, times: (0..num_chains).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Clears the bar; seconds each chain ran.
+    pub fn finish(self) -> Vec<f64> {
+        self.bar.finish_and_clear();
+        self.times.iter().map(|time| lock(time).seconds).collect()
+    }
+}
+
+fn lock(time: &Mutex<ChainTime>) -> std::sync::MutexGuard<'_, ChainTime> {
+    time.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Observer for Progress {
+    fn started(&self, index: usize) {
+        lock(&self.times[index]).started = Some(Instant::now());
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        let mut time = lock(&self.times[index]);
+        time.seconds = time.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
+        self.bar.inc(steps);
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,107 @@
+//! One line of results: a method at one inverse temperature with its scores and measurements.
+
+use kelvin::experiment::{ChainGroup, Experiment, Measured, Predictive, SampledChain, Scores};
+use kelvin::selection::JointChoice;
+use serde::Serialize;
+
+/// How the predictive distribution was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// The optimiser's point estimate.
+    Sgd,
+    /// Draws at β = 1.
+    Bayes,
+    /// Draws at β̂*.
+    Chosen,
+    /// Draws at a temperature of the grid (β = 1 of a sweep is one of these).
+    Grid,
+}
+
+impl Method {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Bayes => "bayes",
+            Self::Chosen => "chosen",
+            Self::Grid => "grid",
+        }
+    }
+}
+
+/// A line of results.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    pub method: Method,
+    pub label: String,
+    /// `None` where several chains are pooled.
+    pub repetition: Option<u32>,
+    pub beta: f64,
+    pub num_draws: usize,
+    pub validation: Scores,
+    pub test: Scores,
+    pub measured: Option<Measured>,
+    /// Time of its chains, one after the other.
+    pub seconds: f64,
+}
+
+/// "β̂*", spelled so that the hat stands on the β.
+pub const BETA_STAR: &str = "β\u{302}*";
+
+impl Row {
+    /// The plug-in of an optimiser's result.
+    pub fn sgd(
+        experiment: &Experiment<'_>,
+        choice: &JointChoice,
+        repetition: Option<u32>,
+        seconds: f64,
+    ) -> anyhow::Result<Self> {
+        let beta = choice.inverse_temperature;
+        let likelihood = experiment.problem.likelihood;
+        let scores = |held_out| {
+            let draws = std::iter::once(&choice.position[..]);
+            Predictive::of_draws(likelihood, held_out, beta, draws)?.scores()
+        };
+        Ok(Self {
+            method: Method::Sgd,
+            label: "SGD".into(),
+            repetition,
+            beta,
+            num_draws: 1,
+            validation: scores(&experiment.validation)?,
+            test: scores(&experiment.test)?,
+            measured: None,
+            seconds,
+        })
+    }
+
+    /// The pooled draws of chains at one β.
+    pub fn posterior(
+        experiment: &Experiment<'_>,
+        method: Method,
+        group: &ChainGroup<'_>,
+        repetition: Option<u32>,
+        seconds: f64,
+    ) -> anyhow::Result<Self> {
+        let beta = group.inverse_temperature;
+        let likelihood = experiment.problem.likelihood;
+        let scores = |held_out| Predictive::of_draws(likelihood, held_out, beta, group.draws())?.scores();
+        let temperature = experiment.sampler_temperature(beta)?;
+        Ok(Self {
+            method,
+            label: group.label.clone(),
+            repetition,
+            beta,
+            num_draws: group.num_draws(),
+            validation: scores(&experiment.validation)?,
+            test: scores(&experiment.test)?,
+            measured: Some(group.measured(temperature, experiment.expected_inflation()?)),
+            seconds,
+        })
+    }
+}
+
+/// The chains that reached at least one draw.
+pub fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
+    chains.filter(|chain| !chain.draws.is_empty()).collect()
+}

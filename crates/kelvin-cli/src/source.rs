@@ -1,0 +1,75 @@
+//! From arguments to settings and rows: a preset, an experiment.toml, or the user's own table.
+
+use std::path::Path;
+
+use anyhow::Context;
+use kelvin::data::{Dataset, Table};
+use kelvin::experiment::{
+    DataSettings, Problem, RunSettings, Settings, TaskSetting, automatic_settings, preset, with_override,
+};
+
+use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
+
+/// What an experiment starts from.
+pub struct Source {
+    pub settings: Settings,
+    pub dataset: Dataset,
+    /// Whether step sizes were derived from the table and want a pilot.
+    pub automatic: bool,
+}
+
+/// Reads settings and rows, and applies `--seed`, `--quick` and `--set` in this order.
+pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
+    let seed = common.seed.unwrap_or(RunSettings::default().seed);
+    let (mut settings, dataset, automatic) = match (&source.experiment, &source.data) {
+        (Some(name), _) => {
+            let mut settings = named(name)?;
+            if common.seed.is_some() {
+                settings.run.seed = seed;
+            }
+            let dataset = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
+            (settings, dataset, false)
+        }
+        (None, Some(file)) => {
+            let (settings, dataset) = own_table(file, source, seed)?;
+            (settings, dataset, true)
+        }
+        (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
+    };
+    if source.quick {
+        let num_train = dataset.num_rows() * 4 / 5;
+        let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
+        settings = settings.quick(steps as u64);
+    }
+    for text in &common.overrides {
+        settings = with_override(&settings, text)?;
+    }
+    settings.check()?;
+    Ok(Source { settings, dataset, automatic })
+}
+
+fn named(name: &str) -> anyhow::Result<Settings> {
+    if !name.ends_with(".toml") {
+        return Ok(preset(name)?.settings());
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read the experiment {name}"))?;
+    Ok(Settings::from_toml(&text, name)?)
+}
+
+fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result<(Settings, Dataset)> {
+    let data = DataSettings {
+        source: file.display().to_string(),
+        target: source.target.clone().unwrap_or_default(),
+        drop: source.drop.clone(),
+        task: match source.task {
+            None => TaskSetting::Auto,
+            Some(TaskArgument::Regression) => TaskSetting::Regression,
+            Some(TaskArgument::Classification) => TaskSetting::Classification,
+        },
+    };
+    let table = Table::read(file)?;
+    let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
+    let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
+    let run = RunSettings { seed, ..RunSettings::default() };
+    Ok((automatic_settings(&name, data, &dataset, run), dataset))
+}

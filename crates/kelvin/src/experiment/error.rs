@@ -1,0 +1,107 @@
+//! Why an experiment cannot run.
+
+use thiserror::Error;
+
+use crate::data::DataError;
+use crate::network::NetworkError;
+use crate::potential::PosteriorError;
+use crate::predictive::PredictiveError;
+use crate::prior::PriorError;
+use crate::sampler::BatchSizeError;
+use crate::temperature::TemperatureError;
+
+/// Why an experiment cannot run.
+#[derive(Debug, Error)]
+pub enum ExperimentError {
+    /// The data.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The network.
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    /// The posterior.
+    #[error(transparent)]
+    Posterior(#[from] PosteriorError),
+    /// The prior.
+    #[error(transparent)]
+    Prior(#[from] PriorError),
+    /// The batch size.
+    #[error(transparent)]
+    BatchSize(#[from] BatchSizeError),
+    /// A temperature.
+    #[error(transparent)]
+    Temperature(#[from] TemperatureError),
+    /// A score.
+    #[error(transparent)]
+    Predictive(#[from] PredictiveError),
+    /// No such preset.
+    #[error("there is no preset `{asked}`\n  presets: {known}{suggestion}")]
+    UnknownPreset {
+        /// What was asked.
+        asked: String,
+        /// What there is.
+        known: String,
+        /// "did you mean".
+        suggestion: String,
+    },
+    /// A setting that does not exist.
+    #[error("there is no setting `{asked}`\n  settings: {known}{suggestion}")]
+    UnknownSetting {
+        /// What was asked.
+        asked: String,
+        /// What there is.
+        known: String,
+        /// "did you mean".
+        suggestion: String,
+    },
+    /// An override that is not `key=value`.
+    #[error("`{asked}` is not a setting; write it as key=value, for example sampler.learning_rate=1e-3")]
+    NotAnOverride {
+        /// What was given.
+        asked: String,
+    },
+    /// A settings text that cannot be read.
+    #[error("cannot read the settings{place}: {reason}")]
+    Unreadable {
+        /// Which file or override, led by a space.
+        place: String,
+        /// The parser's words.
+        reason: String,
+    },
+    /// A setting out of range.
+    #[error("{key} must be {needs}, got {found}")]
+    OutOfRange {
+        /// The setting.
+        key: &'static str,
+        /// What it must be.
+        needs: &'static str,
+        /// What it is.
+        found: String,
+    },
+    /// Every run of the selector diverged.
+    #[error(
+        "the search for β left the finite numbers in all {runs} runs before its first checkpoint; \
+         lower selection.learning_rate (now {learning_rate}) or selection.clip_norm (now {clip_norm})"
+    )]
+    SelectionDiverged {
+        /// Runs tried.
+        runs: usize,
+        /// ℓ.
+        learning_rate: f64,
+        /// The clip.
+        clip_norm: f64,
+    },
+    /// All chains of a group diverged before their first draw.
+    #[error(
+        "no chain at β = {beta} reached its first draw: {chains} of {chains} left the finite numbers; \
+         lower sampler.learning_rate (now {learning_rate})"
+    )]
+    SamplingDiverged {
+        /// β.
+        beta: f64,
+        /// Chains tried.
+        chains: usize,
+        /// ℓ.
+        learning_rate: f64,
+    },
+}

@@ -1,0 +1,191 @@
+//! What an experiment found: scores of a predictive distribution, and what chains at one temperature measured.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ExperimentError;
+use super::run::SampledChain;
+use crate::data::Targets;
+use crate::diagnostics::{self, Limits, Reading, Warning};
+use crate::held_out::HeldOut;
+use crate::likelihood::Likelihood;
+use crate::predictive::{
+    ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores,
+};
+
+/// A predictive distribution at held-out points, point by point.
+#[derive(Clone, Debug)]
+pub enum Predictive {
+    /// Of numbers.
+    Regression(RegressionPredictive),
+    /// Of classes.
+    Classification(ClassificationPredictive),
+}
+
+/// Its scores, under the standard and the tempered model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scores {
+    /// Of numbers (standardised units).
+    Regression(ByModel<RegressionScores>),
+    /// Of classes.
+    Classification(ByModel<ClassificationScores>),
+}
+
+impl Predictive {
+    /// The predictive distribution of draws at held-out rows.
+    pub fn of_draws<'d>(
+        likelihood: Likelihood,
+        held_out: &HeldOut<'_>,
+        inverse_temperature: f64,
+        draws: impl Iterator<Item = &'d [f32]>,
+    ) -> Result<Self, ExperimentError> {
+        match (likelihood, held_out.targets()) {
+            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
+                let mut predictive = RegressionPredictive::new(targets, noise_variance, inverse_temperature)?;
+                for draw in draws {
+                    predictive.add_draw(&held_out.outputs(draw))?;
+                }
+                Ok(Self::Regression(predictive))
+            }
+            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
+                let mut predictive = ClassificationPredictive::new(labels, num_classes, inverse_temperature)?;
+                for draw in draws {
+                    predictive.add_draw(&held_out.outputs(draw))?;
+                }
+                Ok(Self::Classification(predictive))
+            }
+            _ => unreachable!("the posterior checked that likelihood and targets fit"),
+        }
+    }
+
+    /// Its scores.
+    pub fn scores(&self) -> Result<Scores, ExperimentError> {
+        Ok(match self {
+            Self::Regression(predictive) => Scores::Regression(predictive.both_scores()?),
+            Self::Classification(predictive) => Scores::Classification(predictive.both_scores()?),
+        })
+    }
+}
+
+impl Scores {
+    /// Mean log predictive density under both models.
+    pub fn lpd(&self) -> ByModel<f64> {
+        match self {
+            Self::Regression(scores) => ByModel::from_fn(|model| scores.get(model).lpd),
+            Self::Classification(scores) => ByModel::from_fn(|model| scores.get(model).lpd),
+        }
+    }
+
+    /// MSE of the mean, or accuracy of the standard model's most probable class.
+    pub fn point_metric(&self) -> f64 {
+        match self {
+            Self::Regression(scores) => scores.standard.mse,
+            Self::Classification(scores) => scores.standard.accuracy,
+        }
+    }
+
+    /// Whether a larger point metric is the better one.
+    pub fn larger_point_metric_is_better(&self) -> bool {
+        matches!(self, Self::Classification(_))
+    }
+}
+
+/// Temperatures and agreement of the chains at one inverse temperature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// 1/mean kinetic temperature at the cycle ends.
+    pub beta_at_cycle_ends: Option<f64>,
+    /// 1/mean kinetic temperature over all steps after burn-in.
+    pub beta_over_all_steps: Option<f64>,
+    /// What the discretisation should show over all steps, without gradient noise.
+    pub expected_beta_over_all_steps: f64,
+    /// 1/mean configurational temperature ⟨θ, ∇U⟩/d of the draws.
+    pub configurational_beta: f64,
+    /// Mean kinetic temperature of each tensor at the cycle ends.
+    pub tensor_temperatures: Vec<f64>,
+    /// Rank-normalised split-R̂ of the potential energy.
+    pub rhat: Option<f64>,
+    /// Bulk effective sample size of the potential energy.
+    pub bulk_ess: Option<f64>,
+    /// Tail effective sample size of the potential energy.
+    pub tail_ess: Option<f64>,
+}
+
+/// Chains at one inverse temperature.
+pub struct ChainGroup<'a> {
+    /// What to call them.
+    pub label: String,
+    /// β.
+    pub inverse_temperature: f64,
+    /// The chains.
+    pub chains: Vec<&'a SampledChain>,
+}
+
+impl ChainGroup<'_> {
+    /// All draws of all chains.
+    pub fn draws(&self) -> impl Iterator<Item = &[f32]> {
+        self.chains.iter().flat_map(|chain| chain.draws.iter())
+    }
+
+    /// How many draws there are.
+    pub fn num_draws(&self) -> usize {
+        self.chains.iter().map(|chain| chain.draws.len()).sum()
+    }
+
+    /// What the chains measured; `expected_inflation` is the mean of 2/(1+μ') over a cycle.
+    pub fn measured(&self, sampler_temperature: f64, expected_inflation: f64) -> Measured {
+        let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let kept = self.chains.iter().filter_map(|chain| chain.chain.kinetic_kept.mean()).collect();
+        let all = self.chains.iter().filter_map(|chain| chain.chain.kinetic_all.mean()).collect();
+        let configurational =
+            self.chains.iter().flat_map(|chain| chain.draws.configurational_temperature.clone()).collect();
+        let measured_chains = self.chains.iter().filter(|chain| chain.chain.kinetic_kept.num_readings() > 0);
+        let tensors: Vec<&[f64]> = measured_chains.map(|chain| chain.chain.kinetic_kept.tensor_means()).collect();
+        let tensor_temperatures = (0..tensors.first().map_or(0, |first| first.len()))
+            .map(|index| tensors.iter().map(|means| means[index]).sum::<f64>() / tensors.len() as f64)
+            .collect();
+        let energies: Vec<&[f64]> = self
+            .chains
+            .iter()
+            .filter(|chain| chain.chain.divergence.is_none())
+            .map(|chain| &chain.draws.potential_energy[..])
+            .collect();
+        Measured {
+            beta_at_cycle_ends: mean(kept).map(|temperature| 1.0 / temperature),
+            beta_over_all_steps: mean(all).map(|temperature| 1.0 / temperature),
+            expected_beta_over_all_steps: 1.0 / (sampler_temperature * expected_inflation),
+            configurational_beta: mean(configurational).map_or(f64::NAN, |temperature| 1.0 / temperature),
+            tensor_temperatures,
+            rhat: diagnostics::rhat(&energies).ok(),
+            bulk_ess: diagnostics::bulk_ess(&energies).ok(),
+            tail_ess: diagnostics::tail_ess(&energies).ok(),
+        }
+    }
+
+    /// What a user should know before believing the group.
+    pub fn warnings(&self, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
+        let limits = Limits::default();
+        let mut warnings = Vec::new();
+        for chain in &self.chains {
+            if let Some(divergence) = chain.chain.divergence {
+                let label = chain.spec.label.clone();
+                warnings.push(Warning::ChainDiverged { label, step: divergence.step });
+            }
+        }
+        let target = 1.0 / sampler_temperature;
+        if let Some(beta) = measured.beta_at_cycle_ends {
+            warnings.extend(limits.check_temperature(&self.label, target, beta, Reading::CycleEnds));
+        }
+        if let Some(beta) = measured.beta_over_all_steps {
+            let expected = 1.0 / measured.expected_beta_over_all_steps;
+            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected));
+        }
+        if let Some(rhat) = measured.rhat {
+            warnings.extend(limits.check_agreement(&self.label, rhat));
+        }
+        if let Some(ess) = measured.bulk_ess {
+            warnings.extend(limits.check_effective_draws(&self.label, ess, self.num_draws()));
+        }
+        warnings
+    }
+}

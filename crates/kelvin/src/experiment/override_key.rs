@@ -1,0 +1,89 @@
+//! One setting changed by name: `sampler.learning_rate=1e-3`.
+
+use super::error::ExperimentError;
+use super::settings::Settings;
+use crate::data::nearest_name;
+
+/// The settings with `text` ("key=value") applied; an unknown key is refused with the nearest right one.
+pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, ExperimentError> {
+    let not_one = || ExperimentError::NotAnOverride { asked: text.into() };
+    let (key, value) = text.split_once('=').ok_or_else(not_one)?;
+    let (key, value) = (key.trim(), value.trim());
+    if key.is_empty() || value.is_empty() {
+        return Err(not_one());
+    }
+    let place = format!(" from `{text}`");
+    let unreadable = |reason: String| ExperimentError::Unreadable { place: place.clone(), reason };
+    let mut table = toml::Table::try_from(settings).map_err(|error| unreadable(error.to_string()))?;
+    let known = keys(&table, "");
+    if !known.iter().any(|name| name == key) {
+        let suggestion = nearest_name(key, known.iter().map(String::as_str))
+            .or_else(|| known.iter().map(String::as_str).find(|name| name.ends_with(&format!(".{key}"))))
+            .map_or(String::new(), |name| format!("\n  did you mean `{name}`?"));
+        return Err(ExperimentError::UnknownSetting { asked: key.into(), known: known.join(", "), suggestion });
+    }
+    let parsed = toml::from_str::<toml::Table>(&format!("value = {value}"))
+        .ok()
+        .and_then(|mut table| table.remove("value"))
+        .unwrap_or_else(|| toml::Value::String(value.into()));
+    let mut place_in = &mut table;
+    let mut parts = key.split('.').peekable();
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            // A whole number is as good as a real one where a real one is wanted.
+            let parsed = match (place_in.get(part), &parsed) {
+                (Some(toml::Value::Float(_)), toml::Value::Integer(whole)) => toml::Value::Float(*whole as f64),
+                _ => parsed,
+            };
+            place_in.insert(part.into(), parsed);
+            break;
+        }
+        match place_in.get_mut(part) {
+            Some(toml::Value::Table(inner)) => place_in = inner,
+            _ => return Err(not_one()),
+        }
+    }
+    let changed: Settings = table.try_into().map_err(|error: toml::de::Error| unreadable(error.to_string()))?;
+    changed.check()?;
+    Ok(changed)
+}
+
+fn keys(table: &toml::Table, prefix: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => found.extend(keys(inner, &format!("{prefix}{name}."))),
+            _ => found.push(format!("{prefix}{name}")),
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preset;
+    use super::*;
+
+    fn changed(text: &str) -> Result<Settings, ExperimentError> {
+        with_override(&preset("concrete").unwrap().settings(), text)
+    }
+
+    #[test]
+    fn changes_one_setting() {
+        assert_eq!(changed("sampler.learning_rate=2e-3").unwrap().sampler.learning_rate, 2e-3);
+        assert_eq!(changed("model.noise_variance = 1").unwrap().model.noise_variance, 1.0);
+        assert_eq!(changed("sampler.integrator=baoa").unwrap().sampler.integrator, crate::sampler::Integrator::Baoa);
+        assert_eq!(changed("model.hidden=[32, 16]").unwrap().model.hidden, [32, 16]);
+        assert_eq!(changed("sampler.batch_size=64").unwrap().sampler.batch_size.rows(), Some(64));
+    }
+
+    #[test]
+    fn refuses_with_the_nearest_name() {
+        let error = changed("sampler.learning_rat=1").unwrap_err().to_string();
+        assert!(error.contains("did you mean `sampler.learning_rate`?"), "{error}");
+        assert!(changed("burn_in=1").unwrap_err().to_string().contains("did you mean `sampler.burn_in`?"));
+        assert!(changed("sampler.cycle").is_err());
+        assert!(changed("sampler.cycle=many").is_err());
+        assert!(changed("sampler.cycle=0").unwrap_err().to_string().contains("at least 1"));
+    }
+}

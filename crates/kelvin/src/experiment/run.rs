@@ -1,0 +1,287 @@
+//! The two halves of an experiment: choose β by joint ascent, sample chains at given temperatures.
+
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use super::error::ExperimentError;
+use super::problem::Problem;
+use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings};
+use crate::diagnostics::{configurational_temperature, discretised_kinetic_target};
+use crate::draws::Draws;
+use crate::held_out::HeldOut;
+use crate::potential::{Batch, Posterior, Potential};
+use crate::prior::IsotropicGaussian;
+use crate::sampler::{
+    Batches, Chain, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, run_population,
+};
+use crate::selection::{JointChoice, choose_jointly};
+use crate::temperature::{Schedule, Temperature};
+
+/// What a chain of a repetition is for; it names the chain's random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The i-th temperature of the grid.
+    Grid(u32),
+    /// β = 1 outside a grid.
+    Bayes,
+    /// β̂*.
+    Chosen,
+    /// The search for β̂*.
+    Selector,
+    /// Trials of a step size.
+    Pilot,
+}
+
+impl Slot {
+    const PER_REPETITION: u32 = 64;
+
+    pub(super) fn id(self, repetition: u32) -> u32 {
+        let slot = match self {
+            Self::Grid(index) => index,
+            Self::Pilot => 60,
+            Self::Bayes => 61,
+            Self::Chosen => 62,
+            Self::Selector => 63,
+        };
+        repetition * Self::PER_REPETITION + slot
+    }
+}
+
+/// A chain to be sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainSpec {
+    /// For people.
+    pub label: String,
+    /// Names the starting point and, with the slot, the random numbers.
+    pub repetition: u32,
+    /// What it is for.
+    pub slot: Slot,
+    /// β.
+    pub inverse_temperature: f64,
+}
+
+/// A chain that was sampled.
+#[derive(Clone, Debug)]
+pub struct SampledChain {
+    /// What was asked.
+    pub spec: ChainSpec,
+    /// Where it ended and what it measured.
+    pub chain: Chain,
+    /// What it kept.
+    pub draws: Draws,
+}
+
+/// A problem with its posterior, ready to be optimised and sampled.
+pub struct Experiment<'p> {
+    /// The settings.
+    pub settings: Settings,
+    /// The rows.
+    pub problem: &'p Problem,
+    /// The posterior of the training rows.
+    pub posterior: Posterior<'p>,
+    /// Validation rows.
+    pub validation: HeldOut<'p>,
+    /// Test rows.
+    pub test: HeldOut<'p>,
+}
+
+impl<'p> Experiment<'p> {
+    /// Builds the posterior and checks that the batches fit.
+    pub fn new(problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
+        let prior = IsotropicGaussian::new(settings.model.prior_variance)?;
+        let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
+        let outputs = problem.likelihood.num_outputs();
+        let held_out = |examples| HeldOut::new(posterior.evaluator(), examples, outputs);
+        let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
+        let experiment = Self { settings, problem, posterior, validation, test };
+        experiment.batches(experiment.settings.selection.batch_size)?;
+        experiment.batches(experiment.settings.sampler.batch_size)?;
+        Ok(experiment)
+    }
+
+    fn batches(&self, size: BatchSize) -> Result<Batches, ExperimentError> {
+        let num_examples = self.problem.train.len();
+        // A batch of all rows needs no order.
+        let rows = size.rows().filter(|&rows| rows != num_examples);
+        Ok(Batches::new(num_examples, rows)?)
+    }
+
+    fn chain(&self, repetition: u32, slot: Slot, inverse_temperature: f64) -> Result<Chain, ExperimentError> {
+        let position = self.problem.network.initial_parameters(self.settings.run.seed, repetition);
+        let temperature = Temperature::from_inverse(inverse_temperature)?;
+        Ok(Chain::new(slot.id(repetition), temperature, position, &self.posterior.layout()))
+    }
+
+    /// Steps of the search for β, for each start.
+    pub fn selection_steps(&self) -> Result<u64, ExperimentError> {
+        let settings = &self.settings.selection;
+        Ok(settings.epochs * self.batches(settings.batch_size)?.steps_per_epoch())
+    }
+
+    /// Steps of a sampled chain.
+    pub fn sampler_steps(&self) -> Result<u64, ExperimentError> {
+        let settings = &self.settings.sampler;
+        Ok(settings.epochs * self.batches(settings.batch_size)?.steps_per_epoch())
+    }
+
+    /// Searches for β from each repetition's start; `None` where the search diverged at once.
+    pub fn select(
+        &self,
+        repetitions: &[u32],
+        progress: &impl Observer,
+    ) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+        let settings = &self.settings.selection;
+        let batches = self.batches(settings.batch_size)?;
+        let epoch = batches.steps_per_epoch();
+        let value = settings.learning_rate;
+        let learning_rate = match &settings.schedule {
+            RateSchedule::Constant => Schedule::Constant { value },
+            RateSchedule::Cosine => Schedule::CosineDecay { value, total: settings.epochs * epoch },
+            RateSchedule::Piecewise(factors) => Schedule::Piecewise {
+                value,
+                factors: factors.iter().map(|&(at, factor)| (at * epoch, factor)).collect(),
+            },
+        };
+        let rule = JointAscent {
+            learning_rate,
+            momentum: settings.momentum,
+            weight_decay: settings.weight_decay,
+            clip_norm: settings.clip_norm,
+            clip_scope: settings.clip_scope,
+        };
+        let every = (settings.epochs / settings.checkpoints).max(1) * epoch;
+        let plan = Plan {
+            seed: self.settings.run.seed,
+            batches,
+            num_steps: settings.epochs * epoch,
+            keep: Keep { burn_in: 0, every },
+        };
+        let mut chains = Vec::new();
+        for &repetition in repetitions {
+            chains.push(self.chain(repetition, Slot::Selector, 1.0)?);
+        }
+        let choices = choose_jointly(&self.posterior, &rule, &plan, &mut chains, &self.validation, progress);
+        if choices.iter().all(Option::is_none) {
+            return Err(ExperimentError::SelectionDiverged {
+                runs: choices.len(),
+                learning_rate: settings.learning_rate,
+                clip_norm: settings.clip_norm,
+            });
+        }
+        Ok(choices)
+    }
+
+    /// The sampler's rule and plan.
+    pub(super) fn sampler(&self) -> Result<(Langevin, Plan), ExperimentError> {
+        let settings = &self.settings.sampler;
+        let batches = self.batches(settings.batch_size)?;
+        let epoch = batches.steps_per_epoch();
+        let (start, period) = (settings.burn_in * epoch, settings.cycle * epoch);
+        let rule = Langevin {
+            integrator: settings.integrator,
+            learning_rate: settings.learning_rate,
+            momentum: settings.momentum,
+            step_scale: Schedule::CosineCycle { start, period, value: 1.0 },
+            temperature_scale: Schedule::Ramp {
+                start: settings.ramp_start * epoch,
+                end: settings.ramp_end * epoch,
+                value: 1.0,
+            },
+            tempering: settings.tempering,
+            clip_norm: settings.clip_norm,
+            mass: match settings.preconditioner {
+                Preconditioner::None => MassRule::Fixed,
+                Preconditioner::Layerwise => MassRule::Layerwise(LayerwiseMass::default()),
+            },
+        };
+        let plan = Plan {
+            seed: self.settings.run.seed,
+            batches,
+            num_steps: settings.epochs * epoch,
+            keep: Keep { burn_in: start, every: period },
+        };
+        Ok((rule, plan))
+    }
+
+    /// Samples chains as one population.
+    pub fn sample(&self, specs: &[ChainSpec], progress: &impl Observer) -> Result<Vec<SampledChain>, ExperimentError> {
+        let (rule, plan) = self.sampler()?;
+        let mut chains = Vec::new();
+        for spec in specs {
+            chains.push(self.chain(spec.repetition, spec.slot, spec.inverse_temperature)?);
+        }
+        let dim = self.posterior.dim();
+        let kept = KeepDraws {
+            posterior: &self.posterior,
+            measured: rule.integrator != Integrator::Sgld,
+            progress,
+            draws: specs.iter().map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect(),
+        };
+        run_population(&self.posterior, &rule, &plan, &mut chains, &kept);
+        let draws: Vec<Draws> = kept
+            .draws
+            .into_iter()
+            .map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+            .collect();
+        let sampled = specs.iter().cloned().zip(chains).zip(draws);
+        Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
+    }
+
+    /// The temperature of the sampler's noise at β.
+    pub fn sampler_temperature(&self, inverse_temperature: f64) -> Result<f64, ExperimentError> {
+        let temperature = Temperature::from_inverse(inverse_temperature)?;
+        Ok(self.settings.sampler.tempering.sampler_temperature(temperature))
+    }
+
+    /// The mean of 2/(1+μ') over a cycle: how much the discretisation inflates the kinetic temperature.
+    pub fn expected_inflation(&self) -> Result<f64, ExperimentError> {
+        let (rule, plan) = self.sampler()?;
+        if rule.integrator != Integrator::Sghmc {
+            return Ok(1.0);
+        }
+        let (first, steps) = (plan.keep.burn_in, plan.keep.every);
+        let sum: f64 = (first..first + steps)
+            .map(|step| {
+                let retained = 1.0 - rule.step_scale.at(step) * (1.0 - rule.momentum);
+                discretised_kinetic_target(1.0, retained)
+            })
+            .sum();
+        Ok(sum / steps as f64)
+    }
+}
+
+struct KeepDraws<'a, O> {
+    posterior: &'a Posterior<'a>,
+    measured: bool,
+    progress: &'a O,
+    draws: Vec<Mutex<Draws>>,
+}
+
+impl<O: Observer> Observer for KeepDraws<'_, O> {
+    fn started(&self, index: usize) {
+        self.progress.started(index);
+    }
+
+    fn kept(&self, index: usize, chain: &Chain) {
+        let position = &chain.state.position;
+        let mut gradient = vec![0.0; position.len()];
+        let mut work = self.posterior.workspace();
+        let energy = self.posterior.evaluate(position, Batch::ALL, &mut gradient, &mut work);
+        let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        draws.positions.extend_from_slice(position);
+        draws.potential_energy.push(energy);
+        let configurational = configurational_temperature(position, &gradient).unwrap_or(f64::NAN);
+        draws.configurational_temperature.push(configurational);
+        if self.measured {
+            let layout = self.posterior.layout();
+            let mut squares = vec![0.0; layout.tensors().len()];
+            chain.state.kinetic_squares(&layout, &mut squares);
+            draws.kinetic_temperature.push(squares.iter().sum::<f64>() / position.len() as f64);
+        }
+        self.progress.kept(index, chain);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        self.progress.advanced(index, steps)
+    }
+}

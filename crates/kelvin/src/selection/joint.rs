@@ -1,0 +1,116 @@
+//! Joint maximum likelihood of network and temperature: one optimisation, the best validation checkpoint wins.
+//!
+//! Maximises Σ log p(y|x,θ,β) of the tempered model over (θ, log β) from log β = 0 and keeps the (θ, β) whose
+//! validation log-likelihood is largest. Cost: one SGD run. Objective: held-out LPD of the tempered plug-in.
+
+use std::sync::Mutex;
+
+use serde::{Deserialize, Serialize};
+
+use crate::held_out::HeldOut;
+use crate::potential::Posterior;
+use crate::sampler::{Chain, JointAscent, Observer, Plan, run_population};
+
+/// β and the validation score at one checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// Steps done.
+    pub step: u64,
+    /// β there.
+    pub inverse_temperature: f64,
+    /// Mean validation log-likelihood of the tempered model there.
+    pub validation_lpd: f64,
+}
+
+/// What a run of the optimiser chose.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JointChoice {
+    /// θ of the best checkpoint: the SGD baseline.
+    pub position: Vec<f32>,
+    /// β̂*: β of the best checkpoint.
+    pub inverse_temperature: f64,
+    /// Which checkpoint was best.
+    pub best: usize,
+    /// All checkpoints in order.
+    pub path: Vec<Checkpoint>,
+}
+
+impl JointChoice {
+    /// The best validation score.
+    pub fn validation_lpd(&self) -> f64 {
+        self.path[self.best].validation_lpd
+    }
+
+    /// Whether the score was still rising when the run ended.
+    pub fn best_is_last(&self) -> bool {
+        self.best + 1 == self.path.len()
+    }
+}
+
+/// Runs the optimiser on every chain; `None` for a chain that diverged before its first checkpoint.
+pub fn choose_jointly(
+    posterior: &Posterior<'_>,
+    rule: &JointAscent,
+    plan: &Plan,
+    chains: &mut [Chain],
+    validation: &HeldOut<'_>,
+    progress: &impl Observer,
+) -> Vec<Option<JointChoice>> {
+    let watch =
+        BestCheckpoint { posterior, validation, progress, choices: chains.iter().map(|_| Mutex::new(None)).collect() };
+    run_population(posterior, rule, plan, chains, &watch);
+    watch
+        .choices
+        .into_iter()
+        .map(|choice| choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        .collect()
+}
+
+struct BestCheckpoint<'a, O> {
+    posterior: &'a Posterior<'a>,
+    validation: &'a HeldOut<'a>,
+    progress: &'a O,
+    choices: Vec<Mutex<Option<JointChoice>>>,
+}
+
+impl<O: Observer> Observer for BestCheckpoint<'_, O> {
+    fn started(&self, index: usize) {
+        self.progress.started(index);
+    }
+
+    fn kept(&self, index: usize, chain: &Chain) {
+        let state = &chain.state;
+        let inverse_temperature = state.log_beta.exp();
+        let outputs = self.validation.outputs(&state.position);
+        let likelihood = self.posterior.likelihood();
+        let sum = likelihood.log_likelihood(&outputs, self.validation.targets(), inverse_temperature);
+        let checkpoint = Checkpoint {
+            step: state.step,
+            inverse_temperature,
+            validation_lpd: sum.value / self.validation.num_rows() as f64,
+        };
+        let mut choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match &mut *choice {
+            None => {
+                *choice = Some(JointChoice {
+                    position: state.position.clone(),
+                    inverse_temperature,
+                    best: 0,
+                    path: vec![checkpoint],
+                });
+            }
+            Some(choice) => {
+                choice.path.push(checkpoint);
+                if checkpoint.validation_lpd > choice.validation_lpd() {
+                    choice.best = choice.path.len() - 1;
+                    choice.inverse_temperature = inverse_temperature;
+                    choice.position.clone_from(&state.position);
+                }
+            }
+        }
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> std::ops::ControlFlow<()> {
+        self.progress.advanced(index, steps)
+    }
+}

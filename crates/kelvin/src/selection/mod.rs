@@ -1,0 +1,5 @@
+//! Ways to choose a temperature from data.
+
+mod joint;
+
+pub use joint::{Checkpoint, JointChoice, choose_jointly};
