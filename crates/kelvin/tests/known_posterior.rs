@@ -268,7 +268,7 @@ fn double_well() {
     for (integrator, learning_rate, momentum, num_steps) in [
         (Integrator::Sghmc, 4e-4, 0.98, 12_000),
         (Integrator::Baoa, 4e-3, 0.9, 12_000),
-        (Integrator::Sgld, 4e-4, 0.0, 36_000),
+        (Integrator::Sgld, 4e-4, 0.0, 24_000),
     ] {
         for (temperature, mass) in [(0.3, 1.0), (1.0, 2.0), (3.0, 1.0)] {
             let expected = well_expectations(temperature);
