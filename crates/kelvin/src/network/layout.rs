@@ -23,14 +23,15 @@ impl Layout {
     /// One tensor of `len` numbers, for potentials that have no finer structure.
     pub fn flat(len: usize) -> Self {
         let mut layout = Self::default();
-        layout.push("position".into(), &[len]);
+        layout.push("position", &[len]);
         layout
     }
 
-    pub(super) fn push(&mut self, name: String, shape: &[usize]) {
+    /// Adds a tensor after the others.
+    pub fn push(&mut self, name: impl Into<String>, shape: &[usize]) {
         let start = self.len();
         let len: usize = shape.iter().product();
-        self.tensors.push(Tensor { name, shape: shape.to_vec(), range: start..start + len });
+        self.tensors.push(Tensor { name: name.into(), shape: shape.to_vec(), range: start..start + len });
     }
 
     /// The tensors in order.

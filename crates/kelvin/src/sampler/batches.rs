@@ -31,6 +31,11 @@ impl Batches {
         }
     }
 
+    /// All rows at every step.
+    pub fn full(num_examples: usize) -> Self {
+        Self { num_examples, batch_size: None }
+    }
+
     /// Steps of an epoch.
     pub fn steps_per_epoch(&self) -> u64 {
         self.batch_size.map_or(1, |size| (self.num_examples / size) as u64)

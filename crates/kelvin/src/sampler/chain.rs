@@ -31,6 +31,12 @@ impl ChainState {
         Self { step: 0, position, momentum, mass, log_beta: 0.0, log_beta_velocity: 0.0 }
     }
 
+    /// Whether position, momentum and log β are all finite.
+    pub fn is_finite(&self) -> bool {
+        let finite = |numbers: &[f32]| numbers.iter().all(|number| number.is_finite());
+        finite(&self.position) && finite(&self.momentum) && self.log_beta.is_finite()
+    }
+
     /// Σ m²/M of each tensor.
     pub fn kinetic_squares(&self, layout: &Layout, squares: &mut [f64]) {
         for ((tensor, &mass), square) in layout.tensors().iter().zip(&self.mass).zip(squares) {

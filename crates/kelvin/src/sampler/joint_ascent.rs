@@ -8,9 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::chain::{Chain, Divergence};
+use super::chain::{Chain, ChainState, Divergence};
 use super::rule::{Rule, Scratch, StepName};
-use crate::potential::TemperedModel;
+use crate::potential::{Batch, TemperedModel};
 use crate::random::Purpose;
 use crate::temperature::Schedule;
 use crate::vector::{clip_factor, scale_and_add, sum_of_squares};
@@ -41,19 +41,21 @@ pub struct JointAscent {
     pub clip_scope: ClipScope,
 }
 
-impl<P: TemperedModel> Rule<P> for JointAscent {
-    fn step(
+impl JointAscent {
+    /// Ascends by one step on the rows of a batch; returns the norm of G that was compared with `clip_norm`.
+    ///
+    /// # Errors
+    /// When G or log β is no longer finite.
+    pub fn ascend<P: TemperedModel>(
         &self,
         potential: &P,
-        name: &StepName,
-        chain: &mut Chain,
-        scratch: &mut Scratch<P::Workspace>,
-    ) -> Result<(), Divergence> {
-        let state = &mut chain.state;
-        let (step, weight) = (state.step, name.batches.weight());
-        let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
-        let gradient = &mut scratch.gradient;
-        let sum = potential.tempered_gradient(&state.position, rows, state.log_beta.exp(), gradient, &mut scratch.work);
+        batch: Batch<'_>,
+        state: &mut ChainState,
+        gradient: &mut [f32],
+        work: &mut P::Workspace,
+    ) -> Result<f64, Divergence> {
+        let weight = batch.likelihood_weight;
+        let sum = potential.tempered_gradient(&state.position, batch.rows, state.log_beta.exp(), gradient, work);
 
         let log_beta_gradient = weight * sum.log_beta_gradient;
         let theta_squares = weight * weight * sum_of_squares(gradient);
@@ -64,13 +66,29 @@ impl<P: TemperedModel> Rule<P> for JointAscent {
         let clip = clip_factor(norm, self.clip_norm);
         let log_beta_clip = if log_beta_clipped { clip } else { 1.0 };
 
-        let rate = self.learning_rate.at(step);
+        let rate = self.learning_rate.at(state.step);
         scale_and_add(&mut state.momentum, self.momentum, weight * clip, gradient);
         state.log_beta_velocity = self.momentum * state.log_beta_velocity + log_beta_clip * log_beta_gradient;
         let decay = 1.0 - rate * self.weight_decay;
         scale_and_add(&mut state.position, decay, rate, &state.momentum);
         state.log_beta += rate * state.log_beta_velocity;
 
-        if norm.is_finite() && state.log_beta.is_finite() { Ok(()) } else { Err(Divergence { step }) }
+        let finite = norm.is_finite() && state.log_beta.is_finite();
+        if finite { Ok(norm) } else { Err(Divergence { step: state.step }) }
+    }
+}
+
+impl<P: TemperedModel> Rule<P> for JointAscent {
+    fn step(
+        &self,
+        potential: &P,
+        name: &StepName,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) -> Result<(), Divergence> {
+        let step = chain.state.step;
+        let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
+        let batch = Batch { rows, likelihood_weight: name.batches.weight() };
+        self.ascend(potential, batch, &mut chain.state, &mut scratch.gradient, &mut scratch.work).map(drop)
     }
 }

@@ -118,6 +118,35 @@ pub struct Langevin {
     pub mass: MassRule,
 }
 
+impl Langevin {
+    /// A sampler with nothing special: constant step size and temperature, no clipping, masses as they are.
+    ///
+    /// ```
+    /// use kelvin::sampler::{Integrator, Langevin};
+    /// use kelvin::temperature::Schedule;
+    ///
+    /// let plain = Langevin::new(Integrator::Sghmc, 1e-3, 0.98);
+    /// let cyclic = Langevin {
+    ///     step_scale: Schedule::CosineCycle { start: 10_000, period: 200, value: 1.0 },
+    ///     clip_norm: 1e6,
+    ///     ..plain
+    /// };
+    /// assert_eq!(cyclic.learning_rate, 1e-3);
+    /// ```
+    pub fn new(integrator: Integrator, learning_rate: f64, momentum: f64) -> Self {
+        Self {
+            integrator,
+            learning_rate,
+            momentum,
+            step_scale: Schedule::Constant { value: 1.0 },
+            temperature_scale: Schedule::Constant { value: 1.0 },
+            tempering: Tempering::Posterior,
+            clip_norm: f64::INFINITY,
+            mass: MassRule::Fixed,
+        }
+    }
+}
+
 impl<P: Potential> Rule<P> for Langevin {
     fn step(
         &self,

@@ -45,30 +45,24 @@ impl LayerwiseMass {
         // An estimate may visit more batches than an epoch has: it takes as many whole epochs of names as it needs.
         let epochs_needed = self.num_batches.div_ceil(name.batches.steps_per_epoch());
         let first = epoch * epochs_needed * name.batches.steps_per_epoch();
-        let mut squares = vec![0.0; scratch.layout.tensors().len()];
+        scratch.mass.fill(0.0);
         for batch in 0..self.num_batches {
             let rows =
                 name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, first + batch, &mut scratch.rows);
             let batch = Batch { rows, likelihood_weight };
             potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
-            for (tensor, square) in scratch.layout.tensors().iter().zip(&mut squares) {
+            for (tensor, square) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
                 *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);
             }
         }
-        let n = potential.num_examples() as f64;
-        let mut mass: Vec<f64> = scratch
-            .layout
-            .tensors()
-            .iter()
-            .zip(&squares)
-            .map(|(tensor, square)| {
-                (square / (n * n * self.num_batches as f64 * tensor.range.len() as f64) + self.floor).sqrt()
-            })
-            .collect();
-        let smallest = mass.iter().copied().fold(f64::INFINITY, f64::min);
-        mass.iter_mut().for_each(|mass| *mass /= smallest);
-        if mass.iter().all(|mass| mass.is_finite()) {
-            chain.state.set_mass(&scratch.layout, &mass);
+        let readings = self.num_batches as f64 * (potential.num_examples() as f64).powi(2);
+        for (tensor, mass) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
+            *mass = (*mass / (readings * tensor.range.len() as f64) + self.floor).sqrt();
+        }
+        let smallest = scratch.mass.iter().copied().fold(f64::INFINITY, f64::min);
+        scratch.mass.iter_mut().for_each(|mass| *mass /= smallest);
+        if scratch.mass.iter().all(|mass| mass.is_finite()) {
+            chain.state.set_mass(&scratch.layout, &scratch.mass);
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use rayon::prelude::*;
 
 use super::Batches;
-use super::chain::Chain;
+use super::chain::{Chain, Divergence};
 use super::rule::{Rule, Scratch, StepName};
 use crate::potential::Potential;
 
@@ -62,6 +62,13 @@ pub trait Observer: Sync {
     }
 }
 
+/// A function of the kept states is an observer.
+impl<F: Fn(usize, &Chain) + Sync> Observer for F {
+    fn kept(&self, index: usize, chain: &Chain) {
+        self(index, chain);
+    }
+}
+
 /// Watches nothing.
 pub struct Silent;
 
@@ -94,7 +101,11 @@ fn run_chain<P: Potential>(
     let mut unreported = 0;
     observer.started(index);
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {
+        let step = chain.state.step;
+        // A rule notices a bad position by its gradient, one step later; a state that others see cannot wait for that.
+        let is_seen = plan.keep.is_kept(step + 1) || step + 1 == plan.num_steps;
         match rule.step(potential, &name, chain, &mut scratch) {
+            Ok(()) if is_seen && !chain.state.is_finite() => chain.divergence = Some(Divergence { step }),
             Ok(()) => chain.state.step += 1,
             Err(divergence) => chain.divergence = Some(divergence),
         }

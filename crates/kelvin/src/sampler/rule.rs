@@ -24,6 +24,8 @@ pub struct Scratch<W> {
     pub(super) work: W,
     /// Σ m²/M of each tensor after the last step; zero for rules without momentum.
     pub(super) kinetic: Vec<f64>,
+    /// The masses being estimated, one for each tensor.
+    pub(super) mass: Vec<f64>,
 }
 
 impl<W> Scratch<W> {
@@ -36,6 +38,7 @@ impl<W> Scratch<W> {
             rows: RowStore::default(),
             work: potential.workspace(),
             kinetic: vec![0.0; layout.tensors().len()],
+            mass: vec![0.0; layout.tensors().len()],
             layout,
         }
     }
