@@ -137,26 +137,8 @@ impl<'a> LikelihoodSum<'a> {
     }
 
     fn gaussian(&mut self, precision: f32, targets: &[f32], first_row: usize, means: &mut [f32]) {
-        const LANES: usize = 8;
-        let mut squares = [0.0f64; LANES];
-        let mut residual = |lane: usize, mean: &mut f32, target: f32| {
-            let difference = target - *mean;
-            squares[lane] += f64::from(difference) * f64::from(difference);
-            *mean = precision * difference;
-        };
-        match self.rows {
-            Rows::All => {
-                for (index, (mean, &target)) in means.iter_mut().zip(&targets[first_row..]).enumerate() {
-                    residual(index % LANES, mean, target);
-                }
-            }
-            Rows::These(rows) => {
-                for (index, (mean, &row)) in means.iter_mut().zip(&rows[first_row..]).enumerate() {
-                    residual(index % LANES, mean, targets[row as usize]);
-                }
-            }
-        }
-        self.sum += squares.iter().sum::<f64>();
+        let rows = self.rows;
+        self.sum += pulp::Arch::new().dispatch(Residuals { rows, precision, targets, first_row, means });
         self.count += means.len();
     }
 
@@ -185,6 +167,44 @@ impl<'a> LikelihoodSum<'a> {
             }
             self.count += 1;
         }
+    }
+}
+
+/// Replaces means by precision · (target − mean) and returns Σ (target − mean)².
+struct Residuals<'a> {
+    rows: Rows<'a>,
+    precision: f32,
+    targets: &'a [f32],
+    first_row: usize,
+    means: &'a mut [f32],
+}
+
+impl pulp::NullaryFnOnce for Residuals<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn call(self) -> f64 {
+        const LANES: usize = 16;
+        let Self { rows, precision, targets, first_row, means } = self;
+        let mut squares = [0.0f64; LANES];
+        for (block, means) in means.chunks_mut(LANES).enumerate() {
+            let first = first_row + block * LANES;
+            let mut wanted = [0.0; LANES];
+            match rows {
+                Rows::All => wanted[..means.len()].copy_from_slice(&targets[first..first + means.len()]),
+                Rows::These(picked) => {
+                    for (wanted, &row) in wanted.iter_mut().zip(&picked[first..first + means.len()]) {
+                        *wanted = targets[row as usize];
+                    }
+                }
+            }
+            for ((mean, wanted), square) in means.iter_mut().zip(wanted).zip(&mut squares) {
+                let difference = wanted - *mean;
+                *square += f64::from(difference) * f64::from(difference);
+                *mean = precision * difference;
+            }
+        }
+        squares.iter().sum()
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
+use aligned_vec::AVec;
+
 use super::products::{Real, accumulate_outer, affine, pull_back, transpose};
 use super::{Layer, Network, OutputGradient, PreparedInputs, Rows};
 
@@ -83,7 +85,7 @@ impl DenseStack {
 
     pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
         let stride = self.num_inputs();
-        PreparedInputs { values: inputs.to_vec(), stride, num_rows: inputs.len() / stride }
+        PreparedInputs { values: AVec::from_slice(0, inputs), stride, num_rows: inputs.len() / stride }
     }
 
     #[inline(always)]

@@ -6,6 +6,7 @@ mod layout;
 mod one_hidden;
 mod products;
 
+use aligned_vec::AVec;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -167,7 +168,7 @@ pub enum Rows<'a> {
 /// Inputs in the form an evaluator reads fastest.
 #[derive(Clone, Debug)]
 pub struct PreparedInputs {
-    values: Vec<f32>,
+    values: AVec<f32>,
     stride: usize,
     num_rows: usize,
 }
@@ -186,7 +187,6 @@ impl PreparedInputs {
     }
 
     /// Copies rows `first..first + count` of a pass to `to`, row after row.
-    #[inline]
     fn gather(&self, rows: Rows<'_>, first: usize, count: usize, to: &mut [f32]) {
         match rows {
             Rows::All => {
@@ -194,17 +194,8 @@ impl PreparedInputs {
                 to[..len].copy_from_slice(&self.values[first * self.stride..][..len]);
             }
             Rows::These(list) => {
-                const STEP: usize = one_hidden::INPUT_STEP;
                 for (&row, to) in list[first..first + count].iter().zip(to.chunks_exact_mut(self.stride)) {
-                    let from = &self.values[row as usize * self.stride..][..self.stride];
-                    if self.stride.is_multiple_of(STEP) {
-                        // Short rows move faster as whole vectors than through a call.
-                        for (to, from) in to.chunks_exact_mut(STEP).zip(from.chunks_exact(STEP)) {
-                            to.copy_from_slice(from);
-                        }
-                    } else {
-                        to.copy_from_slice(from);
-                    }
+                    to.copy_from_slice(&self.values[row as usize * self.stride..][..self.stride]);
                 }
             }
         }

@@ -26,7 +26,10 @@ const WIDEST_VECTOR: usize = 16;
 /// Inputs whose weights and sums fit the registers together.
 const WIDEST_TILE: usize = 9;
 /// Rows of inputs are padded to this many numbers, so that they move as whole vectors.
-pub(super) const INPUT_STEP: usize = 8;
+const INPUT_STEP: usize = 8;
+
+/// Blocks of inputs end with a spare row, so that each tile of columns can be cut into whole strides.
+const SPARE_ROW: usize = 1;
 
 /// The network's sizes.
 #[derive(Clone, Copy, Debug)]
@@ -81,8 +84,8 @@ impl OneHidden {
             weights: zeros(columns * self.padded_hidden),
             output_weights: zeros(self.padded_hidden),
             sums: zeros(columns * self.padded_hidden),
-            inputs: zeros(LARGE_BLOCK * self.stride),
-            scaled: zeros(LARGE_BLOCK * self.stride),
+            inputs: zeros((LARGE_BLOCK + SPARE_ROW) * self.stride),
+            scaled: zeros((LARGE_BLOCK + SPARE_ROW) * self.stride),
             lanes: zeros(LARGE_BLOCK * WIDEST_VECTOR),
             partial: zeros(LARGE_BLOCK * WIDEST_VECTOR),
             outputs: vec![0.0; LARGE_BLOCK],
@@ -92,7 +95,8 @@ impl OneHidden {
 
     pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
         let num_rows = inputs.len() / self.num_inputs;
-        let mut values = vec![0.0; num_rows * self.stride];
+        // Rows of zeros complete the last block, so that a pass over all rows reads its blocks in place.
+        let mut values = avec![0.0; (num_rows.next_multiple_of(LARGE_BLOCK) + SPARE_ROW) * self.stride];
         for (row, to) in inputs.chunks_exact(self.num_inputs).zip(values.chunks_exact_mut(self.stride)) {
             to[..self.num_inputs].copy_from_slice(row);
             to[self.num_inputs] = 1.0;
@@ -212,9 +216,16 @@ impl Pass<'_, '_> {
             let backward = backward_too && block > 0;
             let first = block * block_rows;
             let num_rows = if forward { block_rows.min(count - first) } else { 0 };
+            let block_inputs = match rows {
+                Rows::All if forward => &inputs.values[first * stride..],
+                Rows::These(picked) if forward => {
+                    gather::<{ INPUT_STEP }>(inputs, &picked[first..first + num_rows], &mut work.inputs);
+                    work.inputs[num_rows * stride..block_rows * stride].fill(0.0);
+                    &work.inputs[..]
+                }
+                _ => &work.inputs[..],
+            };
             if forward {
-                inputs.gather(rows, first, num_rows, &mut work.inputs);
-                work.inputs[num_rows * stride..block_rows * stride].fill(0.0);
                 work.lanes[..block_rows * S::F32_LANES].fill(0.0);
             }
             let lanes = &mut S::as_mut_simd_f32s(&mut work.lanes).0[..block_rows];
@@ -228,8 +239,8 @@ impl Pass<'_, '_> {
                     let mut tile_sums: [S::f32s; J] = std::array::from_fn(|column| sums[at(column)]);
                     let mut rows = TileRows::<S, J> {
                         stride,
-                        inputs: &work.inputs[tile * J..],
-                        scaled: &work.scaled[tile * J..],
+                        inputs: &block_inputs[tile * J..][..block_rows * stride],
+                        scaled: &work.scaled[tile * J..][..block_rows * stride],
                         weights: &weights,
                         output_weight,
                         partial,
@@ -255,7 +266,7 @@ impl Pass<'_, '_> {
                 head.differentiate(first, &mut outputs[..num_rows]);
                 if backward_too {
                     outputs[num_rows..].fill(0.0);
-                    bias_gradient += scale_rows(stride, &work.inputs, outputs, &mut work.scaled);
+                    bias_gradient += scale_rows(stride, block_inputs, outputs, &mut work.scaled);
                     std::mem::swap(&mut new_masks, &mut old_masks);
                 }
             }
@@ -263,6 +274,19 @@ impl Pass<'_, '_> {
 
         if let Some(gradient) = gradient {
             write_gradient(simd, network, weights, output_weights, sums, bias_gradient, gradient);
+        }
+    }
+}
+
+/// Copies the picked rows, `STEP` numbers at a time: short rows move faster as whole vectors than through a call.
+#[inline(always)]
+fn gather<const STEP: usize>(inputs: &PreparedInputs, picked: &[u32], to: &mut [f32]) {
+    let pieces = inputs.stride / STEP;
+    let (from, to) = (inputs.values.as_chunks::<STEP>().0, to.as_chunks_mut::<STEP>().0);
+    for (&row, to) in picked.iter().zip(to.chunks_exact_mut(pieces)) {
+        let from = &from[row as usize * pieces..][..pieces];
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
         }
     }
 }
@@ -290,28 +314,33 @@ fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
 /// Adds the second half of each row of `W` lanes to the first and closes the gaps.
 #[inline(always)]
 fn halve<const W: usize, const H: usize>(lanes: &mut [f32]) {
-    for row in 0..lanes.len() / W {
-        let mut half = [0.0; H];
-        for (lane, half) in half.iter_mut().enumerate() {
-            *half = lanes[row * W + lane] + lanes[row * W + H + lane];
+    let halves = lanes.as_chunks_mut::<H>().0;
+    for row in 0..halves.len() / (W / H) {
+        let (first, second) = (halves[2 * row], halves[2 * row + 1]);
+        for lane in 0..H {
+            halves[row][lane] = first[lane] + second[lane];
         }
-        lanes[row * H..(row + 1) * H].copy_from_slice(&half);
     }
 }
 
 /// scaled = e·x for every row; returns Σ e.
 #[inline(always)]
 fn scale_rows(stride: usize, inputs: &[f32], factors: &[f32], scaled: &mut [f32]) -> f32 {
-    let rows = inputs.chunks_exact(stride).zip(scaled.chunks_exact_mut(stride));
-    for ((inputs, scaled), &factor) in rows.zip(factors) {
-        let inputs = inputs.chunks_exact(INPUT_STEP);
-        for (inputs, scaled) in inputs.zip(scaled.chunks_exact_mut(INPUT_STEP)) {
-            for (input, scaled) in inputs.iter().zip(scaled) {
-                *scaled = factor * input;
-            }
+    let pieces = stride / INPUT_STEP;
+    let inputs = inputs.as_chunks::<INPUT_STEP>().0.chunks_exact(pieces);
+    let scaled = scaled.as_chunks_mut::<INPUT_STEP>().0.chunks_exact_mut(pieces);
+    for ((inputs, scaled), &factor) in inputs.zip(scaled).zip(factors) {
+        for (input, scaled) in inputs.iter().zip(scaled) {
+            *scaled = input.map(|input| factor * input);
         }
     }
-    factors.iter().sum()
+    let mut sums = [0.0; WIDEST_VECTOR];
+    for factors in factors.as_chunks::<WIDEST_VECTOR>().0 {
+        for (sum, factor) in sums.iter_mut().zip(factors) {
+            *sum += factor;
+        }
+    }
+    sums.iter().sum()
 }
 
 #[inline(always)]
@@ -374,33 +403,37 @@ impl<S: Simd, const J: usize> TileRows<'_, S, J> {
     fn rows<const FIRST: bool, const LAST: bool, const FORWARD: bool, const BACKWARD: bool>(&mut self, simd: S) {
         let zero = simd.splat_f32s(0.0);
         let mut sums = *self.sums;
-        let inputs = self.inputs.chunks(self.stride).zip(self.scaled.chunks(self.stride));
+        let rows = self.inputs.chunks_exact(self.stride).zip(self.scaled.chunks_exact(self.stride));
         let masks = self.new_masks.iter_mut().zip(self.old_masks);
         let state = self.lanes.iter_mut().zip(self.partial.iter_mut());
-        for (((inputs, scaled), (new_mask, old_mask)), (lanes, partial)) in inputs.zip(masks).zip(state) {
-            let (Some(inputs), Some(scaled)) = (inputs.first_chunk::<J>(), scaled.first_chunk::<J>()) else { break };
+        for (((row, scaled_row), (new_mask, old_mask)), (lanes, partial)) in rows.zip(masks).zip(state) {
+            let (Some(row), Some(scaled_row)) = (row.first_chunk::<J>(), scaled_row.first_chunk::<J>()) else { break };
             if FORWARD {
                 // Two sums, so that a row does not wait for one long chain of multiply-adds.
-                let product = |column: usize| simd.mul_f32s(simd.splat_f32s(inputs[column]), self.weights[column]);
-                let mut halves = [product(0), product(1)];
-                for (column, (&input, &weight)) in inputs.iter().zip(self.weights).enumerate().skip(2) {
-                    halves[column % 2] = simd.mul_add_e_f32s(simd.splat_f32s(input), weight, halves[column % 2]);
+                let half = J / 2;
+                let mut z = simd.mul_f32s(simd.splat_f32s(row[0]), self.weights[0]);
+                let mut other = simd.mul_f32s(simd.splat_f32s(row[half]), self.weights[half]);
+                for column in 1..half {
+                    z = simd.mul_add_e_f32s(simd.splat_f32s(row[column]), self.weights[column], z);
                 }
-                let mut z = simd.add_f32s(halves[0], halves[1]);
+                for column in half + 1..J {
+                    other = simd.mul_add_e_f32s(simd.splat_f32s(row[column]), self.weights[column], other);
+                }
+                z = simd.add_f32s(z, other);
                 if !FIRST {
                     z = simd.add_f32s(z, *partial);
                 }
                 if LAST {
                     let on = simd.greater_than_f32s(z, zero);
                     *new_mask = on;
-                    *lanes = simd.select_f32s(on, simd.mul_add_e_f32s(z, self.output_weight, *lanes), *lanes);
+                    *lanes = simd.mul_add_e_f32s(simd.max_f32s(z, zero), self.output_weight, *lanes);
                 } else {
                     *partial = z;
                 }
             }
             if BACKWARD {
                 for column in 0..J {
-                    let sum = simd.add_f32s(sums[column], simd.splat_f32s(scaled[column]));
+                    let sum = simd.add_f32s(sums[column], simd.splat_f32s(scaled_row[column]));
                     sums[column] = simd.select_f32s(*old_mask, sum, sums[column]);
                 }
             }

@@ -69,33 +69,35 @@ impl Permutation {
 
     #[inline]
     fn once(&self, index: u32) -> u32 {
-        let mut left = index / self.right;
-        let mut right = index - left * self.right;
+        let mut left = u64::from(index / self.right);
+        let mut right = u64::from(index % self.right);
         for pair in self.keys.chunks_exact(2) {
             left = shifted(left, mixed(right, pair[0]), self.left);
             right = shifted(right, mixed(left, pair[1]), self.right);
         }
-        left * self.right + right
+        left as u32 * self.right + right as u32
     }
 }
 
-/// `(value + a random number below modulus) mod modulus`.
+/// Mixes one word under a key; only the low 32 bits of the result count.
 #[inline(always)]
-fn shifted(value: u32, random: u32, modulus: u32) -> u32 {
-    let sum = value + ((u64::from(random) * u64::from(modulus)) >> 32) as u32;
-    if sum >= modulus { sum - modulus } else { sum }
-}
-
-/// A well-mixed hash of one word under a key.
-#[inline(always)]
-fn mixed(value: u32, key: u32) -> u32 {
-    let mut word = value.wrapping_mul(0x9E37_79B1) ^ key;
-    word = (word ^ word >> 16).wrapping_mul(0x7FEB_352D);
-    word = (word ^ word >> 15).wrapping_mul(0x846C_A68B);
+fn mixed(value: u64, key: u32) -> u64 {
+    const WORD: u64 = u32::MAX as u64;
+    let mut word = value ^ u64::from(key);
+    word = ((word ^ word >> 16) & WORD) * 0x7FEB_352D & WORD;
+    word = ((word ^ word >> 15) & WORD) * 0x846C_A68B & WORD;
     word ^ word >> 16
 }
 
-/// Sixteen positions at a time; the few that fall outside are walked on one by one.
+/// `(value + a random number below modulus) mod modulus`, all below 2³².
+#[inline(always)]
+fn shifted(value: u64, random: u64, modulus: u32) -> u64 {
+    let modulus = u64::from(modulus);
+    let sum = value + ((random & u64::from(u32::MAX)) * modulus >> 32);
+    if sum >= modulus { sum - modulus } else { sum }
+}
+
+/// Many positions at a time, so that their rounds overlap; the few that fall outside are walked on one by one.
 struct Fill<'a> {
     order: &'a Permutation,
     first: u32,
@@ -107,13 +109,13 @@ impl pulp::NullaryFnOnce for Fill<'_> {
 
     #[inline(always)]
     fn call(self) {
-        const LANES: usize = 16;
+        const LANES: usize = 64;
         let Self { order, first, out } = self;
         let (mut next_left, mut next_right) = (first / order.right, first % order.right);
         for out in out.chunks_mut(LANES) {
             let (mut left, mut right) = ([0; LANES], [0; LANES]);
             for lane in 0..LANES {
-                (left[lane], right[lane]) = (next_left, next_right);
+                (left[lane], right[lane]) = (u64::from(next_left), u64::from(next_right));
                 next_right += 1;
                 if next_right == order.right {
                     (next_left, next_right) = (next_left + 1, 0);
@@ -128,7 +130,7 @@ impl pulp::NullaryFnOnce for Fill<'_> {
                 }
             }
             for ((out, &left), &right) in out.iter_mut().zip(&left).zip(&right) {
-                let index = left * order.right + right;
+                let index = left as u32 * order.right + right as u32;
                 *out = if index < order.len { index } else { order.walk(index) };
             }
         }
