@@ -23,3 +23,7 @@ pub mod selection;
 pub mod temperature;
 mod vector;
 pub mod write_file;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct ReadmeExamples;
