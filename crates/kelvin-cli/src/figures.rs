@@ -1,11 +1,11 @@
 //! The figures of a run and of a sweep, from rows of results.
 
-use kelvin::experiment::{ChainGroup, Experiment, Predictive, Scores};
-use kelvin::predictive::PredictiveModel;
+use kelvin::experiment::{ChainGroup, Experiment, Predictive};
+use kelvin::predictive::{ByModel, ClassificationPredictive, PredictiveModel, RegressionPredictive};
 use kelvin::selection::JointChoice;
 
-use crate::chart::{Axis, Bars, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
-use crate::row::{BETA_STAR, Method, Row};
+use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
+use crate::row::{BETA_STAR, Method, Row, mean_and_std};
 
 /// A figure ready to be written and shown.
 pub struct Figure {
@@ -106,14 +106,6 @@ fn over_grid(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec
     (means, deviations)
 }
 
-/// Mean and sample standard deviation; the deviation of one value is 0.
-pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
-}
-
 fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec<String>) {
     let chosen = rows.iter().filter(|row| row.method == Method::Chosen);
     chosen
@@ -125,7 +117,7 @@ fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>,
         .unzip()
 }
 
-type LpdOf<'a> = &'a dyn Fn(&Row) -> kelvin::predictive::ByModel<f64>;
+type LpdOf<'a> = &'a dyn Fn(&Row) -> ByModel<f64>;
 
 fn lpd_chart(title: &str, rows: &[Row], lpd: LpdOf<'_>, label: &str, sm: bool, tm: bool, sgd: bool) -> Chart {
     let mut chart =
@@ -229,10 +221,7 @@ fn energy_traces(group: &ChainGroup<'_>) -> Figure {
     )
 }
 
-fn predictions(
-    experiment: &Experiment<'_>,
-    predictive: &kelvin::predictive::RegressionPredictive,
-) -> anyhow::Result<Figure> {
+fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
     let problem = experiment.problem;
     let standardiser = &problem.standardiser;
     let kelvin::data::Targets::Real(targets) = &problem.test.targets else {
@@ -255,6 +244,7 @@ fn predictions(
         Axis::linear(format!("predicted mean of {name}")),
         Axis::linear(format!("true {name}")),
     )
+    .with_size(480.0, 480.0)
     .with(Reference::diagonal("truth = prediction"))
     .with(Points::new("test rows", Colour::TM, Marker::Circle, points).with_hover(hover));
     Ok(Figure::new(
@@ -264,18 +254,22 @@ fn predictions(
     ))
 }
 
-fn pit_histogram(predictive: &kelvin::predictive::RegressionPredictive) -> anyhow::Result<Figure> {
+fn pit_histogram(predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
+    let standard = predictive.pit_values(PredictiveModel::Standard)?;
+    let tempered = predictive.pit_values(PredictiveModel::Tempered)?;
+    let outlines = [
+        Line::histogram("SM-PD", Colour::SM, standard.values(), BINS, 0.0, 1.0).with_dash(Dash::Dashed),
+        Line::histogram("TM-PD", Colour::TM, tempered.values(), BINS, 0.0, 1.0),
+    ];
+    let highest = outlines.iter().flat_map(|line| &line.points).fold(1.0, |highest: f64, point| highest.max(point.1));
     let mut chart = Chart::new(
         "Calibration on test rows",
         Axis::linear("probability integral transform of the truth").between(0.0, 1.0),
-        Axis::linear("density"),
+        Axis::linear("density").between(0.0, 1.08 * highest),
     )
-    .with(Reference::horizontal(1.0, "calibrated"));
-    for (model, name, colour) in
-        [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
-    {
-        let pit = predictive.pit_values(model)?;
-        chart = chart.with(Bars::density(name, colour, pit.values(), BINS, 0.0, 1.0));
+    .with(Reference::horizontal(1.0, "calibrated").with_dash(Dash::Dotted));
+    for outline in outlines {
+        chart = chart.with(outline);
     }
     Ok(Figure::new(
         "calibration",
@@ -284,13 +278,14 @@ fn pit_histogram(predictive: &kelvin::predictive::RegressionPredictive) -> anyho
     ))
 }
 
-fn reliability(predictive: &kelvin::predictive::ClassificationPredictive) -> anyhow::Result<Figure> {
+fn reliability(predictive: &ClassificationPredictive) -> anyhow::Result<Figure> {
     let bins = std::num::NonZeroUsize::new(BINS).unwrap_or(std::num::NonZeroUsize::MIN);
     let mut chart = Chart::new(
         "Calibration on test rows",
         Axis::linear("predicted probability of the chosen class").between(0.0, 1.0),
         Axis::linear("share of right answers").between(0.0, 1.0),
     )
+    .with_size(480.0, 480.0)
     .with(Reference::diagonal("calibrated"));
     for (model, name, colour) in
         [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
@@ -300,9 +295,4 @@ fn reliability(predictive: &kelvin::predictive::ClassificationPredictive) -> any
         chart = chart.with(Line::new(name, colour, points));
     }
     Ok(Figure::new("calibration", &chart, "Reliability: below the diagonal the model is too sure of itself."))
-}
-
-/// Whether rows hold classes.
-pub fn are_classes(rows: &[Row]) -> bool {
-    rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
 }

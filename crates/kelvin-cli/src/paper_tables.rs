@@ -3,8 +3,7 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
-use crate::figures::{are_classes, mean_and_std};
-use crate::row::{BETA_STAR, Method, Row};
+use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
 use crate::table::Table;
 
 /// What a grid search looks at on the validation rows.

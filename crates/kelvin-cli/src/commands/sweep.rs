@@ -15,7 +15,7 @@ use crate::progress::Progress;
 use crate::report::RunReport;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_folder::RunFolder;
-use crate::{figures, metrics, source};
+use crate::{doubts, figures, metrics, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -139,9 +139,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         text.push('\n');
     }
     print_result(&text)?;
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
+    eprint!("{}", doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 
@@ -151,7 +149,9 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> 
     for (repetition, choice) in choices.iter().enumerate() {
         let mut push = |slot, inverse_temperature: f64, name: &str| {
             let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);
-            specs.push(ChainSpec { label, repetition: repetition as u32, slot, inverse_temperature });
+            let repetition = repetition as u32;
+            let start = experiment.start(choices, repetition);
+            specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         for (index, &beta) in grid.iter().enumerate() {
             push(Slot::Grid(index as u32), beta, "β = ");

@@ -170,6 +170,17 @@ pub enum Preconditioner {
     Layerwise,
 }
 
+/// Where chains start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At random weights of their own.
+    #[default]
+    Random,
+    /// Where the search for β ended that began at the same weights: chains need less time to settle.
+    Search,
+}
+
 /// The sampler; times are in epochs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,6 +191,9 @@ pub struct SamplerSettings {
     /// What the temperature divides.
     #[serde(default)]
     pub tempering: Tempering,
+    /// Where chains start.
+    #[serde(default)]
+    pub start: Start,
     /// ℓ: h₀ = √(ℓ/n).
     pub learning_rate: f64,
     /// μ: friction γ = (1−μ)/h₀.
