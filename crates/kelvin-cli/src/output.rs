@@ -39,9 +39,14 @@ pub fn wrapped(text: &str, indent: &str) -> String {
 
 /// Says what went wrong, from the outermost context to the cause; 2 for a wrong question, 1 for a failure.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error}");
-    for cause in error.chain().skip(1) {
-        eprintln!("  {cause}");
+    let mut said = error.to_string();
+    eprintln!("error: {said}");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Some errors already quote their cause.
+        if !said.contains(&cause) {
+            eprintln!("  {cause}");
+        }
+        said = cause;
     }
     let wrong_question = matches!(
         error.downcast_ref::<ExperimentError>(),

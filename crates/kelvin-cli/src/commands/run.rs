@@ -1,6 +1,6 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
@@ -230,13 +230,13 @@ pub fn save_draws(
     let mut chosen = Vec::new();
     for chain in with_draws(chains.iter()) {
         let name = draws_name(chain);
-        let about = HashMap::from([
-            ("label".to_owned(), chain.spec.label.clone()),
-            ("beta".to_owned(), chain.spec.inverse_temperature.to_string()),
-            ("seed".to_owned(), experiment.settings.run.seed.to_string()),
-            ("kelvin".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        let about = BTreeMap::from([
+            ("label", chain.spec.label.clone()),
+            ("beta", chain.spec.inverse_temperature.to_string()),
+            ("seed", experiment.settings.run.seed.to_string()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        chain.draws.save(&folder.draws(&name), &layout, about)?;
+        chain.draws.save(&folder.draws(&name), &layout, &about)?;
         if chain.spec.slot == Slot::Chosen {
             chosen.push(name);
         }
