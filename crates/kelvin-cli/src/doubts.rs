@@ -64,7 +64,7 @@ mod tests {
     fn a_kind_is_explained_once() {
         let diverged = Warning::ChainDiverged { label: "β = 300".into(), step: 7 };
         let text = in_short(&[few("β = 1", 3.0), diverged, few("β = 3", 11.64)]);
-        assert!(text.contains("few effective draws: β = 1 (3.0 of 200), β = 3 (12 of 200)."), "{text}");
+        assert!(text.contains("few effective draws: β = 1 (3 of 200), β = 3 (12 of 200)."), "{text}");
         assert_eq!(text.matches("  try: ").count(), 2);
         assert_eq!(text.matches("warning: ").count(), 2);
     }

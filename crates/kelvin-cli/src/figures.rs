@@ -54,7 +54,12 @@ pub fn of_run(
 
 /// LPD on test and validation rows and the point metric against β, as in the paper.
 pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
-    let sd = "Lines and bands: mean ± SD over repetitions (higher is better).";
+    let sd = if are_repeated(rows) {
+        "Lines and bands: mean ± SD over repetitions (higher is better); arrows lie beyond the edge."
+    } else {
+        "Higher is better; arrows lie beyond the edge."
+    };
+    let chosen = if are_repeated(rows) { "each repetition's" } else { "at" };
     let test = |row: &Row| row.test.lpd();
     let both = lpd_chart(&format!("{name}: test LPD"), rows, &test, "test LPD (nats)", true, true, false);
     let validation = |row: &Row| row.validation.lpd();
@@ -67,7 +72,7 @@ pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
             "lpd_test",
             &both,
             format!(
-                "Test LPD against β under the standard model (SM) and the tempered model (TM). {sd} Rings and crosses: each repetition's {BETA_STAR}."
+                "Test LPD against β under the standard model (SM) and the tempered model (TM). {sd} Rings and crosses: {chosen} {BETA_STAR}."
             ),
         ),
         Figure::new(
@@ -120,30 +125,66 @@ fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>,
 type LpdOf<'a> = &'a dyn Fn(&Row) -> ByModel<f64>;
 
 fn lpd_chart(title: &str, rows: &[Row], lpd: LpdOf<'_>, label: &str, sm: bool, tm: bool, sgd: bool) -> Chart {
-    let mut chart =
-        Chart::new(title, Axis::log(BETA_AXIS), Axis::linear(label).focused()).with(Reference::vertical(1.0, "β = 1"));
-    let models = [
+    let models: Vec<_> = [
         (sm, PredictiveModel::Standard, "SM-PD", Colour::SM, Marker::Ring),
         (tm, PredictiveModel::Tempered, "TM-PD", Colour::TM, Marker::Cross),
-    ];
-    for (wanted, model, name, colour, _) in models {
-        if wanted {
-            let (means, deviations) = over_grid(rows, &|row| *lpd(row).get(model));
-            chart = chart.with(Line::new(name, colour, means).with_std(&deviations));
-        }
+    ]
+    .into_iter()
+    .filter(|(wanted, ..)| *wanted)
+    .collect();
+    let mut chart = Chart::new(title, Axis::log(BETA_AXIS), lpd_axis(label, rows, lpd, sm, tm));
+    chart = chart.with(Reference::vertical(1.0, "β = 1"));
+    for &(_, model, name, colour, _) in &models {
+        chart = chart.with(grid_line(name, colour, rows, &|row| *lpd(row).get(model)));
     }
-    for (wanted, model, name, _, marker) in models {
-        if wanted {
-            let (points, hover) = chosen_points(rows, &|row| *lpd(row).get(model));
-            chart = chart.with(
-                Points::new(format!("{BETA_STAR} ({})", &name[..2]), Colour::CHOSEN, marker, points).with_hover(hover),
-            );
-            if sgd {
-                chart = chart.with(sgd_line(rows, &|row| *lpd(row).get(model)));
-            }
+    for &(_, model, name, _, marker) in &models {
+        let value = |row: &Row| *lpd(row).get(model);
+        let (points, hover) = chosen_points(rows, &value);
+        let name = format!("{BETA_STAR} ({})", &name[..2]);
+        chart = chart.with(Points::new(name, Colour::CHOSEN, marker, points).with_hover(hover));
+        if sgd {
+            chart = chart.with(sgd_line(rows, &value));
         }
     }
     chart
+}
+
+/// Where posteriors are too cold TM falls without end. The axis then shows the best half of TM, or the best third and
+/// all of SM where both are drawn, and the chosen points; the rest becomes arrows.
+fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, sm: bool, tm: bool) -> Axis {
+    const WORTH_CLIPPING: f64 = 4.0;
+    if !tm {
+        return Axis::linear(label).focused();
+    }
+    let values = |model| over_grid(rows, &|row| *lpd(row).get(model)).0.into_iter().map(|(_, mean)| mean);
+    let mut tempered: Vec<f64> = values(PredictiveModel::Tempered).filter(|mean| mean.is_finite()).collect();
+    tempered.sort_by(f64::total_cmp);
+    let mut shown = tempered[if sm { tempered.len() * 2 / 3 } else { tempered.len() / 2 }..].to_vec();
+    shown.extend(chosen_points(rows, &|row| lpd(row).tempered).0.iter().map(|point| point.1));
+    if sm {
+        shown.extend(values(PredictiveModel::Standard));
+        shown.extend(chosen_points(rows, &|row| lpd(row).standard).0.iter().map(|point| point.1));
+    }
+    let low = shown.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = shown.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match tempered.first() {
+        Some(&lowest) if high - lowest > WORTH_CLIPPING * (high - low) => {
+            let room = 0.06 * (high - low);
+            Axis::linear(label).between(low - room, high + room)
+        }
+        _ => Axis::linear(label).focused(),
+    }
+}
+
+/// The grid's mean as a line, with a band of one standard deviation where there are repetitions.
+fn grid_line(name: &str, colour: Colour, rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Line {
+    let (means, deviations) = over_grid(rows, value);
+    let line = Line::new(name, colour, means);
+    if are_repeated(rows) { line.with_std(&deviations) } else { line }
+}
+
+fn are_repeated(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.repetition.is_some())
 }
 
 fn sgd_line(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Reference {
@@ -159,12 +200,11 @@ fn point_metric(name: &str, rows: &[Row]) -> Figure {
         ("mean squared error", Axis::log("test MSE"), 1.0)
     };
     let value = move |row: &Row| scale * row.test.point_metric();
-    let (means, deviations) = over_grid(rows, &value);
     let (points, hover) = chosen_points(rows, &value);
     let chart = Chart::new(format!("{name}: test {what}"), Axis::log(BETA_AXIS), axis.focused())
         .with(Reference::vertical(1.0, "β = 1"))
         .with(sgd_line(rows, &value))
-        .with(Line::new("posterior mean", Colour::Purple, means).with_std(&deviations))
+        .with(grid_line("posterior mean", Colour::Purple, rows, &value))
         .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover));
     let direction = if classes { "higher" } else { "lower" };
     Figure::new(

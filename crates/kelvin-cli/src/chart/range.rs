@@ -4,8 +4,8 @@ use super::axis::{Axis, Extent, Scale};
 
 /// Clipping must make the rest at least this much taller, or everything is shown.
 const WORTH_CLIPPING: f64 = 4.0;
-/// Values further from the median than so many times the nearer quartile are far.
-const FENCE: f64 = 6.0;
+/// Values further than so many interquartile ranges from the middle half are far.
+const FENCE: f64 = 3.0;
 
 /// The values that decide the range of one axis.
 #[derive(Default)]
@@ -54,10 +54,9 @@ pub(super) fn of(axis: &Axis, seen: &Seen, room: f64) -> (f64, f64) {
 fn fence(sorted: &[f64]) -> Option<(f64, f64)> {
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     let quantile = |q: f64| sorted[(q * (sorted.len() - 1) as f64).round() as usize];
-    let (lower, median, upper) = (quantile(0.25), quantile(0.5), quantile(0.75));
-    // The nearer quartile: a curve may fall without end on one side.
-    let reach = FENCE * (upper - median).min(median - lower);
-    let (least, most) = (median - reach, median + reach);
+    let (lower, upper) = (quantile(0.25), quantile(0.75));
+    let reach = FENCE * (upper - lower);
+    let (least, most) = (lower - reach, upper + reach);
     let mut near = sorted.iter().copied().filter(|v| *v >= least && *v <= most);
     let low = near.next()?;
     let high = near.next_back().unwrap_or(low);
