@@ -78,7 +78,7 @@ pub enum TaskArgument {
 
 #[derive(Debug, Args)]
 pub struct CommonArguments {
-    /// Run folder [default: runs/<name>-<short hash>]
+    /// Run folder [default: runs/NAME-HASH, the hash of command and settings]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Names every random number of the experiment: the same seed, the same numbers
