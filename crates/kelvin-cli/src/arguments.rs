@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
 #[derive(Debug, Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(name = "kelvin", version, about, max_term_width = 100)]
 #[command(
     after_help = "Start with `kelvin run concrete`, or `kelvin run --data my.csv --target y` for your own table."
 )]
@@ -19,8 +19,14 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Choose β, sample at β = 1 and at β̂*, score, report
+    #[command(
+        override_usage = "kelvin run [OPTIONS] <PRESET|FILE.toml>\n       kelvin run [OPTIONS] --data <FILE.csv> --target <COLUMN>"
+    )]
     Run(RunArguments),
     /// The paper's experiment: repetitions × (grid of β, and β̂*), with its tables and figures
+    #[command(
+        override_usage = "kelvin sweep [OPTIONS] <PRESET|FILE.toml>\n       kelvin sweep [OPTIONS] --data <FILE.csv> --target <COLUMN>"
+    )]
     Sweep(SweepArguments),
     /// Predict new rows with the draws of a run
     Predict(PredictArguments),
@@ -72,10 +78,10 @@ pub enum TaskArgument {
 
 #[derive(Debug, Args)]
 pub struct CommonArguments {
-    /// Run folder [default: runs/<name>-<short hash>]
+    /// Run folder [default: runs/NAME-HASH, the hash of command and settings]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Names every random number of the experiment
+    /// Names every random number of the experiment: the same seed, the same numbers
     #[arg(long)]
     pub seed: Option<u64>,
     /// Threads [default: all cores]; the numbers do not depend on it

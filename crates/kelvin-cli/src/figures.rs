@@ -1,11 +1,11 @@
 //! The figures of a run and of a sweep, from rows of results.
 
-use kelvin::experiment::{ChainGroup, Experiment, Predictive, Scores};
-use kelvin::predictive::PredictiveModel;
+use kelvin::experiment::{ChainGroup, Experiment, Predictive};
+use kelvin::predictive::{ByModel, ClassificationPredictive, PredictiveModel, RegressionPredictive};
 use kelvin::selection::JointChoice;
 
-use crate::chart::{Axis, Bars, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
-use crate::row::{BETA_STAR, Method, Row};
+use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
+use crate::row::{BETA_STAR, Method, Row, mean_and_std};
 
 /// A figure ready to be written and shown.
 pub struct Figure {
@@ -54,7 +54,12 @@ pub fn of_run(
 
 /// LPD on test and validation rows and the point metric against β, as in the paper.
 pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
-    let sd = "Lines and bands: mean ± SD over repetitions (higher is better).";
+    let sd = if are_repeated(rows) {
+        "Lines and bands: mean ± SD over repetitions (higher is better); arrows lie beyond the edge."
+    } else {
+        "Higher is better; arrows lie beyond the edge."
+    };
+    let chosen = if are_repeated(rows) { "each repetition's" } else { "at" };
     let test = |row: &Row| row.test.lpd();
     let both = lpd_chart(&format!("{name}: test LPD"), rows, &test, "test LPD (nats)", true, true, false);
     let validation = |row: &Row| row.validation.lpd();
@@ -67,7 +72,7 @@ pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
             "lpd_test",
             &both,
             format!(
-                "Test LPD against β under the standard model (SM) and the tempered model (TM). {sd} Rings and crosses: each repetition's {BETA_STAR}."
+                "Test LPD against β under the standard model (SM) and the tempered model (TM). {sd} Rings and crosses: {chosen} {BETA_STAR}."
             ),
         ),
         Figure::new(
@@ -106,14 +111,6 @@ fn over_grid(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec
     (means, deviations)
 }
 
-/// Mean and sample standard deviation; the deviation of one value is 0.
-pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
-}
-
 fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>, Vec<String>) {
     let chosen = rows.iter().filter(|row| row.method == Method::Chosen);
     chosen
@@ -125,33 +122,69 @@ fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>,
         .unzip()
 }
 
-type LpdOf<'a> = &'a dyn Fn(&Row) -> kelvin::predictive::ByModel<f64>;
+type LpdOf<'a> = &'a dyn Fn(&Row) -> ByModel<f64>;
 
 fn lpd_chart(title: &str, rows: &[Row], lpd: LpdOf<'_>, label: &str, sm: bool, tm: bool, sgd: bool) -> Chart {
-    let mut chart =
-        Chart::new(title, Axis::log(BETA_AXIS), Axis::linear(label).focused()).with(Reference::vertical(1.0, "β = 1"));
-    let models = [
+    let models: Vec<_> = [
         (sm, PredictiveModel::Standard, "SM-PD", Colour::SM, Marker::Ring),
         (tm, PredictiveModel::Tempered, "TM-PD", Colour::TM, Marker::Cross),
-    ];
-    for (wanted, model, name, colour, _) in models {
-        if wanted {
-            let (means, deviations) = over_grid(rows, &|row| *lpd(row).get(model));
-            chart = chart.with(Line::new(name, colour, means).with_std(&deviations));
-        }
+    ]
+    .into_iter()
+    .filter(|(wanted, ..)| *wanted)
+    .collect();
+    let mut chart = Chart::new(title, Axis::log(BETA_AXIS), lpd_axis(label, rows, lpd, sm, tm));
+    chart = chart.with(Reference::vertical(1.0, "β = 1"));
+    for &(_, model, name, colour, _) in &models {
+        chart = chart.with(grid_line(name, colour, rows, &|row| *lpd(row).get(model)));
     }
-    for (wanted, model, name, _, marker) in models {
-        if wanted {
-            let (points, hover) = chosen_points(rows, &|row| *lpd(row).get(model));
-            chart = chart.with(
-                Points::new(format!("{BETA_STAR} ({})", &name[..2]), Colour::CHOSEN, marker, points).with_hover(hover),
-            );
-            if sgd {
-                chart = chart.with(sgd_line(rows, &|row| *lpd(row).get(model)));
-            }
+    for &(_, model, name, _, marker) in &models {
+        let value = |row: &Row| *lpd(row).get(model);
+        let (points, hover) = chosen_points(rows, &value);
+        let name = format!("{BETA_STAR} ({})", &name[..2]);
+        chart = chart.with(Points::new(name, Colour::CHOSEN, marker, points).with_hover(hover));
+        if sgd {
+            chart = chart.with(sgd_line(rows, &value));
         }
     }
     chart
+}
+
+/// Where posteriors are too cold TM falls without end. The axis then shows the best half of TM, or the best third and
+/// all of SM where both are drawn, and the chosen points; the rest becomes arrows.
+fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, sm: bool, tm: bool) -> Axis {
+    const WORTH_CLIPPING: f64 = 4.0;
+    if !tm {
+        return Axis::linear(label).focused();
+    }
+    let values = |model| over_grid(rows, &|row| *lpd(row).get(model)).0.into_iter().map(|(_, mean)| mean);
+    let mut tempered: Vec<f64> = values(PredictiveModel::Tempered).filter(|mean| mean.is_finite()).collect();
+    tempered.sort_by(f64::total_cmp);
+    let mut shown = tempered[if sm { tempered.len() * 2 / 3 } else { tempered.len() / 2 }..].to_vec();
+    shown.extend(chosen_points(rows, &|row| lpd(row).tempered).0.iter().map(|point| point.1));
+    if sm {
+        shown.extend(values(PredictiveModel::Standard));
+        shown.extend(chosen_points(rows, &|row| lpd(row).standard).0.iter().map(|point| point.1));
+    }
+    let low = shown.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = shown.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match tempered.first() {
+        Some(&lowest) if high - lowest > WORTH_CLIPPING * (high - low) => {
+            let room = 0.06 * (high - low);
+            Axis::linear(label).between(low - room, high + room)
+        }
+        _ => Axis::linear(label).focused(),
+    }
+}
+
+/// The grid's mean as a line, with a band of one standard deviation where there are repetitions.
+fn grid_line(name: &str, colour: Colour, rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Line {
+    let (means, deviations) = over_grid(rows, value);
+    let line = Line::new(name, colour, means);
+    if are_repeated(rows) { line.with_std(&deviations) } else { line }
+}
+
+fn are_repeated(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.repetition.is_some())
 }
 
 fn sgd_line(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Reference {
@@ -167,12 +200,11 @@ fn point_metric(name: &str, rows: &[Row]) -> Figure {
         ("mean squared error", Axis::log("test MSE"), 1.0)
     };
     let value = move |row: &Row| scale * row.test.point_metric();
-    let (means, deviations) = over_grid(rows, &value);
     let (points, hover) = chosen_points(rows, &value);
     let chart = Chart::new(format!("{name}: test {what}"), Axis::log(BETA_AXIS), axis.focused())
         .with(Reference::vertical(1.0, "β = 1"))
         .with(sgd_line(rows, &value))
-        .with(Line::new("posterior mean", Colour::Purple, means).with_std(&deviations))
+        .with(grid_line("posterior mean", Colour::Purple, rows, &value))
         .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover));
     let direction = if classes { "higher" } else { "lower" };
     Figure::new(
@@ -229,10 +261,7 @@ fn energy_traces(group: &ChainGroup<'_>) -> Figure {
     )
 }
 
-fn predictions(
-    experiment: &Experiment<'_>,
-    predictive: &kelvin::predictive::RegressionPredictive,
-) -> anyhow::Result<Figure> {
+fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
     let problem = experiment.problem;
     let standardiser = &problem.standardiser;
     let kelvin::data::Targets::Real(targets) = &problem.test.targets else {
@@ -255,6 +284,7 @@ fn predictions(
         Axis::linear(format!("predicted mean of {name}")),
         Axis::linear(format!("true {name}")),
     )
+    .with_size(480.0, 480.0)
     .with(Reference::diagonal("truth = prediction"))
     .with(Points::new("test rows", Colour::TM, Marker::Circle, points).with_hover(hover));
     Ok(Figure::new(
@@ -264,18 +294,22 @@ fn predictions(
     ))
 }
 
-fn pit_histogram(predictive: &kelvin::predictive::RegressionPredictive) -> anyhow::Result<Figure> {
+fn pit_histogram(predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
+    let standard = predictive.pit_values(PredictiveModel::Standard)?;
+    let tempered = predictive.pit_values(PredictiveModel::Tempered)?;
+    let outlines = [
+        Line::histogram("SM-PD", Colour::SM, standard.values(), BINS, 0.0, 1.0).with_dash(Dash::Dashed),
+        Line::histogram("TM-PD", Colour::TM, tempered.values(), BINS, 0.0, 1.0),
+    ];
+    let highest = outlines.iter().flat_map(|line| &line.points).fold(1.0, |highest: f64, point| highest.max(point.1));
     let mut chart = Chart::new(
         "Calibration on test rows",
         Axis::linear("probability integral transform of the truth").between(0.0, 1.0),
-        Axis::linear("density"),
+        Axis::linear("density").between(0.0, 1.08 * highest),
     )
-    .with(Reference::horizontal(1.0, "calibrated"));
-    for (model, name, colour) in
-        [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
-    {
-        let pit = predictive.pit_values(model)?;
-        chart = chart.with(Bars::density(name, colour, pit.values(), BINS, 0.0, 1.0));
+    .with(Reference::horizontal(1.0, "calibrated").with_dash(Dash::Dotted));
+    for outline in outlines {
+        chart = chart.with(outline);
     }
     Ok(Figure::new(
         "calibration",
@@ -284,13 +318,14 @@ fn pit_histogram(predictive: &kelvin::predictive::RegressionPredictive) -> anyho
     ))
 }
 
-fn reliability(predictive: &kelvin::predictive::ClassificationPredictive) -> anyhow::Result<Figure> {
+fn reliability(predictive: &ClassificationPredictive) -> anyhow::Result<Figure> {
     let bins = std::num::NonZeroUsize::new(BINS).unwrap_or(std::num::NonZeroUsize::MIN);
     let mut chart = Chart::new(
         "Calibration on test rows",
         Axis::linear("predicted probability of the chosen class").between(0.0, 1.0),
         Axis::linear("share of right answers").between(0.0, 1.0),
     )
+    .with_size(480.0, 480.0)
     .with(Reference::diagonal("calibrated"));
     for (model, name, colour) in
         [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
@@ -300,9 +335,4 @@ fn reliability(predictive: &kelvin::predictive::ClassificationPredictive) -> any
         chart = chart.with(Line::new(name, colour, points));
     }
     Ok(Figure::new("calibration", &chart, "Reliability: below the diagonal the model is too sure of itself."))
-}
-
-/// Whether rows hold classes.
-pub fn are_classes(rows: &[Row]) -> bool {
-    rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod chart;
 mod commands;
+mod doubts;
 mod escape;
 mod figures;
 mod metrics;

@@ -69,9 +69,9 @@ fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
 
 fn add_scores(line: &mut Map<String, Value>, scores: &Scores) {
     let (standard, tempered) = match scores {
-        Scores::Regression(scores) => (serde_json::to_value(&scores.standard), serde_json::to_value(&scores.tempered)),
+        Scores::Regression(scores) => (serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)),
         Scores::Classification(scores) => {
-            (serde_json::to_value(&scores.standard), serde_json::to_value(&scores.tempered))
+            (serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered))
         }
     };
     for (suffix, value) in [("sm", standard), ("tm", tempered)] {

@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use kelvin::experiment::ExperimentError;
+use unicode_width::UnicodeWidthStr;
 
 /// Prints a result; a reader that went away (`| head`) is no failure.
 pub fn print_result(text: &str) -> anyhow::Result<()> {
@@ -14,11 +15,38 @@ pub fn print_result(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Columns of a terminal that texts are broken to.
+const COLUMNS: usize = 100;
+
+/// A text broken into lines between words, each but the first after `indent`, with a line feed at the end. A
+/// no-break space holds words together.
+pub fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    // The spaces a text begins with stay.
+    let start = text.len() - text.trim_start().len();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) => lines.push(format!("{indent}{word}")),
+            None => lines.push(format!("{}{word}", &text[..start])),
+        }
+    }
+    format!("{}\n", lines.join("\n").replace('\u{a0}', " "))
+}
+
 /// Says what went wrong, from the outermost context to the cause; 2 for a wrong question, 1 for a failure.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
-    eprintln!("error: {error}");
-    for cause in error.chain().skip(1) {
-        eprintln!("  {cause}");
+    let mut said = error.to_string();
+    eprintln!("error: {said}");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Some errors already quote their cause.
+        if !said.contains(&cause) {
+            eprintln!("  {cause}");
+        }
+        said = cause;
     }
     let wrong_question = matches!(
         error.downcast_ref::<ExperimentError>(),
@@ -27,6 +55,7 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
                 | ExperimentError::UnknownSetting { .. }
                 | ExperimentError::NotAnOverride { .. }
                 | ExperimentError::OutOfRange { .. }
+                | ExperimentError::Unreadable { .. }
         )
     );
     ExitCode::from(if wrong_question { 2 } else { 1 })

@@ -3,8 +3,7 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
-use crate::figures::{are_classes, mean_and_std};
-use crate::row::{BETA_STAR, Method, Row};
+use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
 use crate::table::Table;
 
 /// What a grid search looks at on the validation rows.
@@ -32,6 +31,13 @@ impl Criterion {
             Self::Lpd(model) => *row.test.lpd().get(model),
         }
     }
+}
+
+/// How far the potential energies of the repetitions at one β agree.
+pub struct Agreement {
+    pub beta: f64,
+    pub rhat: Option<f64>,
+    pub bulk_ess: Option<f64>,
 }
 
 /// Rows of a sweep, with its repetitions.
@@ -81,10 +87,7 @@ impl<'a> Sweep<'a> {
                 cells.push(mean_pm_std(&rows.iter().map(|row| criterion.shown(row)).collect::<Vec<_>>()));
             }
             for rows in &rows[1..] {
-                let mut betas: Vec<f64> = rows.iter().map(|row| row.beta).collect();
-                betas.sort_by(f64::total_cmp);
-                betas.dedup();
-                cells.push(betas.iter().map(|beta| significant(*beta, 2)).collect::<Vec<_>>().join(" "));
+                cells.push(choices(rows.iter().map(|row| row.beta).collect()));
             }
             table.push(cells);
         };
@@ -135,12 +138,12 @@ impl<'a> Sweep<'a> {
     }
 
     /// Rank-normalised split-R̂ of the potential energy over the repetitions of each β.
-    pub fn agreement(&self, groups: &[(f64, Option<f64>, Option<f64>)]) -> Table {
+    pub fn agreement(&self, groups: &[Agreement]) -> Table {
         let header = ["β", "split-R̂", "bulk ESS"].map(str::to_owned).to_vec();
         let mut table = Table::new("Agreement of the repetitions' potential energies", header);
-        for (beta, rhat, ess) in groups {
+        for Agreement { beta, rhat, bulk_ess } in groups {
             let show = |value: &Option<f64>, decimals| value.map_or("–".into(), |value| fixed(value, decimals));
-            table.push(vec![significant(*beta, 3), show(rhat, 2), show(ess, 0)]);
+            table.push(vec![significant(*beta, 3), show(rhat, 2), show(bulk_ess, 0)]);
         }
         table
     }
@@ -173,6 +176,17 @@ fn harmonic_mean(betas: &[f64]) -> f64 {
     betas.len() as f64 / betas.iter().map(|beta| 1.0 / beta).sum::<f64>()
 }
 
+/// The different inverse temperatures in increasing order, or their ends where there are many.
+fn choices(mut betas: Vec<f64>) -> String {
+    betas.sort_by(f64::total_cmp);
+    let mut shown: Vec<String> = betas.iter().map(|beta| significant(*beta, 2)).collect();
+    shown.dedup();
+    match &shown[..] {
+        [first, .., last] if shown.len() > 3 => format!("{first} to {last}"),
+        _ => shown.join(" "),
+    }
+}
+
 /// "−0.186 ± 0.049", with as many decimals as the deviation deserves.
 fn mean_pm_std(values: &[f64]) -> String {
     if values.is_empty() {
@@ -193,6 +207,13 @@ mod tests {
         assert_eq!(mean_pm_std(&[1.0, 1.2]), "1.10 ± 0.14");
         assert_eq!(mean_pm_std(&[100.0, 120.0, 140.0]), "120 ± 20");
         assert_eq!(mean_pm_std(&[]), "–");
+    }
+
+    #[test]
+    fn many_choices_are_a_range() {
+        assert_eq!(choices(vec![0.3, 0.1, 0.3]), "0.1 0.3");
+        assert_eq!(choices(vec![0.111, 0.114, 0.13, 0.12, 0.14]), "0.11 to 0.14");
+        assert_eq!(choices(vec![]), "");
     }
 
     #[test]

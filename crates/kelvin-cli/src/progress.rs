@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kelvin::sampler::Observer;
 
 /// Watches one population.
@@ -24,8 +24,12 @@ impl Progress {
     pub fn new(stage: &'static str, num_chains: usize, steps_each: u64, quiet: bool) -> Self {
         let target = if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr_with_hz(5) };
         let bar = ProgressBar::with_draw_target(Some(num_chains as u64 * steps_each), target);
-        let template = "{msg:<26} {bar:30} {percent:>3} %  {per_sec} steps  {eta} left";
-        bar.set_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let template = "{msg:<24} {bar:30} {percent:>3} %  {rate}  {eta} left";
+        let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+        // A sink that cannot be written to has nobody who could be told.
+        bar.set_style(style.with_key("rate", |state: &ProgressState, out: &mut dyn std::fmt::Write| {
+            let _ = write!(out, "{:.0} steps/s", state.per_sec());
+        }));
         bar.set_message(stage);
         Self { bar, times: (0..num_chains).map(|_| Mutex::default()).collect() }
     }

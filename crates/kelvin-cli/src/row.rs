@@ -105,3 +105,16 @@ impl Row {
 pub fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
     chains.filter(|chain| !chain.draws.is_empty()).collect()
 }
+
+/// Whether rows hold classes.
+pub fn are_classes(rows: &[Row]) -> bool {
+    rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
+}
+
+/// Mean and sample standard deviation; the deviation of one value is 0.
+pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
+}

@@ -29,7 +29,7 @@ impl RunFolder {
         let hash = Sha256::digest(format!("{command}\n{}", settings.to_toml()));
         let identity: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = asked.map_or_else(
-            || PathBuf::from("runs").join(format!("{}-{}", settings.name, &identity[..8])),
+            || PathBuf::from("runs").join(format!("{}-{}", as_file_name(&settings.name), &identity[..8])),
             Path::to_path_buf,
         );
         if path.is_file() {
@@ -94,5 +94,22 @@ impl RunFolder {
     pub fn write_figure(&self, name: &str, svg: &str) -> anyhow::Result<()> {
         self.write(&format!("figures/{name}.svg"), svg.as_bytes())?;
         self.write(&format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
+    }
+}
+
+/// The name with everything but letters, digits, `-`, `_` and inner dots replaced, so that it stays one folder.
+fn as_file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.trim_matches('.').chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_folder() {
+        assert_eq!(as_file_name("concrete-quick"), "concrete-quick");
+        assert_eq!(as_file_name("../my data/v1.2"), "-my-data-v1.2");
     }
 }

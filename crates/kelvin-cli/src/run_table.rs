@@ -9,10 +9,10 @@ use crate::table::Table;
 /// Test scores of every row, with what its chains measured.
 pub fn run_table(title: &str, rows: &[Row]) -> Table {
     let classes = rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)));
-    let (point, calibration) = if classes { ("accuracy %", "ECE") } else { ("MSE ×10³", "90 % coverage") };
+    let (point, calibration) = if classes { ("accuracy %", "ECE") } else { ("MSE ×10³", "cover") };
     let mut header = vec!["method".to_owned(), "β".into(), "LPD SM".into(), "LPD TM".into(), point.into()];
-    header.extend([format!("{calibration} SM"), format!("{calibration} TM"), "measured β".into()]);
-    header.extend(["R̂".into(), "seconds".into()]);
+    header.extend([format!("{calibration} SM"), format!("{calibration} TM"), "measured".into()]);
+    header.extend(["R̂".into(), "s".into()]);
     let mut table = Table::new(title, header);
     for row in rows {
         let lpd = row.test.lpd();

@@ -10,8 +10,6 @@ pub enum Alignment {
     /// For words.
     #[default]
     Left,
-    /// For short signs.
-    Centre,
     /// For numbers.
     Right,
 }
@@ -36,12 +34,6 @@ impl Table {
         let alignment = |column| if column == 0 { Alignment::Left } else { Alignment::Right };
         let alignments = (0..header.len()).map(alignment).collect();
         Self { title: title.into(), header, rows: Vec::new(), alignments }
-    }
-
-    /// Another alignment of the columns.
-    pub fn with_alignments(mut self, alignments: impl Into<Vec<Alignment>>) -> Self {
-        self.alignments = alignments.into();
-        self
     }
 
     /// One more row.
@@ -81,7 +73,6 @@ impl Table {
             let dashes = "-".repeat((*w).max(3) - 1);
             match self.alignment(i) {
                 Alignment::Left => format!(":{dashes}"),
-                Alignment::Centre => format!(":{}:", &dashes[1..]),
                 Alignment::Right => format!("{dashes}:"),
             }
         });
@@ -105,11 +96,10 @@ impl Table {
         std::iter::once(&self.header).chain(&self.rows).map(line).collect()
     }
 
-    /// An HTML table with its title as caption; classes `centre` and `right` say how cells stand.
+    /// An HTML table with its title as caption; the class `right` marks numbers.
     pub fn to_html(&self) -> String {
         let class = |i| match self.alignment(i) {
             Alignment::Left => "",
-            Alignment::Centre => " class=\"centre\"",
             Alignment::Right => " class=\"right\"",
         };
         let line = |row: &[String], tag: &str, scope: &str| {
@@ -151,7 +141,6 @@ fn pad(cell: &str, width: usize, alignment: Alignment) -> String {
     let missing = width.saturating_sub(cell.width());
     let before = match alignment {
         Alignment::Left => 0,
-        Alignment::Centre => missing / 2,
         Alignment::Right => missing,
     };
     format!("{}{cell}{}", " ".repeat(before), " ".repeat(missing - before))

@@ -21,7 +21,6 @@ pub(super) struct Entry {
 enum Key {
     Line { colour: Colour, marker: Marker, dash: Dash, band: bool },
     Points { colour: Colour, marker: Marker },
-    Bars { colour: Colour },
 }
 
 /// The entries of these layers, each once.
@@ -34,7 +33,6 @@ pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry>
                 (&line.name, Key::Line { colour, marker, dash, band: !line.band.is_empty() })
             }
             Layer::Points(points) => (&points.name, Key::Points { colour: points.colour, marker: points.marker }),
-            Layer::Bars(bars) => (&bars.name, Key::Bars { colour: bars.colour }),
             Layer::Reference(line) if line.place == Place::Diagonal => {
                 let (colour, marker, dash) = (line.colour, Marker::None, line.dash);
                 (&line.label, Key::Line { colour, marker, dash, band: false })
@@ -79,7 +77,6 @@ fn draw_key(svg: &mut Svg, key: &Key, x: f64, y: f64) {
             svg.marker(x + LINE_KEY / 2.0, y, marker, 3.4, colour, "");
         }
         Key::Points { colour, marker } => svg.marker(x + SIGN_KEY / 2.0, y, marker, 4.4, colour, ""),
-        Key::Bars { colour } => svg.fill(&format!("M{:.1} {:.1}h13v11h-13z", x + 0.5, y - 5.5), colour, 0.75, ""),
     }
 }
 

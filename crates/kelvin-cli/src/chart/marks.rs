@@ -1,11 +1,11 @@
-//! Draws the data of a chart inside its frame: bars, bands, curves, points, and arrows for what lies outside.
+//! Draws the data of a chart inside its frame: bands, curves, points, and arrows for what lies outside.
 
 use super::Chart;
 use super::axis::Axis;
 use super::colour::Colour;
 use super::number::significant;
 use super::panel::{Frame, references};
-use super::series::{Bars, Dash, Layer, Line, Marker, Place, Points};
+use super::series::{Dash, Layer, Line, Marker, Place, Points};
 use super::svg::{Svg, coordinate};
 use super::thin;
 
@@ -22,10 +22,8 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, frame: &Frame) {
     let window = format!(r#"x="{x}" y="{y}" width="{width}" height="{height}" viewBox="{x} {y} {width} {height}""#);
     svg.push(&format!("<svg {window}>"));
     for layer in &chart.layers {
-        match layer {
-            Layer::Bars(bars) => draw_bars(svg, bars, frame),
-            Layer::Line(line) => draw_band(svg, line, frame),
-            _ => {}
+        if let Layer::Line(line) = layer {
+            draw_band(svg, line, frame);
         }
     }
     draw_references(svg, chart, frame);
@@ -44,22 +42,6 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, frame: &Frame) {
         if let Layer::Points(points) = layer {
             draw_points(svg, points, chart, frame);
         }
-    }
-}
-
-fn draw_bars(svg: &mut Svg, bars: &Bars, frame: &Frame) {
-    let base = frame.y.clamp(0.0);
-    for bar in &bars.bars {
-        if !(bar.from.is_finite() && bar.to.is_finite() && bar.height.is_finite()) {
-            continue;
-        }
-        let (from, to, top) = (frame.x.clamp(bar.from), frame.x.clamp(bar.to), frame.y.clamp(bar.height));
-        // A hair of paper between neighbours.
-        let gap = if to - from > 4.0 { 0.6 } else { 0.0 };
-        let [from, to, top, base] = [from + gap, to - gap, top, base].map(coordinate);
-        let hover =
-            format!("{} to {}: {}", significant(bar.from, 4), significant(bar.to, 4), significant(bar.height, 4));
-        svg.fill(&format!("M{from} {base}V{top}H{to}V{base}z"), bars.colour, 0.75, &hover);
     }
 }
 

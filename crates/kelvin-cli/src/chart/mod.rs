@@ -9,7 +9,6 @@ mod panel;
 mod png;
 mod range;
 mod series;
-mod small_multiples;
 mod svg;
 mod thin;
 mod ticks;
@@ -17,18 +16,17 @@ mod ticks;
 #[cfg(test)]
 pub(crate) mod demo;
 
-pub use axis::{Axis, Extent, Scale};
+pub use axis::Axis;
+use axis::Scale;
 pub use colour::Colour;
 pub use number::{fixed, significant};
-pub use png::{rasterise, resolve_variables};
-pub use series::{Bar, Bars, Dash, Layer, Line, Marker, Place, Points, Reference};
-pub use small_multiples::SmallMultiples;
+pub use png::rasterise;
+pub use series::{Dash, Layer, Line, Marker, Points, Reference};
 
-use panel::{Area, Labels};
+use panel::Area;
 use svg::{Anchor, Font, Svg};
 
 const TITLE_FONT: Font = Font { size: 15.0, bold: true, colour: Colour::Ink };
-const SUBTITLE_FONT: Font = Font { size: 12.0, bold: false, colour: Colour::Muted };
 const MARGIN: f64 = 14.0;
 
 /// A chart: what it is called, its two axes, what it shows.
@@ -36,15 +34,11 @@ const MARGIN: f64 = 14.0;
 pub struct Chart {
     /// The headline; none if empty.
     pub title: String,
-    /// A second line in smaller type.
-    pub subtitle: Option<String>,
-    /// The text alternative; made from the series where none is given.
-    pub description: Option<String>,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is shown: bars lie under bands, bands under references, those under curves, curves under points.
+    /// What is shown: bands lie under references, those under curves, curves under points.
     pub layers: Vec<Layer>,
     /// Width and height of the drawing.
     pub size: (f64, f64),
@@ -54,19 +48,7 @@ impl Chart {
     /// An empty chart of the usual size.
     pub fn new(title: impl Into<String>, x: Axis, y: Axis) -> Self {
         let title = title.into();
-        Self { title, subtitle: None, description: None, x, y, layers: Vec::new(), size: (640.0, 400.0) }
-    }
-
-    /// A second line under the title.
-    pub fn with_subtitle(mut self, subtitle: impl Into<String>) -> Self {
-        self.subtitle = Some(subtitle.into());
-        self
-    }
-
-    /// A text alternative instead of the one made from the series.
-    pub fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = Some(description.into());
-        self
+        Self { title, x, y, layers: Vec::new(), size: (640.0, 400.0) }
     }
 
     /// Another size.
@@ -86,9 +68,9 @@ impl Chart {
         let (width, height) = self.size;
         let mut svg = Svg::default();
         let entries = legend::entries(self.layers.iter());
-        let top = header(&mut svg, &self.title, self.subtitle.as_deref(), &entries, width);
+        let top = header(&mut svg, &self.title, &entries, width);
         let area = Area { left: MARGIN, top, width: width - 2.0 * MARGIN, height: height - top - 10.0 };
-        panel::draw(&mut svg, self, area, Labels { x: true, y: true, least_left: 0.0 });
+        panel::draw(&mut svg, self, area);
         svg::document(width, height, &self.name(), &self.describe(), &svg.text)
     }
 
@@ -99,18 +81,12 @@ impl Chart {
 
     /// The text alternative: the axes and, for each series, how many points it has and where it is highest.
     fn describe(&self) -> String {
-        if let Some(description) = &self.description {
-            return description.clone();
-        }
         let scale = |axis: &Axis| if axis.scale == Scale::Log { " (logarithmic)" } else { "" };
         let mut text = format!("{}{} against {}{}.", self.y.label, scale(&self.y), self.x.label, scale(&self.x));
         for layer in &self.layers {
             let (name, points): (&str, Vec<(f64, f64)>) = match layer {
                 Layer::Line(line) => (&line.name, line.points.clone()),
                 Layer::Points(points) => (&points.name, points.points.clone()),
-                Layer::Bars(bars) => {
-                    (&bars.name, bars.bars.iter().map(|b| ((b.from + b.to) / 2.0, b.height)).collect())
-                }
                 Layer::Reference(_) => continue,
             };
             let finite = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
@@ -132,17 +108,13 @@ impl Chart {
     }
 }
 
-/// Title, subtitle and legend at the top of a drawing; returns where the rest may begin.
-fn header(svg: &mut Svg, title: &str, subtitle: Option<&str>, entries: &[legend::Entry], width: f64) -> f64 {
+/// Title and legend at the top of a drawing; returns where the rest may begin.
+fn header(svg: &mut Svg, title: &str, entries: &[legend::Entry], width: f64) -> f64 {
     let inner = width - 2.0 * MARGIN;
     let mut y = 10.0;
     for line in svg::wrap(title, TITLE_FONT.size * 1.06, inner) {
         svg.text(MARGIN, y + 15.0, Anchor::Start, TITLE_FONT, &line);
         y += 20.0;
-    }
-    for line in svg::wrap(subtitle.unwrap_or_default(), SUBTITLE_FONT.size, inner) {
-        svg.text(MARGIN, y + 12.5, Anchor::Start, SUBTITLE_FONT, &line);
-        y += 16.0;
     }
     if !entries.is_empty() {
         y += if y > 10.0 { 6.0 } else { 0.0 };

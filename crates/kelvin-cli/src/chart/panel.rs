@@ -31,32 +31,23 @@ pub(super) struct Frame {
     pub y: Mapping,
 }
 
-/// Which axis labels to write, and the least room for the numbers of the y axis (so that panels align).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Labels {
-    pub x: bool,
-    pub y: bool,
-    pub least_left: f64,
-}
-
 /// Room that the label of the x axis takes below, and that of the y axis left of the numbers.
-pub(super) const LABEL_ROOM: f64 = 22.0;
+const LABEL_ROOM: f64 = 22.0;
 
-/// The left margin a chart needs in an area.
-pub(super) fn left_margin(chart: &Chart, area: Area, labels: Labels) -> f64 {
-    let (_, ticks) = vertical_layout(chart, area, labels);
+/// The left margin a chart needs.
+fn left_margin(chart: &Chart, ticks: &Ticks) -> f64 {
     let widest = ticks.labelled.iter().map(|t| text_width(&t.label, TICK_FONT.size)).fold(0.0, f64::max);
-    let label = if labels.y && !chart.y.label.is_empty() { LABEL_ROOM } else { 0.0 };
-    (widest + TICK + 6.0).max(labels.least_left) + label
+    let label = if !chart.y.label.is_empty() { LABEL_ROOM } else { 0.0 };
+    widest + TICK + 6.0 + label
 }
 
 /// Draws a chart without its title and legend.
-pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area, labels: Labels) {
-    let left = area.left + left_margin(chart, area, labels);
+pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area) {
+    let (y, y_ticks) = vertical_layout(chart, area);
+    let left = area.left + left_margin(chart, &y_ticks);
     let right = area.left + area.width - right_margin(chart);
-    let (low, high) = range::of(&chart.x, &seen_x(chart), if has_only_bars(chart) { 0.0 } else { ROOM });
+    let (low, high) = range::of(&chart.x, &seen_x(chart), ROOM);
     let x = Mapping { scale: chart.x.scale, low, high, start: left, end: right };
-    let (y, y_ticks) = vertical_layout(chart, area, labels);
     let x_ticks = ticks::choose(chart.x.scale, low, high, &|ticks| side_by_side(&x, ticks));
     let frame = Frame { x, y };
 
@@ -65,20 +56,20 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area, labels: Labels) {
     axes(svg, &frame, &x_ticks, &y_ticks);
     vertical_labels(svg, chart, &frame);
     horizontal_labels(svg, chart, &frame);
-    if labels.x && !chart.x.label.is_empty() {
+    if !chart.x.label.is_empty() {
         let middle = (frame.x.start + frame.x.end) / 2.0;
         svg.text(middle, area.top + area.height - 4.0, Anchor::Middle, LABEL_FONT, &chart.x.label);
     }
-    if labels.y && !chart.y.label.is_empty() {
+    if !chart.y.label.is_empty() {
         svg.text_upwards(area.left + 11.0, (frame.y.start + frame.y.end) / 2.0, LABEL_FONT, &chart.y.label);
     }
 }
 
 /// The mapping of the y axis and its marks: they do not depend on the left margin.
-fn vertical_layout(chart: &Chart, area: Area, labels: Labels) -> (Mapping, Ticks) {
+fn vertical_layout(chart: &Chart, area: Area) -> (Mapping, Ticks) {
     let has_vertical = references(chart).any(|r| matches!(r.place, Place::Vertical(_)) && !r.label.is_empty());
     let top = area.top + if has_vertical { 19.0 } else { 9.0 };
-    let below = TICK + 17.0 + if labels.x && !chart.x.label.is_empty() { LABEL_ROOM } else { 0.0 };
+    let below = TICK + 17.0 + if !chart.x.label.is_empty() { LABEL_ROOM } else { 0.0 };
     let (low, high) = range::of(&chart.y, &seen_y(chart), ROOM);
     let mapping = Mapping { scale: chart.y.scale, low, high, start: area.top + area.height - below, end: top };
     let fits = |ticks: &[Tick]| gaps(&mapping, ticks).all(|(gap, _, _)| gap >= 27.0);
@@ -111,19 +102,12 @@ pub(super) fn references(chart: &Chart) -> impl Iterator<Item = &Reference> {
     chart.layers.iter().filter_map(|layer| if let Layer::Reference(line) = layer { Some(line) } else { None })
 }
 
-fn has_only_bars(chart: &Chart) -> bool {
-    let is_bars = |layer: &Layer| matches!(layer, Layer::Bars(_));
-    let is_reference = |layer: &Layer| matches!(layer, Layer::Reference(_));
-    chart.layers.iter().any(is_bars) && chart.layers.iter().all(|l| is_bars(l) || is_reference(l))
-}
-
 fn seen_x(chart: &Chart) -> Seen {
     let mut seen = Seen::default();
     for layer in &chart.layers {
         match layer {
             Layer::Line(line) => seen.values.extend(line.points.iter().map(|p| p.0)),
             Layer::Points(points) => seen.values.extend(points.points.iter().map(|p| p.0)),
-            Layer::Bars(bars) => seen.values.extend(bars.bars.iter().flat_map(|b| [b.from, b.to])),
             Layer::Reference(Reference { place: Place::Vertical(x), .. }) => seen.extras.push(*x),
             Layer::Reference(_) => {}
         }
@@ -140,10 +124,6 @@ fn seen_y(chart: &Chart) -> Seen {
                 seen.extras.extend(line.band.iter().flat_map(|(low, high)| [*low, *high]));
             }
             Layer::Points(points) => seen.values.extend(points.points.iter().map(|p| p.1)),
-            Layer::Bars(bars) => {
-                seen.values.extend(bars.bars.iter().map(|b| b.height));
-                seen.from_zero = true;
-            }
             Layer::Reference(Reference { place: Place::Horizontal(y), .. }) => seen.extras.push(*y),
             Layer::Reference(_) => {}
         }

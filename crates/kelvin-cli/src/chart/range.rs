@@ -14,8 +14,6 @@ pub(super) struct Seen {
     pub values: Vec<f64>,
     /// Ends of bands and reference lines: shown too, but they do not say what is far.
     pub extras: Vec<f64>,
-    /// Whether bars stand on this axis, so that zero must be shown.
-    pub from_zero: bool,
 }
 
 /// The lowest and highest value to show.
@@ -34,10 +32,6 @@ pub(super) fn of(axis: &Axis, seen: &Seen, room: f64) -> (f64, f64) {
     let (least, most) = fence.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
     let near = values.iter().copied().chain(extras).filter(|v| *v >= least && *v <= most);
     let (mut low, mut high) = near.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
-    let stands_on_zero = seen.from_zero && scale == Scale::Linear;
-    if stands_on_zero {
-        (low, high) = (low.min(0.0), high.max(0.0));
-    }
     if low > high {
         (low, high) = (0.0, 1.0); // nothing to show: 0 to 1, or 1 to 10 on a log axis
     } else if high - low <= 1e-12 * low.abs().max(high.abs()) {
@@ -49,8 +43,7 @@ pub(super) fn of(axis: &Axis, seen: &Seen, room: f64) -> (f64, f64) {
         (low, high) = (low - half, high + half);
     } else {
         let room = room * (high - low);
-        let low_room = if stands_on_zero && low == 0.0 { 0.0 } else { room };
-        (low, high) = (low - low_room, high + room);
+        (low, high) = (low - room, high + room);
     }
     // Beyond these the room at the ends would overflow.
     let limit = if scale == Scale::Log { 300.0 } else { 1e300 };
@@ -104,10 +97,8 @@ mod tests {
     }
 
     #[test]
-    fn bars_stand_on_zero_and_a_fixed_range_is_kept() {
-        let seen = Seen { values: vec![3.0, 5.0], from_zero: true, ..Seen::default() };
-        assert_eq!(of(&Axis::linear(""), &seen, 0.1), (0.0, 5.5));
-        assert_eq!(of(&Axis::linear("").between(1.0, 2.0), &seen, 0.1), (1.0, 2.0));
-        assert_eq!(of(&Axis::linear("").between(2.0, f64::NAN), &seen, 0.1), (0.0, 5.5));
+    fn a_fixed_range_is_kept_where_it_is_one() {
+        assert_eq!(range(Axis::linear("").between(1.0, 2.0), &[0.0, 10.0]), (1.0, 2.0));
+        assert_eq!(range(Axis::linear("").between(2.0, f64::NAN), &[0.0, 10.0]), (-1.0, 11.0));
     }
 }

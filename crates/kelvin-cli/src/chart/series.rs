@@ -1,4 +1,4 @@
-//! What a chart can show: lines with bands, scattered points, bars, reference lines.
+//! What a chart can show: lines with bands, outlined histograms, scattered points, reference lines.
 
 use super::colour::Colour;
 
@@ -59,27 +59,41 @@ impl Line {
         Self { marker: Marker::None, width: 0.9, opacity: 0.7, ..Self::new(name, colour, points) }
     }
 
-    /// A band of one standard deviation on each side.
-    pub fn with_std(mut self, stds: &[f64]) -> Self {
-        self.band = self.points.iter().zip(stds).map(|((_, y), std)| (y - std, y + std)).collect();
-        self
-    }
-
-    /// A band between these ends.
-    pub fn with_band(mut self, band: Vec<(f64, f64)>) -> Self {
-        self.band = band;
-        self
-    }
-
-    /// Another sign at the points.
-    pub fn with_marker(mut self, marker: Marker) -> Self {
-        self.marker = marker;
-        self
+    /// The outline of a histogram: the density of values in equal bins from `low` to `high`, with area one.
+    pub fn histogram(
+        name: impl Into<String>,
+        colour: Colour,
+        values: &[f64],
+        num_bins: usize,
+        low: f64,
+        high: f64,
+    ) -> Self {
+        let width = (high - low) / num_bins as f64;
+        let mut counts = vec![0usize; num_bins];
+        for value in values.iter().filter(|v| **v >= low && **v <= high) {
+            let bin = ((value - low) / width) as usize;
+            if let Some(count) = counts.get_mut(bin.min(num_bins.saturating_sub(1))) {
+                *count += 1;
+            }
+        }
+        let total = counts.iter().sum::<usize>().max(1) as f64;
+        let edge = |i: usize| low + width * i as f64;
+        let steps = counts.iter().enumerate().flat_map(|(i, &count)| {
+            let height = count as f64 / (total * width);
+            [(edge(i), height), (edge(i + 1), height)]
+        });
+        Self { marker: Marker::None, ..Self::new(name, colour, steps.collect()) }
     }
 
     /// Another stroke.
     pub fn with_dash(mut self, dash: Dash) -> Self {
         self.dash = dash;
+        self
+    }
+
+    /// A band of one standard deviation on each side.
+    pub fn with_std(mut self, stds: &[f64]) -> Self {
+        self.band = self.points.iter().zip(stds).map(|((_, y), std)| (y - std, y + std)).collect();
         self
     }
 }
@@ -109,62 +123,6 @@ impl Points {
     pub fn with_hover(mut self, hover: Vec<String>) -> Self {
         self.hover = hover;
         self
-    }
-}
-
-/// One bar: it spans `from` to `to` on the x axis and reaches from zero to `height`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bar {
-    /// Left end.
-    pub from: f64,
-    /// Right end.
-    pub to: f64,
-    /// Height; may be negative.
-    pub height: f64,
-}
-
-/// Bars on the zero line, such as a histogram.
-#[derive(Clone, Debug)]
-pub struct Bars {
-    /// The name in the legend; none if empty.
-    pub name: String,
-    /// Colour of the bars.
-    pub colour: Colour,
-    /// The bars.
-    pub bars: Vec<Bar>,
-}
-
-impl Bars {
-    /// Bars given one by one.
-    pub fn new(name: impl Into<String>, colour: Colour, bars: Vec<Bar>) -> Self {
-        Self { name: name.into(), colour, bars }
-    }
-
-    /// The density of values in equal bins from `low` to `high`: the areas of all bars add up to one.
-    pub fn density(
-        name: impl Into<String>,
-        colour: Colour,
-        values: &[f64],
-        num_bins: usize,
-        low: f64,
-        high: f64,
-    ) -> Self {
-        let width = (high - low) / num_bins as f64;
-        let mut counts = vec![0usize; num_bins];
-        for value in values.iter().filter(|v| **v >= low && **v <= high) {
-            let bin = ((value - low) / width) as usize;
-            if let Some(count) = counts.get_mut(bin.min(num_bins.saturating_sub(1))) {
-                *count += 1;
-            }
-        }
-        let total = counts.iter().sum::<usize>().max(1) as f64;
-        let edge = |i: usize| low + width * i as f64;
-        let bar = |(i, count): (usize, &usize)| Bar {
-            from: edge(i),
-            to: edge(i + 1),
-            height: *count as f64 / (total * width),
-        };
-        Self::new(name, colour, counts.iter().enumerate().map(bar).collect())
     }
 }
 
@@ -208,12 +166,6 @@ impl Reference {
         Self { place: Place::Diagonal, label: label.into(), colour: Colour::Muted, dash: Dash::Dashed }
     }
 
-    /// Another colour.
-    pub fn with_colour(mut self, colour: Colour) -> Self {
-        self.colour = colour;
-        self
-    }
-
     /// Another stroke.
     pub fn with_dash(mut self, dash: Dash) -> Self {
         self.dash = dash;
@@ -228,8 +180,6 @@ pub enum Layer {
     Line(Line),
     /// Scattered points.
     Points(Points),
-    /// Bars.
-    Bars(Bars),
     /// A line to compare with.
     Reference(Reference),
 }
@@ -246,12 +196,6 @@ impl From<Points> for Layer {
     }
 }
 
-impl From<Bars> for Layer {
-    fn from(bars: Bars) -> Self {
-        Self::Bars(bars)
-    }
-}
-
 impl From<Reference> for Layer {
     fn from(reference: Reference) -> Self {
         Self::Reference(reference)
@@ -263,11 +207,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn densities_integrate_to_one_and_keep_the_right_edge() {
-        let bars = Bars::density("", Colour::Blue, &[0.0, 0.1, 0.6, 1.0, f64::NAN, 7.0], 2, 0.0, 1.0).bars;
-        assert_eq!(bars.len(), 2);
-        assert_eq!((bars[0].height, bars[1].height), (1.0, 1.0));
-        assert!(Bars::density("", Colour::Blue, &[0.5], 0, 0.0, 1.0).bars.is_empty());
+    fn histograms_have_area_one_and_keep_the_right_edge() {
+        let outline = Line::histogram("", Colour::Blue, &[0.0, 0.1, 0.6, 1.0, f64::NAN, 7.0], 2, 0.0, 1.0).points;
+        assert_eq!(outline, [(0.0, 1.0), (0.5, 1.0), (0.5, 1.0), (1.0, 1.0)]);
+        assert!(Line::histogram("", Colour::Blue, &[0.5], 0, 0.0, 1.0).points.is_empty());
     }
 
     #[test]

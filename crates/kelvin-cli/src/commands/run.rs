@@ -1,6 +1,6 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
@@ -11,14 +11,14 @@ use serde::Serialize;
 use super::threads;
 use crate::arguments::RunArguments;
 use crate::chart::significant;
-use crate::output::print_result;
+use crate::output::{print_result, wrapped};
 use crate::progress::Progress;
 use crate::report::{RunReport, best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_folder::RunFolder;
 use crate::run_table::run_table;
 use crate::source;
-use crate::{figures, metrics};
+use crate::{doubts, figures, metrics};
 
 /// What `predict` needs beside the draws; written as model.json.
 #[derive(Debug, Serialize, serde::Deserialize)]
@@ -68,7 +68,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         folder.write_settings(&experiment.settings)?;
     }
 
-    let specs = chain_specs(&experiment, beta, arguments.grid);
+    let specs = chain_specs(&experiment, &choices, beta, arguments.grid);
     let progress = Progress::new("sampling", specs.len(), experiment.sampler_steps()?, common.quiet);
     let chains = experiment.sample(&specs, &progress)?;
     let seconds = progress.finish();
@@ -135,10 +135,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
     let best = best_of(&rows);
-    print_result(&format!("{}\n{verdict}\n{best}", table.to_text()))?;
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
+    print_result(&format!("{}\n{}{best}", table.to_text(), wrapped(&verdict, "  ")))?;
+    eprint!("{}", doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 
@@ -168,12 +166,13 @@ pub fn selection_warnings(choices: &[Option<JointChoice>], chosen: &JointChoice)
     warnings
 }
 
-fn chain_specs(experiment: &Experiment<'_>, beta: f64, grid: bool) -> Vec<ChainSpec> {
+fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>], beta: f64, grid: bool) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for repetition in 0..experiment.settings.run.chains {
         let mut push = |name: String, slot, inverse_temperature| {
             let label = format!("{name}, chain {}", repetition + 1);
-            specs.push(ChainSpec { label, repetition, slot, inverse_temperature });
+            let start = experiment.start(choices, repetition);
+            specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         push("β = 1".into(), Slot::Bayes, 1.0);
         push(format!("{BETA_STAR} = {}", significant(beta, 3)), Slot::Chosen, beta);
@@ -231,13 +230,13 @@ pub fn save_draws(
     let mut chosen = Vec::new();
     for chain in with_draws(chains.iter()) {
         let name = draws_name(chain);
-        let about = HashMap::from([
-            ("label".to_owned(), chain.spec.label.clone()),
-            ("beta".to_owned(), chain.spec.inverse_temperature.to_string()),
-            ("seed".to_owned(), experiment.settings.run.seed.to_string()),
-            ("kelvin".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        let about = BTreeMap::from([
+            ("label", chain.spec.label.clone()),
+            ("beta", chain.spec.inverse_temperature.to_string()),
+            ("seed", experiment.settings.run.seed.to_string()),
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        chain.draws.save(&folder.draws(&name), &layout, about)?;
+        chain.draws.save(&folder.draws(&name), &layout, &about)?;
         if chain.spec.slot == Slot::Chosen {
             chosen.push(name);
         }

@@ -10,12 +10,12 @@ use super::threads;
 use crate::arguments::SweepArguments;
 use crate::chart::significant;
 use crate::output::print_result;
-use crate::paper_tables::Sweep;
+use crate::paper_tables::{Agreement, Sweep};
 use crate::progress::Progress;
 use crate::report::RunReport;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_folder::RunFolder;
-use crate::{figures, metrics, source};
+use crate::{doubts, figures, metrics, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -139,9 +139,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         text.push('\n');
     }
     print_result(&text)?;
-    for warning in &warnings {
-        eprintln!("warning: {warning}");
-    }
+    eprint!("{}", doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 
@@ -151,7 +149,9 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> 
     for (repetition, choice) in choices.iter().enumerate() {
         let mut push = |slot, inverse_temperature: f64, name: &str| {
             let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);
-            specs.push(ChainSpec { label, repetition: repetition as u32, slot, inverse_temperature });
+            let repetition = repetition as u32;
+            let start = experiment.start(choices, repetition);
+            specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         for (index, &beta) in grid.iter().enumerate() {
             push(Slot::Grid(index as u32), beta, "β = ");
@@ -166,12 +166,12 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> 
     specs
 }
 
-/// (β, R̂, bulk ESS) over the repetitions of each temperature of the grid, with the warnings of each.
+/// How far the repetitions agree at each temperature of the grid; what is doubtful goes to `warnings`.
 fn agreement(
     experiment: &Experiment<'_>,
     chains: &[SampledChain],
     warnings: &mut Vec<Warning>,
-) -> anyhow::Result<Vec<(f64, Option<f64>, Option<f64>)>> {
+) -> anyhow::Result<Vec<Agreement>> {
     let inflation = experiment.expected_inflation()?;
     let mut betas: Vec<f64> = Vec::new();
     for chain in chains.iter().filter(|chain| chain.spec.slot != Slot::Chosen) {
@@ -191,7 +191,7 @@ fn agreement(
         let temperature = experiment.sampler_temperature(beta)?;
         let measured = group.measured(temperature, inflation);
         warnings.extend(group.warnings(&measured, temperature));
-        lines.push((beta, measured.rhat, measured.bulk_ess));
+        lines.push(Agreement { beta, rhat: measured.rhat, bulk_ess: measured.bulk_ess });
     }
     Ok(lines)
 }

@@ -1,6 +1,6 @@
 //! Draws as a safetensors file: one array for each named tensor, its first axis the draws.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use safetensors::tensor::TensorView;
@@ -49,8 +49,9 @@ impl Draws {
         [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
     }
 
-    /// Writes the draws, beside and renamed; `about` goes into the file's metadata.
-    pub fn save(&self, path: &Path, layout: &Layout, about: HashMap<String, String>) -> Result<(), DrawsError> {
+    /// Writes the draws, beside and renamed; `about` becomes the file's only piece of metadata, as JSON under `kelvin`:
+    /// several pieces would be written in an order that changes from run to run.
+    pub fn save(&self, path: &Path, layout: &Layout, about: &BTreeMap<&str, String>) -> Result<(), DrawsError> {
         let count = self.len();
         let mut arrays: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
         for tensor in layout.tensors() {
@@ -69,7 +70,10 @@ impl Draws {
         for (name, dtype, shape, bytes) in &arrays {
             views.push((name, TensorView::new(*dtype, shape.clone(), bytes).map_err(damaged)?));
         }
-        let bytes = safetensors::serialize(views, Some(about)).map_err(damaged)?;
+        let about = serde_json::to_string(about)
+            .map_err(|error| DrawsError::Damaged { path: path.into(), reason: error.to_string() })?;
+        let metadata = HashMap::from([("kelvin".to_owned(), about)]);
+        let bytes = safetensors::serialize(views, Some(metadata)).map_err(damaged)?;
         write_atomically(path, &bytes).map_err(|source| DrawsError::File { action: "write", path: path.into(), source })
     }
 
@@ -140,7 +144,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("draws.safetensors");
         let (layout, draws) = example();
-        draws.save(&path, &layout, HashMap::from([("beta".into(), "1".into())])).unwrap();
+        draws.save(&path, &layout, &BTreeMap::from([("beta", "1".into()), ("seed", "0".into())])).unwrap();
+        let first = std::fs::read(&path).unwrap();
+        draws.save(&path, &layout, &BTreeMap::from([("seed", "0".into()), ("beta", "1".into())])).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), first, "the same draws are the same bytes");
         assert_eq!(Draws::load(&path, &layout).unwrap(), draws);
     }
 
@@ -149,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("draws.safetensors");
         let (layout, draws) = example();
-        draws.save(&path, &layout, HashMap::new()).unwrap();
+        draws.save(&path, &layout, &BTreeMap::new()).unwrap();
         let other = Network::dense(2, &[4], 1).unwrap().layout();
         assert!(matches!(Draws::load(&path, &other), Err(DrawsError::OtherNetwork { .. })));
         let bytes = std::fs::read(&path).unwrap();

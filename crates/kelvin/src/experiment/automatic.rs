@@ -1,45 +1,74 @@
 //! Settings for a user's own table, derived from its size: no tuning for a few hundred to a hundred thousand rows.
 //!
 //! With n training rows and d features:
-//! - Rows of a step: all up to 1500, then 256, then 512 from 20 000 on.
-//! - σ²: a quarter of what ridge regression leaves unexplained of the training targets, between 0.01 and 0.5. β then
-//!   starts near the truth; the search corrects it.
-//! - Curvature of the energy grows as n/σ² (n for classes), so the search's rate is 0.02 σ²/n (0.05/n for classes) and
-//!   the sampler's ℓ is 0.03 σ² (0.03): h₀ = √(ℓ/n). A pilot then halves ℓ until the measured kinetic temperature
-//!   is right (`Experiment::tune_learning_rate`).
-//! - Lengths: 15 000 steps of search; 30 000 steps a chain on full batches and 60 000 on minibatches, a sixth of them
-//!   cold, a third burn-in, the rest cut into 100 cycles.
+//! - Rows of a step: all up to 1500, then 256, then 1024 from 20 000 on; for classes all up to 256, then 128 and 256.
+//! - σ²: the noise that a trial search for β finds, between 0.01 and 0.5; the trial's own σ² is a quarter of what ridge
+//!   regression leaves unexplained. β then starts near the truth. Below 0.01 log β could not climb as far as it must:
+//!   its rate is proportional to σ².
+//! - σ_p²: the prior is tempered too, so at β it pulls as hard as a variance σ_p²/β. To pull no harder than one n-th of
+//!   the trial's weights it is β|θ|²/n, between 0.1 and 1 (the paper's values), at most n/1000: fewer rows do not hold
+//!   the weights of a wide prior.
+//! - Curvature of the energy grows as n/σ² (n for classes). The search's rate is 0.02/n (0.05/n for classes) times the
+//!   trial's σ², also after the trial: the tempered model depends on σ²/β alone. The sampler's ℓ is 0.03 σ² (0.03), with
+//!   h₀ = √(ℓ/n); a pilot then halves it until the kinetic temperature is right (`Experiment::tune_learning_rate`).
+//! - Chains start where the search ended, so that a small ℓ does not leave them far from any mode.
+//! - Lengths: 15 000 steps of search (6000 for classes); 30 000 steps a chain on full batches, 60 000 on minibatches,
+//!   80 000 from 20 000 rows on (20 000 for classes), a sixth of them cold, a third burn-in, the rest in 100 cycles.
 
+use super::problem::Problem;
+use super::run::Experiment;
 use super::settings::{
     BatchSize, DataSettings, ModelSettings, Preconditioner, RateSchedule, RunSettings, SamplerSettings,
-    SelectionSettings, Settings,
+    SelectionSettings, Settings, Start,
 };
 use crate::data::{Dataset, Split, Standardiser, Targets, Task};
 use crate::exact::LinearRegression;
-use crate::sampler::{ClipScope, Integrator};
+use crate::sampler::{ClipScope, Integrator, Silent};
 use crate::temperature::Tempering;
 
-const SEARCH_STEPS: u64 = 15_000;
 const DRAWS: u64 = 100;
 
 /// Settings for a data set read from `data.source`.
 pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run: RunSettings) -> Settings {
+    let linear_noise = linear_noise(dataset, run.seed);
+    let trial = ModelSettings { noise_variance: linear_noise, ..ModelSettings::default() };
+    let settings = settings_for(name, data.clone(), dataset, run.clone(), linear_noise, trial);
+    match (dataset.task(), trial_model(dataset, &settings)) {
+        (Task::Regression, Some(model)) => settings_for(name, data, dataset, run, linear_noise, model),
+        _ => settings,
+    }
+}
+
+fn settings_for(
+    name: &str,
+    data: DataSettings,
+    dataset: &Dataset,
+    run: RunSettings,
+    linear_noise: f64,
+    model: ModelSettings,
+) -> Settings {
     let num_train = dataset.num_rows() * 4 / 5;
     let n = num_train as f64;
+    let (small, medium, large) = match dataset.task() {
+        Task::Regression => (BatchSize::FULL, BatchSize::Rows(256), BatchSize::Rows(1024)),
+        Task::Classification => (BatchSize::FULL, BatchSize::Rows(128), BatchSize::Rows(256)),
+    };
+    let full_batch_limit = if dataset.task() == Task::Regression { 1500 } else { 256 };
     let batch_size = match num_train {
-        0..=1500 => BatchSize::FULL,
-        1501..20_000 => BatchSize::Rows(256),
-        _ => BatchSize::Rows(512),
+        n if n <= full_batch_limit => small,
+        n if n < 20_000 => medium,
+        _ => large,
     };
     let steps_per_epoch = batch_size.rows().map_or(1, |rows| num_train / rows) as u64;
-    let chain_steps = if steps_per_epoch == 1 { 30_000 } else { 60_000u64 };
+    let (search_steps, chain_steps) = match dataset.task() {
+        Task::Regression if steps_per_epoch == 1 => (15_000, 30_000),
+        Task::Regression => (15_000, if num_train < 20_000 { 60_000 } else { 80_000 }),
+        Task::Classification => (6_000, 20_000),
+    };
     let epochs_of = |steps: u64| steps.div_ceil(steps_per_epoch).max(1);
-    let (noise_variance, search_rate, sampler_rate) = match dataset.task() {
-        Task::Regression => {
-            let noise_variance = noise_guess(dataset, run.seed);
-            (noise_variance, 0.02 * noise_variance / n, 0.03 * noise_variance)
-        }
-        Task::Classification => (ModelSettings::default().noise_variance, 0.05 / n, 0.03),
+    let (search_rate, sampler_rate) = match dataset.task() {
+        Task::Regression => (0.02 * linear_noise / n, 0.03 * model.noise_variance),
+        Task::Classification => (0.05 / n, 0.03),
     };
     let cycle = epochs_of(chain_steps * 2 / 3 / DRAWS);
     let burn_in = epochs_of(chain_steps / 3);
@@ -47,14 +76,14 @@ pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run
     Settings {
         name: name.into(),
         data,
-        model: ModelSettings { noise_variance, ..ModelSettings::default() },
+        model,
         selection: SelectionSettings {
             learning_rate: search_rate,
             schedule: RateSchedule::Cosine,
             momentum: 0.9,
             weight_decay: 1.0,
             batch_size,
-            epochs: epochs_of(SEARCH_STEPS).max(20),
+            epochs: epochs_of(search_steps).max(20),
             clip_norm: 1e6,
             clip_scope: ClipScope::All,
             checkpoints: 20,
@@ -62,6 +91,7 @@ pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run
         sampler: SamplerSettings {
             integrator: Integrator::Sghmc,
             tempering: Tempering::Posterior,
+            start: Start::Search,
             learning_rate: sampler_rate,
             momentum: 0.98,
             batch_size,
@@ -77,10 +107,28 @@ pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run
     }
 }
 
+/// σ² and σ_p² as one trial of the search suggests them; nothing where the trial fails.
+fn trial_model(dataset: &Dataset, settings: &Settings) -> Option<ModelSettings> {
+    let problem = Problem::new(dataset.clone(), settings).ok()?;
+    let experiment = Experiment::new(&problem, settings.clone()).ok()?;
+    let choice = experiment.select(&[0], &Silent).ok()?.into_iter().next()??;
+    let found = settings.model.noise_variance / choice.inverse_temperature;
+    let noise_variance = found.clamp(LEAST_NOISE, MOST_NOISE);
+    let expected_beta = noise_variance / found;
+    let squares: f64 = choice.position.iter().map(|&weight| f64::from(weight).powi(2)).sum();
+    let n = problem.train.len() as f64;
+    let most = (n / 1000.0).clamp(LEAST_PRIOR, MOST_PRIOR);
+    let prior_variance = (expected_beta * squares / n).clamp(LEAST_PRIOR, most);
+    Some(ModelSettings { noise_variance, prior_variance, ..settings.model.clone() })
+}
+
+const LEAST_NOISE: f64 = 0.01;
+const MOST_NOISE: f64 = 0.5;
+const LEAST_PRIOR: f64 = 0.1;
+const MOST_PRIOR: f64 = 1.0;
+
 /// A quarter of the variance that ridge regression leaves unexplained on the training rows, in standardised units.
-fn noise_guess(dataset: &Dataset, seed: u64) -> f64 {
-    const LEAST: f64 = 0.01;
-    const MOST: f64 = 0.5;
+fn linear_noise(dataset: &Dataset, seed: u64) -> f64 {
     let unexplained = || -> Option<f64> {
         let split = Split::random(dataset.num_rows(), seed).ok()?;
         let standardiser = Standardiser::fit(dataset, &split.train).ok()?;
@@ -95,7 +143,7 @@ fn noise_guess(dataset: &Dataset, seed: u64) -> f64 {
         });
         Some(squares.sum::<f64>() / targets.len() as f64)
     };
-    (unexplained().unwrap_or(1.0) / 4.0).clamp(LEAST, MOST)
+    (unexplained().unwrap_or(1.0) / 4.0).clamp(LEAST_NOISE, MOST_NOISE)
 }
 
 #[cfg(test)]
@@ -125,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_nearly_linear_table_gets_a_small_noise_variance() {
-        let guess = noise_guess(&table(500), 0);
+        let guess = linear_noise(&table(500), 0);
         assert!((0.01..0.05).contains(&guess), "{guess}");
     }
 }

@@ -19,5 +19,5 @@ pub use problem::Problem;
 pub use run::{ChainSpec, Experiment, SampledChain, Slot};
 pub use settings::{
     BatchSize, DataSettings, ModelSettings, Preconditioner, RateSchedule, RunSettings, SamplerSettings,
-    SelectionSettings, Settings, TaskSetting,
+    SelectionSettings, Settings, Start, TaskSetting,
 };

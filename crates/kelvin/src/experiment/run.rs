@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use super::error::ExperimentError;
 use super::problem::Problem;
-use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings};
+use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start};
 use crate::diagnostics::{configurational_temperature, discretised_kinetic_target};
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
@@ -58,6 +58,8 @@ pub struct ChainSpec {
     pub slot: Slot,
     /// β.
     pub inverse_temperature: f64,
+    /// Where it starts; at the repetition's random weights where none is given.
+    pub start: Option<Vec<f32>>,
 }
 
 /// A chain that was sampled.
@@ -171,6 +173,14 @@ impl<'p> Experiment<'p> {
         Ok(choices)
     }
 
+    /// Where the settings let a repetition's chains start, as `ChainSpec` wants it.
+    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<Vec<f32>> {
+        match self.settings.sampler.start {
+            Start::Random => None,
+            Start::Search => Some(choices.get(repetition as usize)?.as_ref()?.position.clone()),
+        }
+    }
+
     /// The sampler's rule and plan.
     pub(super) fn sampler(&self) -> Result<(Langevin, Plan), ExperimentError> {
         let settings = &self.settings.sampler;
@@ -208,7 +218,11 @@ impl<'p> Experiment<'p> {
         let (rule, plan) = self.sampler()?;
         let mut chains = Vec::new();
         for spec in specs {
-            chains.push(self.chain(spec.repetition, spec.slot, spec.inverse_temperature)?);
+            let mut chain = self.chain(spec.repetition, spec.slot, spec.inverse_temperature)?;
+            if let Some(start) = &spec.start {
+                chain.state.position.clone_from(start);
+            }
+            chains.push(chain);
         }
         let dim = self.posterior.dim();
         let kept = KeepDraws {

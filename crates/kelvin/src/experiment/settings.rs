@@ -170,6 +170,17 @@ pub enum Preconditioner {
     Layerwise,
 }
 
+/// Where chains start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At random weights of their own.
+    #[default]
+    Random,
+    /// Where the search for β ended that began at the same weights: chains need less time to settle.
+    Search,
+}
+
 /// The sampler; times are in epochs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,6 +191,9 @@ pub struct SamplerSettings {
     /// What the temperature divides.
     #[serde(default)]
     pub tempering: Tempering,
+    /// Where chains start.
+    #[serde(default)]
+    pub start: Start,
     /// ℓ: h₀ = √(ℓ/n).
     pub learning_rate: f64,
     /// μ: friction γ = (1−μ)/h₀.
@@ -262,21 +276,27 @@ impl Settings {
         (self.sampler.epochs - self.sampler.burn_in) / self.sampler.cycle
     }
 
-    /// A rough answer in seconds: a tenth of the epochs or fewer, two chains, two repetitions.
+    /// A rough answer in seconds: 40 draws of two shorter chains, two repetitions. The search keeps its length where it
+    /// can: cut short it would not only be rough but wrong, since β first falls far and then climbs back.
     pub fn quick(mut self, steps_per_epoch: u64) -> Self {
-        // At most about 3000 full-batch steps or 20 000 minibatch steps a chain.
-        let most = if steps_per_epoch == 1 { 3000 } else { 20_000 / steps_per_epoch };
+        const DRAWS: u64 = 40;
+        let full_batch = steps_per_epoch == 1;
+        let epochs_of = |steps: u64| (steps / steps_per_epoch.max(1)).max(1);
         let (selection, sampler) = (&mut self.selection, &mut self.sampler);
-        let factor = sampler.epochs.div_ceil(most.max(1)).max(1);
-        let shorter = |epochs: u64| (epochs / factor).max(1);
-        selection.epochs = (selection.epochs / factor.min(selection.epochs)).max(selection.checkpoints);
-        // A shorter search moves β as far by a higher rate.
-        selection.learning_rate *= (factor as f64).min(3.0);
-        sampler.cycle = shorter(sampler.cycle);
-        sampler.burn_in = shorter(sampler.burn_in);
-        sampler.ramp_end = shorter(sampler.ramp_end).min(sampler.burn_in);
-        sampler.ramp_start = (sampler.ramp_start / factor).min(sampler.ramp_end);
-        sampler.epochs = (sampler.epochs / factor).max(sampler.burn_in + 20 * sampler.cycle);
+        let longest_search = epochs_of(if full_batch { 15_000 } else { 200_000 }).max(selection.checkpoints);
+        if selection.epochs > longest_search {
+            // A shorter search moves β as far by a higher rate.
+            selection.learning_rate *= (selection.epochs as f64 / longest_search as f64).min(3.0);
+            selection.epochs = longest_search;
+        }
+        let longest_chain = epochs_of(if full_batch { 6_000 } else { 40_000 });
+        if sampler.epochs > longest_chain {
+            sampler.burn_in = (longest_chain / 3).max(1);
+            sampler.ramp_end = longest_chain / 6;
+            sampler.ramp_start = sampler.ramp_end * 24 / 25;
+            sampler.cycle = ((longest_chain - sampler.burn_in) / DRAWS).max(1);
+            sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
+        }
         self.run.chains = self.run.chains.min(2);
         self.run.repetitions = self.run.repetitions.min(2);
         self.name.push_str("-quick");
@@ -388,10 +408,12 @@ mod tests {
 
     #[test]
     fn quick_keeps_the_order_of_events() {
-        for (name, steps) in [("concrete", 1), ("naval", 74)] {
+        for (name, steps) in [("concrete", 1), ("naval", 74), ("naval", 1_000_000)] {
             let quick = preset(name).unwrap().settings().quick(steps);
             quick.check().unwrap();
-            assert!(quick.draws_per_chain() >= 20);
+            assert_eq!(quick.draws_per_chain(), 40);
         }
+        let concrete = preset("concrete").unwrap().settings();
+        assert_eq!(concrete.clone().quick(1).selection, concrete.selection);
     }
 }
