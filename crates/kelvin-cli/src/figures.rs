@@ -1,6 +1,9 @@
 //! The figures of a run and of a sweep, from rows of results.
 
+use kelvin::diagnostics::temperature_band;
+use kelvin::draws::Draws;
 use kelvin::experiment::{ChainGroup, Experiment, Predictive};
+use kelvin::potential::Potential;
 use kelvin::predictive::{ByModel, ClassificationPredictive, PredictiveModel, RegressionPredictive};
 use kelvin::selection::JointChoice;
 
@@ -48,6 +51,9 @@ pub fn of_run(
             Predictive::Classification(predictive) => figures.push(reliability(predictive)?),
         }
         figures.push(energy_traces(group));
+        if group.chains.iter().any(|chain| !chain.draws.kinetic_temperature.is_empty()) {
+            figures.push(temperature_traces(experiment, group)?);
+        }
     }
     Ok(figures)
 }
@@ -241,24 +247,49 @@ pub fn selection_path(name: &str, choices: &[Option<JointChoice>]) -> Figure {
     )
 }
 
+/// A line a chain of one number at each draw.
+fn with_traces(mut chart: Chart, group: &ChainGroup<'_>, series: impl Fn(&Draws) -> &[f64], scale: f64) -> Chart {
+    for (index, chain) in group.chains.iter().enumerate() {
+        let values = series(&chain.draws).iter().enumerate();
+        let points = values.map(|(draw, &value)| ((draw + 1) as f64, scale * value)).collect();
+        let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
+        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour, points));
+    }
+    chart
+}
+
 /// Energies of the chains that made the draws.
 fn energy_traces(group: &ChainGroup<'_>) -> Figure {
-    let mut chart = Chart::new(
+    let chart = Chart::new(
         format!("Potential energy of the draws at {}", group.label),
         Axis::linear("draw"),
         Axis::linear("potential energy U").focused(),
     );
-    for (index, chain) in group.chains.iter().enumerate() {
-        let energies = chain.draws.potential_energy.iter().enumerate();
-        let points = energies.map(|(draw, &energy)| ((draw + 1) as f64, energy)).collect();
-        let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
-        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour, points));
-    }
     Figure::new(
         "energy_traces",
-        &chart,
+        &with_traces(chart, group, |draws| &draws.potential_energy, 1.0),
         "Chains that agree wander over the same range; a trend means that the burn-in was too short.",
     )
+}
+
+/// Kinetic temperature at each draw, relative to the one asked for, with the band of exact momenta.
+fn temperature_traces(experiment: &Experiment<'_>, group: &ChainGroup<'_>) -> anyhow::Result<Figure> {
+    const LEVEL: f64 = 0.99;
+    let (low, high) = temperature_band(experiment.posterior.dim(), 1.0, LEVEL)?;
+    let chart = Chart::new(
+        format!("Kinetic temperature of the draws at {}", group.label),
+        Axis::linear("draw"),
+        Axis::linear("measured T / asked T").focused(),
+    )
+    .with(Reference::horizontal(low, "99 %"))
+    .with(Reference::horizontal(high, "99 %"));
+    let scale = 1.0 / experiment.sampler_temperature(group.inverse_temperature)?;
+    Ok(Figure::new(
+        "temperature_traces",
+        &with_traces(chart, group, |draws| &draws.kinetic_temperature, scale),
+        "What the momenta say the temperature is, at each draw. Of momenta at the right temperature 99 % of the readings \
+         lie between the dashed lines.",
+    ))
 }
 
 fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
