@@ -69,32 +69,31 @@ impl Permutation {
 
     #[inline]
     fn once(&self, index: u32) -> u32 {
-        let mut left = u64::from(index / self.right);
-        let mut right = u64::from(index % self.right);
+        let mut left = index / self.right;
+        let mut right = index % self.right;
         for pair in self.keys.chunks_exact(2) {
             left = shifted(left, mixed(right, pair[0]), self.left);
             right = shifted(right, mixed(left, pair[1]), self.right);
         }
-        left as u32 * self.right + right as u32
+        left * self.right + right
     }
 }
 
-/// Mixes one word under a key; only the low 32 bits of the result count.
+/// A well-mixed hash of one word under a key.
 #[inline(always)]
-fn mixed(value: u64, key: u32) -> u64 {
-    const WORD: u64 = u32::MAX as u64;
-    let mut word = value ^ u64::from(key);
-    word = ((word ^ word >> 16) & WORD) * 0x7FEB_352D & WORD;
-    word = ((word ^ word >> 15) & WORD) * 0x846C_A68B & WORD;
+fn mixed(value: u32, key: u32) -> u32 {
+    let mut word = value ^ key;
+    word = (word ^ word >> 16).wrapping_mul(0x7FEB_352D);
+    word = (word ^ word >> 15).wrapping_mul(0x846C_A68B);
     word ^ word >> 16
 }
 
-/// `(value + a random number below modulus) mod modulus`, all below 2³².
+/// `(value + a random number below modulus) mod modulus`, for a modulus below 2¹⁶.
 #[inline(always)]
-fn shifted(value: u64, random: u64, modulus: u32) -> u64 {
-    let modulus = u64::from(modulus);
-    let sum = value + ((random & u64::from(u32::MAX)) * modulus >> 32);
-    if sum >= modulus { sum - modulus } else { sum }
+fn shifted(value: u32, random: u32, modulus: u32) -> u32 {
+    let sum = value + ((random >> 16) * modulus >> 16);
+    // Below the modulus the difference wraps round and is the larger one.
+    sum.min(sum.wrapping_sub(modulus))
 }
 
 /// Many positions at a time, so that their rounds overlap; the few that fall outside are walked on one by one.
@@ -115,7 +114,7 @@ impl pulp::NullaryFnOnce for Fill<'_> {
         for out in out.chunks_mut(LANES) {
             let (mut left, mut right) = ([0; LANES], [0; LANES]);
             for lane in 0..LANES {
-                (left[lane], right[lane]) = (u64::from(next_left), u64::from(next_right));
+                (left[lane], right[lane]) = (next_left, next_right);
                 next_right += 1;
                 if next_right == order.right {
                     (next_left, next_right) = (next_left + 1, 0);
@@ -130,7 +129,7 @@ impl pulp::NullaryFnOnce for Fill<'_> {
                 }
             }
             for ((out, &left), &right) in out.iter_mut().zip(&left).zip(&right) {
-                let index = left as u32 * order.right + right as u32;
+                let index = left * order.right + right;
                 *out = if index < order.len { index } else { order.walk(index) };
             }
         }
