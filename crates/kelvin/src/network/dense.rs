@@ -1,19 +1,27 @@
 //! The general evaluator: a dense ReLU network of any depth, layer by layer on blocks of rows.
 //!
+//! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers. Layers with few units work with
+//! the transposed kernel and its transposed gradient, so that inner loops run over the inputs.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
-use aligned_vec::AVec;
+use aligned_vec::{AVec, avec};
 
-use super::products::{Real, accumulate_outer, affine, pull_back, transpose};
+use super::products::{Factors, LANES, Real, add_product, copy_rows, dot_rows, transpose};
 use super::{Layer, Network, OutputGradient, PreparedInputs, Rows};
 
 /// Rows worked on together, so that their activations stay in cache.
 const BLOCK: usize = 64;
+/// Layers with fewer units are narrow.
+const NARROW: usize = LANES;
 
 #[derive(Clone, Copy, Debug)]
 struct DenseLayer {
     inputs: usize,
+    /// Numbers in a row of inputs, padding included.
+    input_stride: usize,
     units: usize,
+    /// Numbers in a row of outputs, padding included.
+    stride: usize,
     kernel_at: usize,
     relu: bool,
 }
@@ -25,6 +33,10 @@ impl DenseLayer {
 
     fn end(&self) -> usize {
         self.bias_at() + self.units
+    }
+
+    fn is_narrow(&self) -> bool {
+        self.units < NARROW
     }
 }
 
@@ -39,8 +51,95 @@ pub struct DenseStack {
 pub struct Workspace<T> {
     /// `activations[0]` is the block of inputs, `activations[i]` the output of layer i − 1.
     activations: Vec<Vec<T>>,
+    /// Gradients of the outputs and of the inputs of a layer.
     back: [Vec<T>; 2],
+    weights: Vec<LayerWeights<T>>,
+    /// Outputs of a block without padding.
+    outputs: Vec<T>,
+}
+
+/// The padded parameters of a layer and the sums of their gradients.
+#[derive(Debug)]
+struct LayerWeights<T> {
+    /// One row an input; empty in narrow layers.
+    kernel: Vec<T>,
+    /// One row a unit.
     transposed: Vec<T>,
+    bias: Vec<T>,
+    /// In the shape of `kernel`, or of `transposed` in narrow layers.
+    kernel_sums: Vec<T>,
+    bias_sums: Vec<T>,
+}
+
+impl<T: Real> LayerWeights<T> {
+    fn new(layer: &DenseLayer) -> Self {
+        let zeros = |len: usize| vec![T::default(); len];
+        let kernel = zeros(if layer.is_narrow() { 0 } else { layer.inputs * layer.stride });
+        let transposed = zeros(layer.units * layer.input_stride);
+        let kernel_sums = if layer.is_narrow() { transposed.clone() } else { kernel.clone() };
+        Self { kernel, transposed, bias: zeros(layer.stride), kernel_sums, bias_sums: zeros(layer.stride) }
+    }
+
+    /// Takes the parameters and starts new sums.
+    fn start(&mut self, layer: &DenseLayer, parameters: &[T]) {
+        let kernel = &parameters[layer.kernel_at..layer.bias_at()];
+        copy_rows(kernel, layer.units, &mut self.kernel, layer.stride);
+        transpose(kernel, layer.units, &mut self.transposed, layer.input_stride);
+        self.bias[..layer.units].copy_from_slice(&parameters[layer.bias_at()..layer.end()]);
+        self.kernel_sums.fill(T::default());
+        self.bias_sums.fill(T::default());
+    }
+
+    fn write_gradient(&self, layer: &DenseLayer, gradient: &mut [T]) {
+        let (kernel, bias) = gradient[layer.kernel_at..layer.end()].split_at_mut(layer.inputs * layer.units);
+        if layer.is_narrow() {
+            transpose(&self.kernel_sums, layer.input_stride, kernel, layer.units);
+        } else {
+            copy_rows(&self.kernel_sums, layer.stride, kernel, layer.units);
+        }
+        bias.copy_from_slice(&self.bias_sums[..layer.units]);
+    }
+
+    /// outputs = bias + inputs · kernel.
+    #[inline(always)]
+    fn forward(&self, layer: &DenseLayer, inputs: &[T], outputs: &mut [T]) {
+        let DenseLayer { input_stride, stride, .. } = *layer;
+        if layer.is_narrow() {
+            dot_rows(inputs, input_stride, &self.transposed, &self.bias, outputs, stride);
+        } else {
+            for row in outputs.chunks_exact_mut(stride) {
+                row.copy_from_slice(&self.bias);
+            }
+            let factors = Factors { values: inputs, row_step: input_stride, term_step: 1 };
+            add_product(factors, &self.kernel, stride, outputs);
+        }
+    }
+
+    /// Adds the gradients of a block: inputsᵀ · outputs and Σ outputs, given the gradients of the outputs.
+    #[inline(always)]
+    fn add_gradient(&mut self, layer: &DenseLayer, inputs: &[T], outputs: &[T]) {
+        let DenseLayer { input_stride, stride, .. } = *layer;
+        if layer.is_narrow() {
+            let factors = Factors { values: outputs, row_step: 1, term_step: stride };
+            add_product(factors, inputs, input_stride, &mut self.kernel_sums);
+        } else {
+            let factors = Factors { values: inputs, row_step: 1, term_step: input_stride };
+            add_product(factors, outputs, stride, &mut self.kernel_sums);
+        }
+        for row in outputs.chunks_exact(stride) {
+            for (sum, &value) in self.bias_sums.iter_mut().zip(row) {
+                *sum += value;
+            }
+        }
+    }
+
+    /// inputs = outputs · kernelᵀ: from the gradients of the outputs to those of the inputs.
+    #[inline(always)]
+    fn pull_back(&self, layer: &DenseLayer, outputs: &[T], inputs: &mut [T]) {
+        inputs.fill(T::default());
+        let factors = Factors { values: outputs, row_step: layer.stride, term_step: 1 };
+        add_product(factors, &self.transposed, layer.input_stride, inputs);
+    }
 }
 
 impl DenseStack {
@@ -50,7 +149,8 @@ impl DenseStack {
         for layer in network.layers() {
             match *layer {
                 Layer::Dense { units } => {
-                    let dense = DenseLayer { inputs, units, kernel_at, relu: false };
+                    let [input_stride, stride] = [inputs, units].map(|width| width.next_multiple_of(LANES));
+                    let dense = DenseLayer { inputs, input_stride, units, stride, kernel_at, relu: false };
                     kernel_at = dense.end();
                     inputs = units;
                     layers.push(dense);
@@ -62,72 +162,102 @@ impl DenseStack {
                 }
             }
         }
+        // No layer reads the last outputs in whole pieces: few of them can lie as the head wants them.
+        if let Some(last) = layers.last_mut().filter(|last| last.is_narrow()) {
+            last.stride = last.units;
+        }
         Self { layers }
     }
 
     /// Room for a block of rows.
     pub fn workspace<T: Real>(&self) -> Workspace<T> {
         let block = |width: usize| vec![T::default(); BLOCK * width];
-        let widest = self.layers.iter().map(|layer| layer.inputs.max(layer.units)).max().unwrap_or(0);
-        let largest = self.layers.iter().map(|layer| layer.inputs * layer.units).max().unwrap_or(0);
-        let mut activations = vec![block(self.num_inputs())];
-        activations.extend(self.layers.iter().map(|layer| block(layer.units)));
-        Workspace { activations, back: [block(widest), block(widest)], transposed: vec![T::default(); largest] }
+        let widest = self.layers.iter().map(|layer| layer.input_stride.max(layer.stride)).max().unwrap_or(0);
+        let mut activations = vec![block(self.input_stride())];
+        activations.extend(self.layers.iter().map(|layer| block(layer.stride)));
+        Workspace {
+            activations,
+            back: [block(widest), block(widest)],
+            weights: self.layers.iter().map(LayerWeights::new).collect(),
+            outputs: block(self.num_outputs()),
+        }
     }
 
     fn num_inputs(&self) -> usize {
         self.layers.first().map_or(0, |layer| layer.inputs)
     }
 
+    fn input_stride(&self) -> usize {
+        self.layers.first().map_or(0, |layer| layer.input_stride)
+    }
+
     fn num_outputs(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.units)
     }
 
-    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
-        let stride = self.num_inputs();
-        PreparedInputs { values: AVec::from_slice(0, inputs), stride, num_rows: inputs.len() / stride }
+    fn output_stride(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.stride)
     }
 
+    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
+        let (num_rows, stride) = (inputs.len() / self.num_inputs(), self.input_stride());
+        let mut values: AVec<f32> = avec![0.0; num_rows * stride];
+        copy_rows(inputs, self.num_inputs(), &mut values, stride);
+        PreparedInputs { values, stride, num_rows }
+    }
+
+    fn start<T: Real>(&self, parameters: &[T], work: &mut Workspace<T>) {
+        for (layer, weights) in self.layers.iter().zip(&mut work.weights) {
+            weights.start(layer, parameters);
+        }
+    }
+
+    /// From `work.activations[0]` to `work.outputs`.
     #[inline(always)]
-    fn forward<T: Real>(&self, parameters: &[T], num_rows: usize, work: &mut Workspace<T>) {
-        for (number, layer) in self.layers.iter().enumerate() {
+    fn forward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+        for (number, (layer, weights)) in self.layers.iter().zip(&work.weights).enumerate() {
             let (before, after) = work.activations.split_at_mut(number + 1);
-            let inputs = &before[number][..num_rows * layer.inputs];
-            let outputs = &mut after[0][..num_rows * layer.units];
-            let kernel = &parameters[layer.kernel_at..layer.bias_at()];
-            let bias = &parameters[layer.bias_at()..layer.end()];
-            affine(inputs, layer.inputs, kernel, bias, outputs);
+            let inputs = &before[number][..num_rows * layer.input_stride];
+            let outputs = &mut after[0][..num_rows * layer.stride];
+            weights.forward(layer, inputs, outputs);
             if layer.relu {
                 for value in outputs {
                     *value = if *value > T::default() { *value } else { T::default() };
                 }
             }
         }
+        let outputs = &work.activations[self.layers.len()][..num_rows * self.output_stride()];
+        copy_rows(outputs, self.output_stride(), &mut work.outputs, self.num_outputs());
     }
 
-    /// Adds the gradient of a block to `gradient`; `work.back[0]` holds the gradient of the outputs.
+    /// Adds the gradient of a block to the sums; `work.outputs` holds the gradient of the outputs.
     #[inline(always)]
-    fn backward<T: Real>(&self, parameters: &[T], num_rows: usize, gradient: &mut [T], work: &mut Workspace<T>) {
-        for (number, layer) in self.layers.iter().enumerate().rev() {
+    fn backward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+        let outputs = &work.outputs[..num_rows * self.num_outputs()];
+        copy_rows(outputs, self.num_outputs(), &mut work.back[0], self.output_stride());
+        for (number, (layer, weights)) in self.layers.iter().zip(&mut work.weights).enumerate().rev() {
             let (output_gradient, input_gradient) = {
                 let [a, b] = &mut work.back;
-                (&mut a[..num_rows * layer.units], &mut b[..num_rows * layer.inputs])
+                (&mut a[..num_rows * layer.stride], &mut b[..num_rows * layer.input_stride])
             };
             if layer.relu {
-                let outputs = &work.activations[number + 1][..num_rows * layer.units];
+                let outputs = &work.activations[number + 1][..num_rows * layer.stride];
                 for (gradient, &output) in output_gradient.iter_mut().zip(outputs) {
                     *gradient = if output > T::default() { *gradient } else { T::default() };
                 }
             }
-            let (kernel, bias) = gradient[layer.kernel_at..layer.end()].split_at_mut(layer.inputs * layer.units);
-            let inputs = &work.activations[number][..num_rows * layer.inputs];
-            accumulate_outer(inputs, layer.inputs, output_gradient, kernel, bias);
+            let inputs = &work.activations[number][..num_rows * layer.input_stride];
+            weights.add_gradient(layer, inputs, output_gradient);
             if number > 0 {
-                let transposed = &mut work.transposed[..layer.inputs * layer.units];
-                transpose(&parameters[layer.kernel_at..layer.bias_at()], layer.units, transposed);
-                pull_back(output_gradient, layer.units, transposed, layer.inputs, input_gradient);
+                weights.pull_back(layer, output_gradient, input_gradient);
                 work.back.swap(0, 1);
             }
+        }
+    }
+
+    fn write_gradient<T: Real>(&self, work: &Workspace<T>, gradient: &mut [T]) {
+        for (layer, weights) in self.layers.iter().zip(&work.weights) {
+            weights.write_gradient(layer, gradient);
         }
     }
 
@@ -139,12 +269,13 @@ impl DenseStack {
         outputs: &mut [f32],
         work: &mut Workspace<f32>,
     ) {
+        self.start(parameters, work);
         let units = self.num_outputs();
         for (block, outputs) in outputs.chunks_mut(BLOCK * units).enumerate() {
             let num_rows = outputs.len() / units;
             inputs.gather(rows, block * BLOCK, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
-            outputs.copy_from_slice(&work.activations[self.layers.len()][..outputs.len()]);
+            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            outputs.copy_from_slice(&work.outputs[..outputs.len()]);
         }
     }
 
@@ -157,17 +288,16 @@ impl DenseStack {
         gradient: &mut [f32],
         work: &mut Workspace<f32>,
     ) {
-        gradient.fill(0.0);
-        let (count, units) = (inputs.count(rows), self.num_outputs());
+        self.start(parameters, work);
+        let count = inputs.count(rows);
         for first in (0..count).step_by(BLOCK) {
             let num_rows = BLOCK.min(count - first);
             inputs.gather(rows, first, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
-            let outputs = &mut work.back[0][..num_rows * units];
-            outputs.copy_from_slice(&work.activations[self.layers.len()][..num_rows * units]);
-            head.differentiate(first, outputs);
-            pulp::Arch::new().dispatch(Backward { network: self, parameters, num_rows, gradient, work });
+            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            head.differentiate(first, &mut work.outputs[..num_rows * self.num_outputs()]);
+            pulp::Arch::new().dispatch(Backward { network: self, num_rows, work });
         }
+        self.write_gradient(work, gradient);
     }
 
     /// The reference: outputs and, for given gradients of the outputs, the gradient of the parameters, in f64.
@@ -179,24 +309,23 @@ impl DenseStack {
     ) -> (Vec<f64>, Vec<f64>) {
         let mut work = self.workspace::<f64>();
         let (mut outputs, mut gradient) = (Vec::new(), vec![0.0; parameters.len()]);
+        self.start(parameters, &mut work);
         for (block, inputs) in inputs.chunks(BLOCK * self.num_inputs()).enumerate() {
             let num_rows = inputs.len() / self.num_inputs();
-            work.activations[0][..inputs.len()].copy_from_slice(inputs);
-            self.forward(parameters, num_rows, &mut work);
-            let block_outputs = &work.activations[self.layers.len()][..num_rows * self.num_outputs()];
+            copy_rows(inputs, self.num_inputs(), &mut work.activations[0], self.input_stride());
+            self.forward(num_rows, &mut work);
+            let block_outputs = &mut work.outputs[..num_rows * self.num_outputs()];
             outputs.extend_from_slice(block_outputs);
-            let back = &mut work.back[0][..block_outputs.len()];
-            back.copy_from_slice(block_outputs);
-            differentiate(block * BLOCK, back);
-            self.backward(parameters, num_rows, &mut gradient, &mut work);
+            differentiate(block * BLOCK, block_outputs);
+            self.backward(num_rows, &mut work);
         }
+        self.write_gradient(&work, &mut gradient);
         (outputs, gradient)
     }
 }
 
 struct Forward<'a> {
     network: &'a DenseStack,
-    parameters: &'a [f32],
     num_rows: usize,
     work: &'a mut Workspace<f32>,
 }
@@ -206,15 +335,13 @@ impl pulp::NullaryFnOnce for Forward<'_> {
 
     #[inline(always)]
     fn call(self) {
-        self.network.forward(self.parameters, self.num_rows, self.work);
+        self.network.forward(self.num_rows, self.work);
     }
 }
 
 struct Backward<'a> {
     network: &'a DenseStack,
-    parameters: &'a [f32],
     num_rows: usize,
-    gradient: &'a mut [f32],
     work: &'a mut Workspace<f32>,
 }
 
@@ -223,7 +350,7 @@ impl pulp::NullaryFnOnce for Backward<'_> {
 
     #[inline(always)]
     fn call(self) {
-        self.network.backward(self.parameters, self.num_rows, self.gradient, self.work);
+        self.network.backward(self.num_rows, self.work);
     }
 }
 
