@@ -1,44 +1,16 @@
 //! The general evaluator: a dense ReLU network of any depth, layer by layer on blocks of rows.
 //!
-//! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers. Layers with few units work with
-//! the transposed kernel and its transposed gradient, so that inner loops run over the inputs.
+//! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
 use aligned_vec::{AVec, avec};
 
-use super::products::{Factors, LANES, Real, add_product, copy_rows, dot_rows, transpose};
+use super::layer::{DenseLayer, LayerWeights};
+use super::products::{LANES, Real, copy_rows, keep_where_positive, rectify};
 use super::{Layer, Network, OutputGradient, PreparedInputs, Rows};
 
 /// Rows worked on together, so that their activations stay in cache.
 const BLOCK: usize = 64;
-/// Layers with fewer units are narrow.
-const NARROW: usize = LANES;
-
-#[derive(Clone, Copy, Debug)]
-struct DenseLayer {
-    inputs: usize,
-    /// Numbers in a row of inputs, padding included.
-    input_stride: usize,
-    units: usize,
-    /// Numbers in a row of outputs, padding included.
-    stride: usize,
-    kernel_at: usize,
-    relu: bool,
-}
-
-impl DenseLayer {
-    fn bias_at(&self) -> usize {
-        self.kernel_at + self.inputs * self.units
-    }
-
-    fn end(&self) -> usize {
-        self.bias_at() + self.units
-    }
-
-    fn is_narrow(&self) -> bool {
-        self.units < NARROW
-    }
-}
 
 /// A dense network ready to be evaluated.
 #[derive(Clone, Debug)]
@@ -54,92 +26,10 @@ pub struct Workspace<T> {
     /// Gradients of the outputs and of the inputs of a layer.
     back: [Vec<T>; 2],
     weights: Vec<LayerWeights<T>>,
+    /// Outputs of a narrow layer, not yet summed over the lanes.
+    lanes: Vec<T>,
     /// Outputs of a block without padding.
     outputs: Vec<T>,
-}
-
-/// The padded parameters of a layer and the sums of their gradients.
-#[derive(Debug)]
-struct LayerWeights<T> {
-    /// One row an input; empty in narrow layers.
-    kernel: Vec<T>,
-    /// One row a unit.
-    transposed: Vec<T>,
-    bias: Vec<T>,
-    /// In the shape of `kernel`, or of `transposed` in narrow layers.
-    kernel_sums: Vec<T>,
-    bias_sums: Vec<T>,
-}
-
-impl<T: Real> LayerWeights<T> {
-    fn new(layer: &DenseLayer) -> Self {
-        let zeros = |len: usize| vec![T::default(); len];
-        let kernel = zeros(if layer.is_narrow() { 0 } else { layer.inputs * layer.stride });
-        let transposed = zeros(layer.units * layer.input_stride);
-        let kernel_sums = if layer.is_narrow() { transposed.clone() } else { kernel.clone() };
-        Self { kernel, transposed, bias: zeros(layer.stride), kernel_sums, bias_sums: zeros(layer.stride) }
-    }
-
-    /// Takes the parameters and starts new sums.
-    fn start(&mut self, layer: &DenseLayer, parameters: &[T]) {
-        let kernel = &parameters[layer.kernel_at..layer.bias_at()];
-        copy_rows(kernel, layer.units, &mut self.kernel, layer.stride);
-        transpose(kernel, layer.units, &mut self.transposed, layer.input_stride);
-        self.bias[..layer.units].copy_from_slice(&parameters[layer.bias_at()..layer.end()]);
-        self.kernel_sums.fill(T::default());
-        self.bias_sums.fill(T::default());
-    }
-
-    fn write_gradient(&self, layer: &DenseLayer, gradient: &mut [T]) {
-        let (kernel, bias) = gradient[layer.kernel_at..layer.end()].split_at_mut(layer.inputs * layer.units);
-        if layer.is_narrow() {
-            transpose(&self.kernel_sums, layer.input_stride, kernel, layer.units);
-        } else {
-            copy_rows(&self.kernel_sums, layer.stride, kernel, layer.units);
-        }
-        bias.copy_from_slice(&self.bias_sums[..layer.units]);
-    }
-
-    /// outputs = bias + inputs · kernel.
-    #[inline(always)]
-    fn forward(&self, layer: &DenseLayer, inputs: &[T], outputs: &mut [T]) {
-        let DenseLayer { input_stride, stride, .. } = *layer;
-        if layer.is_narrow() {
-            dot_rows(inputs, input_stride, &self.transposed, &self.bias, outputs, stride);
-        } else {
-            for row in outputs.chunks_exact_mut(stride) {
-                row.copy_from_slice(&self.bias);
-            }
-            let factors = Factors { values: inputs, row_step: input_stride, term_step: 1 };
-            add_product(factors, &self.kernel, stride, outputs);
-        }
-    }
-
-    /// Adds the gradients of a block: inputsᵀ · outputs and Σ outputs, given the gradients of the outputs.
-    #[inline(always)]
-    fn add_gradient(&mut self, layer: &DenseLayer, inputs: &[T], outputs: &[T]) {
-        let DenseLayer { input_stride, stride, .. } = *layer;
-        if layer.is_narrow() {
-            let factors = Factors { values: outputs, row_step: 1, term_step: stride };
-            add_product(factors, inputs, input_stride, &mut self.kernel_sums);
-        } else {
-            let factors = Factors { values: inputs, row_step: 1, term_step: input_stride };
-            add_product(factors, outputs, stride, &mut self.kernel_sums);
-        }
-        for row in outputs.chunks_exact(stride) {
-            for (sum, &value) in self.bias_sums.iter_mut().zip(row) {
-                *sum += value;
-            }
-        }
-    }
-
-    /// inputs = outputs · kernelᵀ: from the gradients of the outputs to those of the inputs.
-    #[inline(always)]
-    fn pull_back(&self, layer: &DenseLayer, outputs: &[T], inputs: &mut [T]) {
-        inputs.fill(T::default());
-        let factors = Factors { values: outputs, row_step: layer.stride, term_step: 1 };
-        add_product(factors, &self.transposed, layer.input_stride, inputs);
-    }
 }
 
 impl DenseStack {
@@ -179,6 +69,7 @@ impl DenseStack {
             activations,
             back: [block(widest), block(widest)],
             weights: self.layers.iter().map(LayerWeights::new).collect(),
+            lanes: block(LANES),
             outputs: block(self.num_outputs()),
         }
     }
@@ -219,11 +110,9 @@ impl DenseStack {
             let (before, after) = work.activations.split_at_mut(number + 1);
             let inputs = &before[number][..num_rows * layer.input_stride];
             let outputs = &mut after[0][..num_rows * layer.stride];
-            weights.forward(layer, inputs, outputs);
+            weights.forward(layer, inputs, outputs, &mut work.lanes);
             if layer.relu {
-                for value in outputs {
-                    *value = if *value > T::default() { *value } else { T::default() };
-                }
+                rectify(outputs);
             }
         }
         let outputs = &work.activations[self.layers.len()][..num_rows * self.output_stride()];
@@ -242,9 +131,7 @@ impl DenseStack {
             };
             if layer.relu {
                 let outputs = &work.activations[number + 1][..num_rows * layer.stride];
-                for (gradient, &output) in output_gradient.iter_mut().zip(outputs) {
-                    *gradient = if output > T::default() { *gradient } else { T::default() };
-                }
+                keep_where_positive(outputs, output_gradient);
             }
             let inputs = &work.activations[number][..num_rows * layer.input_stride];
             weights.add_gradient(layer, inputs, output_gradient);
@@ -358,32 +245,64 @@ impl pulp::NullaryFnOnce for Backward<'_> {
 mod tests {
     use super::*;
 
-    /// Central differences of Σ outputs² / 2 on a three-layer network.
-    #[test]
-    fn gradient_agrees_with_finite_differences() {
-        let network = Network::dense(3, &[7, 5], 2).unwrap();
-        let stack = DenseStack::new(&network);
+    /// Narrow and wide layers in every order, and none at all.
+    const SHAPES: [(usize, &[usize], usize); 5] =
+        [(3, &[7, 5], 2), (4, &[20, 3, 17], 20), (5, &[], 9), (17, &[8], 1), (2, &[16], 16)];
+
+    fn setting(inputs: usize, hidden: &[usize], outputs: usize) -> (DenseStack, Vec<f64>, Vec<f64>) {
+        let network = Network::dense(inputs, hidden, outputs).unwrap();
         let mut parameters: Vec<f64> = network.initial_parameters(5, 0).into_iter().map(f64::from).collect();
         for (index, value) in parameters.iter_mut().enumerate() {
-            *value += 0.1 * (index as f64).sin();
+            *value += f64::from(0.1 * (index as f32).sin());
         }
-        let inputs: Vec<f64> = (0..3 * 100).map(|i| (i as f64 * 0.7).cos()).collect();
-        let half_square = |outputs: &[f64]| outputs.iter().map(|o| 0.5 * o * o).sum::<f64>();
-        let (_, gradient) = stack.reference(&parameters, &inputs, |_, _| {});
-        for index in 0..parameters.len() {
-            let value = parameters[index];
-            let mut at = |shift: f64| {
-                parameters[index] = value + shift;
-                let result = half_square(&stack.reference(&parameters, &inputs, |_, _| {}).0);
-                parameters[index] = value;
-                result
-            };
-            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!(
-                (slope - gradient[index]).abs() < 1e-5 * (1.0 + slope.abs()),
-                "{index}: {slope} {}",
-                gradient[index]
-            );
+        let inputs = (0..inputs * 101).map(|i| f64::from((i as f32 * 0.7).cos())).collect();
+        (DenseStack::new(&network), parameters, inputs)
+    }
+
+    /// Central differences of Σ outputs² / 2.
+    #[test]
+    fn gradient_agrees_with_finite_differences() {
+        for (inputs, hidden, outputs) in SHAPES {
+            let (stack, mut parameters, inputs) = setting(inputs, hidden, outputs);
+            let half_square = |outputs: &[f64]| outputs.iter().map(|o| 0.5 * o * o).sum::<f64>();
+            let (_, gradient) = stack.reference(&parameters, &inputs, |_, _| {});
+            for index in 0..parameters.len() {
+                let value = parameters[index];
+                let mut at = |shift: f64| {
+                    parameters[index] = value + shift;
+                    let result = half_square(&stack.reference(&parameters, &inputs, |_, _| {}).0);
+                    parameters[index] = value;
+                    result
+                };
+                let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
+                let found = gradient[index];
+                assert!((slope - found).abs() < 2e-5 * (1.0 + slope.abs()), "{hidden:?}, {index}: {slope} {found}");
+            }
+        }
+    }
+
+    struct HalfSquares;
+
+    impl OutputGradient for HalfSquares {
+        fn differentiate(&mut self, _: usize, _: &mut [f32]) {}
+    }
+
+    #[test]
+    fn single_precision_agrees_with_the_reference() {
+        for (inputs, hidden, outputs) in SHAPES {
+            let (stack, parameters, inputs) = setting(inputs, hidden, outputs);
+            let (wanted_outputs, wanted) = stack.reference(&parameters, &inputs, |_, _| {});
+            let [parameters, inputs] =
+                [parameters, inputs].map(|v| v.into_iter().map(|v| v as f32).collect::<Vec<_>>());
+            let (prepared, mut work) = (stack.prepare(&inputs), stack.workspace());
+            let (mut found, mut found_outputs) = (vec![f32::NAN; wanted.len()], vec![f32::NAN; wanted_outputs.len()]);
+            stack.gradient(&parameters, &prepared, Rows::All, &mut HalfSquares, &mut found, &mut work);
+            stack.outputs(&parameters, &prepared, Rows::All, &mut found_outputs, &mut work);
+            for (found, wanted) in [(found, wanted), (found_outputs, wanted_outputs)] {
+                let size = wanted.iter().map(|w| w * w).sum::<f64>().sqrt();
+                let errors = found.iter().zip(&wanted).map(|(&f, w)| (f64::from(f) - w).powi(2));
+                assert!(errors.sum::<f64>().sqrt() < 3e-6 * size, "{hidden:?}");
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod dense;
 mod initial;
+mod layer;
 mod layout;
 mod one_hidden;
 mod products;

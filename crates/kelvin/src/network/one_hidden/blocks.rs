@@ -2,6 +2,7 @@
 
 use pulp::Simd;
 
+use super::super::products::halve;
 use super::super::{PreparedInputs, Rows};
 use super::INPUT_STEP;
 
@@ -42,10 +43,10 @@ fn gather<const STEP: usize>(inputs: &PreparedInputs, picked: &[u32], to: &mut [
 #[inline(always)]
 pub(super) fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
     if S::F32_LANES >= 16 {
-        halve::<16, 8>(lanes);
+        halve::<f32, 16, 8>(lanes);
     }
     if S::F32_LANES >= 8 {
-        halve::<8, 4>(lanes);
+        halve::<f32, 8, 4>(lanes);
     }
     if S::F32_LANES >= 4 {
         for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(4)) {
@@ -54,18 +55,6 @@ pub(super) fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f3
     } else {
         for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(S::F32_LANES)) {
             *output = bias + row.iter().sum::<f32>();
-        }
-    }
-}
-
-/// Adds the second half of each row of `W` lanes to the first and closes the gaps.
-#[inline(always)]
-fn halve<const W: usize, const H: usize>(lanes: &mut [f32]) {
-    let halves = lanes.as_chunks_mut::<H>().0;
-    for row in 0..halves.len() / (W / H) {
-        let (first, second) = (halves[2 * row], halves[2 * row + 1]);
-        for lane in 0..H {
-            halves[row][lane] = first[lane] + second[lane];
         }
     }
 }

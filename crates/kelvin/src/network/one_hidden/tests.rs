@@ -79,7 +79,7 @@ fn agrees_with_the_general_evaluator() {
 /// A chain that ran away must be reported, not crash.
 #[test]
 fn parameters_that_are_not_numbers_do_not_panic() {
-    for units in [1, 3] {
+    for units in [1, 3, 10] {
         let network = Network::dense(5, &[7], units).unwrap();
         let data: Vec<f32> = (0..5 * 40).map(|i| (i as f32 * 0.37).sin()).collect();
         for evaluator in [network.evaluator(), network.general_evaluator()] {
@@ -93,7 +93,7 @@ fn parameters_that_are_not_numbers_do_not_panic() {
 /// A workspace holds nothing that the next pass sees.
 #[test]
 fn a_used_workspace_gives_the_same_numbers() {
-    for units in [1, 3] {
+    for units in [1, 3, 10] {
         let network = Network::dense(5, &[20], units).unwrap();
         let data: Vec<f32> = (0..5 * 100).map(|i| (i as f32 * 0.37).sin()).collect();
         for evaluator in [network.evaluator(), network.general_evaluator()] {
