@@ -98,7 +98,6 @@ impl WithSimd for SeveralOutputs<'_, '_> {
                     }
                 }
                 for (vector, activations) in activations.chunks_exact(BLOCK).enumerate() {
-                    slope.fill(zero);
                     heads.backward(simd, vector, outputs, activations, slope, output_sums);
                     for tile in 0..network.tiles {
                         let tile = Tile { network, tile, vector, vectors, inputs: tile_inputs(tile) };
@@ -264,7 +263,7 @@ impl<S: Simd> Outputs<'_, S> {
         }
     }
 
-    /// slope = [h > 0] Σ_k e_k v_k and sums += e·h, for one vector of hidden units; `slope` starts at 0.
+    /// slope = [h > 0] Σ_k e_k v_k and sums += e·h, for one vector of hidden units.
     #[inline(always)]
     fn backward(
         &self,
@@ -313,7 +312,7 @@ impl<S: Simd> OutputRows<'_, S> {
         let rows = self.errors.chunks_exact(self.num_outputs).zip(self.activations).zip(slope);
         for ((errors, &activation), slope) in rows {
             let Some(errors) = errors[self.first..].first_chunk::<K>() else { break };
-            let mut sum = *slope;
+            let mut sum = if self.first == 0 { zero } else { *slope };
             for output in 0..K {
                 let error = simd.splat_f32s(errors[output]);
                 sum = simd.mul_add_e_f32s(error, weights[output], sum);
