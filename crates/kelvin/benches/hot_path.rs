@@ -3,7 +3,7 @@
 use divan::{Bencher, black_box};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Network, Rows};
+use kelvin::network::{Network, OutputGradient, Rows};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Permutation, Purpose};
@@ -49,6 +49,35 @@ fn gradient_fused(bencher: Bencher<'_, '_>, shape: (usize, usize, usize)) {
 #[divan::bench(args = SHAPES)]
 fn gradient_general(bencher: Bencher<'_, '_>, shape: (usize, usize, usize)) {
     gradient(bencher, shape, true);
+}
+
+/// Leaves the outputs as their own gradient, so that only the network is timed.
+struct HalfSquares;
+
+impl OutputGradient for HalfSquares {
+    fn differentiate(&mut self, _: usize, _: &mut [f32]) {}
+}
+
+/// A whole pass of 8-64-`outputs` over 824 rows, without a likelihood.
+fn network_gradient(bencher: Bencher<'_, '_>, outputs: usize, general: bool) {
+    let network = Network::dense(8, &[64], outputs).expect("a network");
+    let evaluator = if general { network.general_evaluator() } else { network.evaluator() };
+    let (inputs, mut work) = (evaluator.prepare(&examples(8, 824).inputs), evaluator.workspace());
+    let position = network.initial_parameters(0, 0);
+    let mut slope = vec![0.0; position.len()];
+    bencher.bench_local(|| {
+        evaluator.gradient(black_box(&position), &inputs, Rows::All, &mut HalfSquares, &mut slope, &mut work);
+    });
+}
+
+#[divan::bench(args = [1, 3, 10])]
+fn network_fused(bencher: Bencher<'_, '_>, outputs: usize) {
+    network_gradient(bencher, outputs, false);
+}
+
+#[divan::bench(args = [1, 3, 10])]
+fn network_general(bencher: Bencher<'_, '_>, outputs: usize) {
+    network_gradient(bencher, outputs, true);
 }
 
 #[divan::bench(args = [641, 1025])]

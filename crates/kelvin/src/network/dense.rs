@@ -1,32 +1,16 @@
 //! The general evaluator: a dense ReLU network of any depth, layer by layer on blocks of rows.
 //!
+//! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
-use aligned_vec::AVec;
+use aligned_vec::{AVec, avec};
 
-use super::products::{Real, accumulate_outer, affine, pull_back, transpose};
+use super::layer::{DenseLayer, LayerWeights};
+use super::products::{LANES, Real, copy_rows, keep_where_positive, rectify};
 use super::{Layer, Network, OutputGradient, PreparedInputs, Rows};
 
 /// Rows worked on together, so that their activations stay in cache.
 const BLOCK: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-struct DenseLayer {
-    inputs: usize,
-    units: usize,
-    kernel_at: usize,
-    relu: bool,
-}
-
-impl DenseLayer {
-    fn bias_at(&self) -> usize {
-        self.kernel_at + self.inputs * self.units
-    }
-
-    fn end(&self) -> usize {
-        self.bias_at() + self.units
-    }
-}
 
 /// A dense network ready to be evaluated.
 #[derive(Clone, Debug)]
@@ -39,8 +23,13 @@ pub struct DenseStack {
 pub struct Workspace<T> {
     /// `activations[0]` is the block of inputs, `activations[i]` the output of layer i − 1.
     activations: Vec<Vec<T>>,
+    /// Gradients of the outputs and of the inputs of a layer.
     back: [Vec<T>; 2],
-    transposed: Vec<T>,
+    weights: Vec<LayerWeights<T>>,
+    /// Outputs of a narrow layer, not yet summed over the lanes.
+    lanes: Vec<T>,
+    /// Outputs of a block without padding.
+    outputs: Vec<T>,
 }
 
 impl DenseStack {
@@ -50,7 +39,8 @@ impl DenseStack {
         for layer in network.layers() {
             match *layer {
                 Layer::Dense { units } => {
-                    let dense = DenseLayer { inputs, units, kernel_at, relu: false };
+                    let [input_stride, stride] = [inputs, units].map(|width| width.next_multiple_of(LANES));
+                    let dense = DenseLayer { inputs, input_stride, units, stride, kernel_at, relu: false };
                     kernel_at = dense.end();
                     inputs = units;
                     layers.push(dense);
@@ -62,72 +52,99 @@ impl DenseStack {
                 }
             }
         }
+        // No layer reads the last outputs in whole pieces: few of them can lie as the head wants them.
+        if let Some(last) = layers.last_mut().filter(|last| last.is_narrow()) {
+            last.stride = last.units;
+        }
         Self { layers }
     }
 
     /// Room for a block of rows.
     pub fn workspace<T: Real>(&self) -> Workspace<T> {
         let block = |width: usize| vec![T::default(); BLOCK * width];
-        let widest = self.layers.iter().map(|layer| layer.inputs.max(layer.units)).max().unwrap_or(0);
-        let largest = self.layers.iter().map(|layer| layer.inputs * layer.units).max().unwrap_or(0);
-        let mut activations = vec![block(self.num_inputs())];
-        activations.extend(self.layers.iter().map(|layer| block(layer.units)));
-        Workspace { activations, back: [block(widest), block(widest)], transposed: vec![T::default(); largest] }
+        let widest = self.layers.iter().map(|layer| layer.input_stride.max(layer.stride)).max().unwrap_or(0);
+        let mut activations = vec![block(self.input_stride())];
+        activations.extend(self.layers.iter().map(|layer| block(layer.stride)));
+        Workspace {
+            activations,
+            back: [block(widest), block(widest)],
+            weights: self.layers.iter().map(LayerWeights::new).collect(),
+            lanes: block(LANES),
+            outputs: block(self.num_outputs()),
+        }
     }
 
     fn num_inputs(&self) -> usize {
         self.layers.first().map_or(0, |layer| layer.inputs)
     }
 
+    fn input_stride(&self) -> usize {
+        self.layers.first().map_or(0, |layer| layer.input_stride)
+    }
+
     fn num_outputs(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.units)
     }
 
-    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
-        let stride = self.num_inputs();
-        PreparedInputs { values: AVec::from_slice(0, inputs), stride, num_rows: inputs.len() / stride }
+    fn output_stride(&self) -> usize {
+        self.layers.last().map_or(0, |layer| layer.stride)
     }
 
+    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
+        let (num_rows, stride) = (inputs.len() / self.num_inputs(), self.input_stride());
+        let mut values: AVec<f32> = avec![0.0; num_rows * stride];
+        copy_rows(inputs, self.num_inputs(), &mut values, stride);
+        PreparedInputs { values, stride, num_rows }
+    }
+
+    fn start<T: Real>(&self, parameters: &[T], work: &mut Workspace<T>) {
+        for (layer, weights) in self.layers.iter().zip(&mut work.weights) {
+            weights.start(layer, parameters);
+        }
+    }
+
+    /// From `work.activations[0]` to `work.outputs`.
     #[inline(always)]
-    fn forward<T: Real>(&self, parameters: &[T], num_rows: usize, work: &mut Workspace<T>) {
-        for (number, layer) in self.layers.iter().enumerate() {
+    fn forward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+        for (number, (layer, weights)) in self.layers.iter().zip(&work.weights).enumerate() {
             let (before, after) = work.activations.split_at_mut(number + 1);
-            let inputs = &before[number][..num_rows * layer.inputs];
-            let outputs = &mut after[0][..num_rows * layer.units];
-            let kernel = &parameters[layer.kernel_at..layer.bias_at()];
-            let bias = &parameters[layer.bias_at()..layer.end()];
-            affine(inputs, layer.inputs, kernel, bias, outputs);
+            let inputs = &before[number][..num_rows * layer.input_stride];
+            let outputs = &mut after[0][..num_rows * layer.stride];
+            weights.forward(layer, inputs, outputs, &mut work.lanes);
             if layer.relu {
-                for value in outputs {
-                    *value = if *value > T::default() { *value } else { T::default() };
-                }
+                rectify(outputs);
+            }
+        }
+        let outputs = &work.activations[self.layers.len()][..num_rows * self.output_stride()];
+        copy_rows(outputs, self.output_stride(), &mut work.outputs, self.num_outputs());
+    }
+
+    /// Adds the gradient of a block to the sums; `work.outputs` holds the gradient of the outputs.
+    #[inline(always)]
+    fn backward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+        let outputs = &work.outputs[..num_rows * self.num_outputs()];
+        copy_rows(outputs, self.num_outputs(), &mut work.back[0], self.output_stride());
+        for (number, (layer, weights)) in self.layers.iter().zip(&mut work.weights).enumerate().rev() {
+            let (output_gradient, input_gradient) = {
+                let [a, b] = &mut work.back;
+                (&mut a[..num_rows * layer.stride], &mut b[..num_rows * layer.input_stride])
+            };
+            if layer.relu {
+                let outputs = &work.activations[number + 1][..num_rows * layer.stride];
+                keep_where_positive(outputs, output_gradient);
+            }
+            let inputs = &work.activations[number][..num_rows * layer.input_stride];
+            weights.add_gradient(layer, inputs, output_gradient);
+            if number > 0 {
+                weights.pull_back(layer, output_gradient, input_gradient);
+                work.back.swap(0, 1);
             }
         }
     }
 
-    /// Adds the gradient of a block to `gradient`; `work.back[0]` holds the gradient of the outputs.
-    #[inline(always)]
-    fn backward<T: Real>(&self, parameters: &[T], num_rows: usize, gradient: &mut [T], work: &mut Workspace<T>) {
-        for (number, layer) in self.layers.iter().enumerate().rev() {
-            let (output_gradient, input_gradient) = {
-                let [a, b] = &mut work.back;
-                (&mut a[..num_rows * layer.units], &mut b[..num_rows * layer.inputs])
-            };
-            if layer.relu {
-                let outputs = &work.activations[number + 1][..num_rows * layer.units];
-                for (gradient, &output) in output_gradient.iter_mut().zip(outputs) {
-                    *gradient = if output > T::default() { *gradient } else { T::default() };
-                }
-            }
-            let (kernel, bias) = gradient[layer.kernel_at..layer.end()].split_at_mut(layer.inputs * layer.units);
-            let inputs = &work.activations[number][..num_rows * layer.inputs];
-            accumulate_outer(inputs, layer.inputs, output_gradient, kernel, bias);
-            if number > 0 {
-                let transposed = &mut work.transposed[..layer.inputs * layer.units];
-                transpose(&parameters[layer.kernel_at..layer.bias_at()], layer.units, transposed);
-                pull_back(output_gradient, layer.units, transposed, layer.inputs, input_gradient);
-                work.back.swap(0, 1);
-            }
+    fn write_gradient<T: Real>(&self, work: &Workspace<T>, gradient: &mut [T]) {
+        for (layer, weights) in self.layers.iter().zip(&work.weights) {
+            weights.write_gradient(layer, gradient);
         }
     }
 
@@ -139,12 +156,13 @@ impl DenseStack {
         outputs: &mut [f32],
         work: &mut Workspace<f32>,
     ) {
+        self.start(parameters, work);
         let units = self.num_outputs();
         for (block, outputs) in outputs.chunks_mut(BLOCK * units).enumerate() {
             let num_rows = outputs.len() / units;
             inputs.gather(rows, block * BLOCK, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
-            outputs.copy_from_slice(&work.activations[self.layers.len()][..outputs.len()]);
+            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            outputs.copy_from_slice(&work.outputs[..outputs.len()]);
         }
     }
 
@@ -157,17 +175,16 @@ impl DenseStack {
         gradient: &mut [f32],
         work: &mut Workspace<f32>,
     ) {
-        gradient.fill(0.0);
-        let (count, units) = (inputs.count(rows), self.num_outputs());
+        self.start(parameters, work);
+        let count = inputs.count(rows);
         for first in (0..count).step_by(BLOCK) {
             let num_rows = BLOCK.min(count - first);
             inputs.gather(rows, first, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, parameters, num_rows, work });
-            let outputs = &mut work.back[0][..num_rows * units];
-            outputs.copy_from_slice(&work.activations[self.layers.len()][..num_rows * units]);
-            head.differentiate(first, outputs);
-            pulp::Arch::new().dispatch(Backward { network: self, parameters, num_rows, gradient, work });
+            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            head.differentiate(first, &mut work.outputs[..num_rows * self.num_outputs()]);
+            pulp::Arch::new().dispatch(Backward { network: self, num_rows, work });
         }
+        self.write_gradient(work, gradient);
     }
 
     /// The reference: outputs and, for given gradients of the outputs, the gradient of the parameters, in f64.
@@ -179,24 +196,23 @@ impl DenseStack {
     ) -> (Vec<f64>, Vec<f64>) {
         let mut work = self.workspace::<f64>();
         let (mut outputs, mut gradient) = (Vec::new(), vec![0.0; parameters.len()]);
+        self.start(parameters, &mut work);
         for (block, inputs) in inputs.chunks(BLOCK * self.num_inputs()).enumerate() {
             let num_rows = inputs.len() / self.num_inputs();
-            work.activations[0][..inputs.len()].copy_from_slice(inputs);
-            self.forward(parameters, num_rows, &mut work);
-            let block_outputs = &work.activations[self.layers.len()][..num_rows * self.num_outputs()];
+            copy_rows(inputs, self.num_inputs(), &mut work.activations[0], self.input_stride());
+            self.forward(num_rows, &mut work);
+            let block_outputs = &mut work.outputs[..num_rows * self.num_outputs()];
             outputs.extend_from_slice(block_outputs);
-            let back = &mut work.back[0][..block_outputs.len()];
-            back.copy_from_slice(block_outputs);
-            differentiate(block * BLOCK, back);
-            self.backward(parameters, num_rows, &mut gradient, &mut work);
+            differentiate(block * BLOCK, block_outputs);
+            self.backward(num_rows, &mut work);
         }
+        self.write_gradient(&work, &mut gradient);
         (outputs, gradient)
     }
 }
 
 struct Forward<'a> {
     network: &'a DenseStack,
-    parameters: &'a [f32],
     num_rows: usize,
     work: &'a mut Workspace<f32>,
 }
@@ -206,15 +222,13 @@ impl pulp::NullaryFnOnce for Forward<'_> {
 
     #[inline(always)]
     fn call(self) {
-        self.network.forward(self.parameters, self.num_rows, self.work);
+        self.network.forward(self.num_rows, self.work);
     }
 }
 
 struct Backward<'a> {
     network: &'a DenseStack,
-    parameters: &'a [f32],
     num_rows: usize,
-    gradient: &'a mut [f32],
     work: &'a mut Workspace<f32>,
 }
 
@@ -223,7 +237,7 @@ impl pulp::NullaryFnOnce for Backward<'_> {
 
     #[inline(always)]
     fn call(self) {
-        self.network.backward(self.parameters, self.num_rows, self.gradient, self.work);
+        self.network.backward(self.num_rows, self.work);
     }
 }
 
@@ -231,32 +245,64 @@ impl pulp::NullaryFnOnce for Backward<'_> {
 mod tests {
     use super::*;
 
-    /// Central differences of Σ outputs² / 2 on a three-layer network.
-    #[test]
-    fn gradient_agrees_with_finite_differences() {
-        let network = Network::dense(3, &[7, 5], 2).unwrap();
-        let stack = DenseStack::new(&network);
+    /// Narrow and wide layers in every order, and none at all.
+    const SHAPES: [(usize, &[usize], usize); 5] =
+        [(3, &[7, 5], 2), (4, &[20, 3, 17], 20), (5, &[], 9), (17, &[8], 1), (2, &[16], 16)];
+
+    fn setting(inputs: usize, hidden: &[usize], outputs: usize) -> (DenseStack, Vec<f64>, Vec<f64>) {
+        let network = Network::dense(inputs, hidden, outputs).unwrap();
         let mut parameters: Vec<f64> = network.initial_parameters(5, 0).into_iter().map(f64::from).collect();
         for (index, value) in parameters.iter_mut().enumerate() {
-            *value += 0.1 * (index as f64).sin();
+            *value += f64::from(0.1 * (index as f32).sin());
         }
-        let inputs: Vec<f64> = (0..3 * 100).map(|i| (i as f64 * 0.7).cos()).collect();
-        let half_square = |outputs: &[f64]| outputs.iter().map(|o| 0.5 * o * o).sum::<f64>();
-        let (_, gradient) = stack.reference(&parameters, &inputs, |_, _| {});
-        for index in 0..parameters.len() {
-            let value = parameters[index];
-            let mut at = |shift: f64| {
-                parameters[index] = value + shift;
-                let result = half_square(&stack.reference(&parameters, &inputs, |_, _| {}).0);
-                parameters[index] = value;
-                result
-            };
-            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
-            assert!(
-                (slope - gradient[index]).abs() < 1e-5 * (1.0 + slope.abs()),
-                "{index}: {slope} {}",
-                gradient[index]
-            );
+        let inputs = (0..inputs * 101).map(|i| f64::from((i as f32 * 0.7).cos())).collect();
+        (DenseStack::new(&network), parameters, inputs)
+    }
+
+    /// Central differences of Σ outputs² / 2.
+    #[test]
+    fn gradient_agrees_with_finite_differences() {
+        for (inputs, hidden, outputs) in SHAPES {
+            let (stack, mut parameters, inputs) = setting(inputs, hidden, outputs);
+            let half_square = |outputs: &[f64]| outputs.iter().map(|o| 0.5 * o * o).sum::<f64>();
+            let (_, gradient) = stack.reference(&parameters, &inputs, |_, _| {});
+            for index in 0..parameters.len() {
+                let value = parameters[index];
+                let mut at = |shift: f64| {
+                    parameters[index] = value + shift;
+                    let result = half_square(&stack.reference(&parameters, &inputs, |_, _| {}).0);
+                    parameters[index] = value;
+                    result
+                };
+                let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
+                let found = gradient[index];
+                assert!((slope - found).abs() < 2e-5 * (1.0 + slope.abs()), "{hidden:?}, {index}: {slope} {found}");
+            }
+        }
+    }
+
+    struct HalfSquares;
+
+    impl OutputGradient for HalfSquares {
+        fn differentiate(&mut self, _: usize, _: &mut [f32]) {}
+    }
+
+    #[test]
+    fn single_precision_agrees_with_the_reference() {
+        for (inputs, hidden, outputs) in SHAPES {
+            let (stack, parameters, inputs) = setting(inputs, hidden, outputs);
+            let (wanted_outputs, wanted) = stack.reference(&parameters, &inputs, |_, _| {});
+            let [parameters, inputs] =
+                [parameters, inputs].map(|v| v.into_iter().map(|v| v as f32).collect::<Vec<_>>());
+            let (prepared, mut work) = (stack.prepare(&inputs), stack.workspace());
+            let (mut found, mut found_outputs) = (vec![f32::NAN; wanted.len()], vec![f32::NAN; wanted_outputs.len()]);
+            stack.gradient(&parameters, &prepared, Rows::All, &mut HalfSquares, &mut found, &mut work);
+            stack.outputs(&parameters, &prepared, Rows::All, &mut found_outputs, &mut work);
+            for (found, wanted) in [(found, wanted), (found_outputs, wanted_outputs)] {
+                let size = wanted.iter().map(|w| w * w).sum::<f64>().sqrt();
+                let errors = found.iter().zip(&wanted).map(|(&f, w)| (f64::from(f) - w).powi(2));
+                assert!(errors.sum::<f64>().sqrt() < 3e-6 * size, "{hidden:?}");
+            }
         }
     }
 }

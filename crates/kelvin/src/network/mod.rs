@@ -2,6 +2,7 @@
 
 mod dense;
 mod initial;
+mod layer;
 mod layout;
 mod one_hidden;
 mod products;
@@ -137,8 +138,8 @@ impl Network {
     /// The evaluator to use: the fused one where it applies.
     pub fn evaluator(&self) -> Evaluator {
         match self.layers[..] {
-            [Layer::Dense { units }, Layer::Relu, Layer::Dense { units: 1 }] => {
-                Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs, units))
+            [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }] => {
+                Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs, hidden, outputs))
             }
             _ => self.general_evaluator(),
         }
@@ -205,7 +206,7 @@ impl PreparedInputs {
 /// Runs a network forward and backward.
 #[derive(Clone, Debug)]
 pub enum Evaluator {
-    /// One hidden layer and one output, in one fused pass.
+    /// One hidden layer, in one fused pass.
     OneHidden(one_hidden::OneHidden),
     /// Any dense network, layer by layer.
     General(DenseStack),

@@ -1,0 +1,60 @@
+//! Blocks of rows: their inputs, in place or gathered, and their outputs, summed over the lanes.
+
+use pulp::Simd;
+
+use super::super::products::halve;
+use super::super::{PreparedInputs, Rows};
+use super::INPUT_STEP;
+
+/// The inputs of `num_rows` rows from `first` on, followed by rows of zeros up to `block_rows`.
+#[inline(always)]
+pub(super) fn block_inputs<'a>(
+    inputs: &'a PreparedInputs,
+    rows: Rows<'_>,
+    first: usize,
+    num_rows: usize,
+    block_rows: usize,
+    room: &'a mut [f32],
+) -> &'a [f32] {
+    match rows {
+        Rows::All => &inputs.values[first * inputs.stride..],
+        Rows::These(picked) => {
+            gather::<{ INPUT_STEP }>(inputs, &picked[first..first + num_rows], room);
+            room[num_rows * inputs.stride..block_rows * inputs.stride].fill(0.0);
+            room
+        }
+    }
+}
+
+/// Copies the picked rows, `STEP` numbers at a time: short rows move faster as whole vectors than through a call.
+#[inline(always)]
+fn gather<const STEP: usize>(inputs: &PreparedInputs, picked: &[u32], to: &mut [f32]) {
+    let pieces = inputs.stride / STEP;
+    let (from, to) = (inputs.values.as_chunks::<STEP>().0, to.as_chunks_mut::<STEP>().0);
+    for (&row, to) in picked.iter().zip(to.chunks_exact_mut(pieces)) {
+        let from = &from[row as usize * pieces..][..pieces];
+        for (to, from) in to.iter_mut().zip(from) {
+            *to = *from;
+        }
+    }
+}
+
+/// outputs = bias + the sum of each output's lanes; the lanes are halved until four are left, all outputs at once.
+#[inline(always)]
+pub(super) fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
+    if S::F32_LANES >= 16 {
+        halve::<f32, 16, 8>(lanes);
+    }
+    if S::F32_LANES >= 8 {
+        halve::<f32, 8, 4>(lanes);
+    }
+    if S::F32_LANES >= 4 {
+        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(4)) {
+            *output = bias + ((row[0] + row[2]) + (row[1] + row[3]));
+        }
+    } else {
+        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(S::F32_LANES)) {
+            *output = bias + row.iter().sum::<f32>();
+        }
+    }
+}
