@@ -4,11 +4,10 @@ use pulp::Simd;
 
 use super::super::products::halve;
 use super::super::{PreparedInputs, Rows};
-use super::INPUT_STEP;
 
 /// The inputs of `num_rows` rows from `first` on, followed by rows of zeros up to `block_rows`.
 #[inline(always)]
-pub(super) fn block_inputs<'a>(
+pub(super) fn block_inputs<'a, S: Simd>(
     inputs: &'a PreparedInputs,
     rows: Rows<'_>,
     first: usize,
@@ -19,22 +18,21 @@ pub(super) fn block_inputs<'a>(
     match rows {
         Rows::All => &inputs.values[first * inputs.stride..],
         Rows::These(picked) => {
-            gather::<{ INPUT_STEP }>(inputs, &picked[first..first + num_rows], room);
+            gather::<S>(inputs, &picked[first..first + num_rows], room);
             room[num_rows * inputs.stride..block_rows * inputs.stride].fill(0.0);
             room
         }
     }
 }
 
-/// Copies the picked rows, `STEP` numbers at a time: short rows move faster as whole vectors than through a call.
+/// Copies the picked rows, one vector at a time: short rows move faster so than through a call.
 #[inline(always)]
-fn gather<const STEP: usize>(inputs: &PreparedInputs, picked: &[u32], to: &mut [f32]) {
-    let pieces = inputs.stride / STEP;
-    let (from, to) = (inputs.values.as_chunks::<STEP>().0, to.as_chunks_mut::<STEP>().0);
+fn gather<S: Simd>(inputs: &PreparedInputs, picked: &[u32], to: &mut [f32]) {
+    let pieces = inputs.stride / S::F32_LANES;
+    let (from, to) = (S::as_simd_f32s(&inputs.values).0, S::as_mut_simd_f32s(to).0);
     for (&row, to) in picked.iter().zip(to.chunks_exact_mut(pieces)) {
-        let from = &from[row as usize * pieces..][..pieces];
-        for (to, from) in to.iter_mut().zip(from) {
-            *to = *from;
+        for (to, &from) in to.iter_mut().zip(&from[row as usize * pieces..][..pieces]) {
+            *to = from;
         }
     }
 }

@@ -1,15 +1,14 @@
 //! The fused evaluator of one hidden ReLU layer: sizes, padded weights, and the choice between one output and several.
 //!
-//! The bias of the hidden layer is one more input that is always 1. Both forms work on blocks of rows, one vector of
-//! hidden units at a time, with up to [`WIDEST_TILE`] inputs in registers; wider inputs take several tiles.
+//! Both forms work on blocks of rows, one vector of hidden units at a time, with up to [`WIDEST_TILE`] inputs in
+//! registers; wider inputs take several tiles. With several outputs the bias of the hidden layer is one more input that
+//! is always 1; with one output it needs none.
 
 mod blocks;
 mod one_output;
 mod several_outputs;
 #[cfg(test)]
 mod tests;
-
-use std::any::Any;
 
 use aligned_vec::{AVec, avec};
 use pulp::Simd;
@@ -21,12 +20,10 @@ use several_outputs::SeveralOutputs;
 /// Rows in a block: what a block needs should stay in the nearest cache.
 const LARGE_BLOCK: usize = 64;
 const SMALL_BLOCK: usize = 32;
-/// Hidden units are padded to the widest vector.
+/// Hidden units and rows of inputs are padded to the widest vector.
 const WIDEST_VECTOR: usize = 16;
 /// Inputs whose weights and sums fit the registers together.
 const WIDEST_TILE: usize = 9;
-/// Rows of inputs are padded to this many numbers, so that they move as whole vectors.
-const INPUT_STEP: usize = 8;
 
 /// Blocks of inputs end with a spare row, so that each tile of columns can be cut into whole strides.
 const SPARE_ROW: usize = 1;
@@ -46,7 +43,7 @@ pub struct OneHidden {
 /// Scratch of a pass.
 #[derive(Debug)]
 pub struct Workspace {
-    /// Kernel and bias of the hidden layer, one row an input, padded.
+    /// Kernel of the hidden layer, one row an input, padded; with several outputs the bias is its last row.
     weights: AVec<f32>,
     /// The weights of the outputs, one row an output, padded.
     output_weights: AVec<f32>,
@@ -65,18 +62,13 @@ pub struct Workspace {
 /// What only one of the two forms needs.
 #[derive(Debug)]
 enum Own {
-    OneOutput {
-        /// e·x of the block before.
-        scaled: AVec<f32>,
-        /// A `[Vec<mask>; 2]` of the mask type of this processor's vectors.
-        masks: Option<Box<dyn Any + Send>>,
-    },
+    OneOutput(one_output::Scratch),
     SeveralOutputs(several_outputs::Scratch),
 }
 
 impl OneHidden {
     pub(super) fn new(num_inputs: usize, hidden: usize, num_outputs: usize) -> Self {
-        let columns = num_inputs + 1;
+        let columns = num_inputs + usize::from(num_outputs > 1);
         let tiles = columns.div_ceil(WIDEST_TILE);
         let tile_width = match columns.div_ceil(tiles) {
             0..=3 => 3,
@@ -84,7 +76,7 @@ impl OneHidden {
             6 | 7 => 7,
             wide => wide,
         };
-        let stride = (tiles * tile_width).next_multiple_of(INPUT_STEP);
+        let stride = (tiles * tile_width).max(num_inputs + 1).next_multiple_of(WIDEST_VECTOR);
         let padded_hidden = hidden.next_multiple_of(WIDEST_VECTOR);
         Self { num_inputs, hidden, num_outputs, padded_hidden, tiles, tile_width, stride }
     }
@@ -93,7 +85,7 @@ impl OneHidden {
         let zeros = |len: usize| avec![0.0; len];
         let columns = self.tiles * self.tile_width;
         let own = if self.num_outputs == 1 {
-            Own::OneOutput { scaled: zeros((LARGE_BLOCK + SPARE_ROW) * self.stride), masks: None }
+            Own::OneOutput(one_output::Scratch::new(self))
         } else {
             Own::SeveralOutputs(several_outputs::Scratch::new(self))
         };
@@ -154,7 +146,8 @@ impl OneHidden {
         work: &mut Workspace,
     ) {
         let (first_layer, last_layer) = parameters.split_at((self.num_inputs + 1) * self.hidden);
-        let from = first_layer.chunks_exact(self.hidden);
+        let weights = if self.num_outputs == 1 { &first_layer[..self.num_inputs * self.hidden] } else { first_layer };
+        let from = weights.chunks_exact(self.hidden);
         for (from, to) in from.zip(work.weights.chunks_exact_mut(self.padded_hidden)) {
             to[..self.hidden].copy_from_slice(from);
         }
@@ -168,7 +161,8 @@ impl OneHidden {
                 }
             }
         }
-        let pass = Pass { network: self, output_bias, inputs, rows, head, gradient, work };
+        let hidden_bias = &first_layer[self.num_inputs * self.hidden..];
+        let pass = Pass { network: self, hidden_bias, output_bias, inputs, rows, head, gradient, work };
         let arch = pulp::Arch::new();
         if self.num_outputs == 1 {
             arch.dispatch(OneOutput(pass));
@@ -193,6 +187,7 @@ impl OutputGradient for KeepOutputs<'_> {
 /// What a pass reads and writes; the weights in `work` are set.
 struct Pass<'a, 'h> {
     network: &'a OneHidden,
+    hidden_bias: &'a [f32],
     output_bias: &'a [f32],
     inputs: &'a PreparedInputs,
     rows: Rows<'a>,

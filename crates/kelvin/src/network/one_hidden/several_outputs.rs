@@ -50,7 +50,7 @@ impl WithSimd for SeveralOutputs<'_, '_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Pass { network, output_bias, inputs, rows, head, gradient, work } = self.0;
+        let Pass { network, output_bias, inputs, rows, head, gradient, work, .. } = self.0;
         let Own::SeveralOutputs(own) = &mut work.own else {
             unreachable!("a workspace belongs to the network that made it");
         };
@@ -74,7 +74,7 @@ impl WithSimd for SeveralOutputs<'_, '_> {
         let count = inputs.count(rows);
         for first in (0..count).step_by(BLOCK) {
             let num_rows = BLOCK.min(count - first);
-            let block_inputs = block_inputs(inputs, rows, first, num_rows, BLOCK, &mut work.inputs);
+            let block_inputs = block_inputs::<S>(inputs, rows, first, num_rows, BLOCK, &mut work.inputs);
             let tile_inputs = |tile: usize| &block_inputs[tile * network.tile_width..][..BLOCK * stride];
 
             for (vector, activations) in activations.chunks_exact_mut(BLOCK).enumerate() {
