@@ -14,10 +14,10 @@ The rounds alternate, so a busy machine slows both; the ratio of the medians cou
 """
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
-import sys
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -40,56 +40,58 @@ CASES = [("8-64-1/824", 8, 824, None, 1e-3), ("14-64-1/128", 14, 9547, 128, 1e-4
 
 
 def make_jax(inputs, rows, batch, learning_rate):
-    """A compiled function (position, momentum, key) -> (position, momentum) of `steps` steps."""
-    keys = jax.random.split(jax.random.key(0), 4)
+    """A compiled function (position, momentum, key) -> (position, momentum) of `steps` steps, and a start."""
+    keys = jax.random.split(jax.random.key(0), 3)
     x = jax.random.normal(keys[0], (rows, inputs))
     y = jnp.tanh(x @ jax.random.normal(keys[1], (inputs,)) / inputs**0.5)
-    shapes = [(inputs, HIDDEN), (HIDDEN,), (HIDDEN,), ()]
-    sizes = [inputs * HIDDEN, HIDDEN, HIDDEN, 1]
+    shapes = {"w1": (inputs, HIDDEN), "b1": (HIDDEN,), "w2": (HIDDEN,), "b2": ()}
     step_size = (learning_rate / rows) ** 0.5
     noise_std = (2 * (1 - MOMENTUM)) ** 0.5
 
-    def unpack(position):
-        parts, start = [], 0
-        for shape, size in zip(shapes, sizes):
-            parts.append(position[start : start + size].reshape(shape))
+    def unpacked(flat):
+        parts, start = {}, 0
+        for name, shape in shapes.items():
+            size = math.prod(shape)
+            parts[name] = flat[start : start + size].reshape(shape)
             start += size
         return parts
 
     def energy(position, x, y):
-        w1, b1, w2, b2 = unpack(position)
-        residual = jnp.maximum(x @ w1 + b1, 0) @ w2 + b2 - y
-        weight = rows / x.shape[0]
-        return 0.5 * weight / NOISE_VARIANCE * jnp.sum(residual**2) + 0.5 / PRIOR_VARIANCE * jnp.sum(position**2)
+        residual = jnp.maximum(x @ position["w1"] + position["b1"], 0) @ position["w2"] + position["b2"] - y
+        squares = sum(jnp.sum(part**2) for part in position.values())
+        return 0.5 * (rows / x.shape[0]) / NOISE_VARIANCE * jnp.sum(residual**2) + 0.5 / PRIOR_VARIANCE * squares
 
     gradient = jax.grad(energy)
+    dim = sum(math.prod(shape) for shape in shapes.values())
 
     def step(carry, key):
         position, momentum = carry
-        row_key, noise_key = jax.random.split(key)
         if batch is None:
             slope = gradient(position, x, y)
         else:
+            row_key, key = jax.random.split(key)
             picked = jax.random.randint(row_key, (batch,), 0, rows)
-            slope = gradient(position, x[picked], y[picked])
-        noise = jax.random.normal(noise_key, position.shape)
-        momentum = MOMENTUM * momentum - step_size * slope + noise_std * noise
-        return (position + step_size * momentum, momentum), None
+            take = lambda values: values.at[picked].get(mode="promise_in_bounds")
+            slope = gradient(position, take(x), take(y))
+        noise = unpacked(jax.random.normal(key, (dim,)))
+        move = lambda m, g, r: MOMENTUM * m - step_size * g + noise_std * r
+        momentum = jax.tree.map(move, momentum, slope, noise)
+        position = jax.tree.map(lambda p, m: p + step_size * m, position, momentum)
+        return (position, momentum), None
 
     @jax.jit
     def run(position, momentum, key):
         return jax.lax.scan(step, (position, momentum), jax.random.split(key, arguments.steps))[0]
 
-    start = 0.1 * jax.random.normal(keys[2], (sum(sizes),))
-    return run, start
+    return run, unpacked(0.1 * jax.random.normal(keys[2], (dim,)))
 
 
 def time_jax(run, start, round_number):
     key = jax.block_until_ready(jax.random.key(round_number))
     begin = time.perf_counter()
-    position, _ = jax.block_until_ready(run(start, jnp.zeros_like(start), key))
+    position, _ = jax.block_until_ready(run(start, jax.tree.map(jnp.zeros_like, start), key))
     microseconds = (time.perf_counter() - begin) / arguments.steps * 1e6
-    assert bool(jnp.all(jnp.isfinite(position)))
+    assert all(bool(jnp.all(jnp.isfinite(part))) for part in position.values())
     return microseconds
 
 

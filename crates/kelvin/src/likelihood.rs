@@ -153,16 +153,17 @@ impl<'a> LikelihoodSum<'a> {
             let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
             let (mut total, mut weighted) = (0.0, 0.0);
             let own = f64::from(logits[label] - largest);
-            for &logit in &*logits {
-                let shifted = f64::from(logit - largest);
+            for logit in &mut *logits {
+                let shifted = f64::from(*logit - largest);
                 let weight = (beta * shifted).exp();
                 total += weight;
                 weighted += weight * shifted;
+                *logit = weight as f32;
             }
             self.sum += beta * own - total.ln();
             self.log_beta_gradient += beta * (own - weighted / total);
             for (class, logit) in logits.iter_mut().enumerate() {
-                let probability = (beta * f64::from(*logit - largest)).exp() / total;
+                let probability = f64::from(*logit) / total;
                 *logit = (beta * (f64::from(u8::from(class == label)) - probability)) as f32;
             }
             self.count += 1;

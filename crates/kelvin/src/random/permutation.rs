@@ -91,7 +91,7 @@ fn mixed(value: u32, key: u32) -> u32 {
 /// `(value + a random number below modulus) mod modulus`, for a modulus below 2¹⁶.
 #[inline(always)]
 fn shifted(value: u32, random: u32, modulus: u32) -> u32 {
-    let sum = value + ((random >> 16) * modulus >> 16);
+    let sum = value + (((random >> 16) * modulus) >> 16);
     // Below the modulus the difference wraps round and is the larger one.
     sum.min(sum.wrapping_sub(modulus))
 }
