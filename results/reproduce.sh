@@ -13,7 +13,7 @@ for name in "${sweeps[@]}"; do
   start=$(date +%s)
   target/release/kelvin sweep "$name" --out "$run" | sed '/^run folder:/d' > "results/$name/tables.md"
   seconds=$(($(date +%s) - start))
-  cp "$run"/{experiment.toml,metrics.csv,results.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
+  cp "$run"/{experiment.toml,metrics.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
   cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "results/$name/"
   echo "$name: $seconds s of wall-clock on $(nproc) cores"
 done

@@ -10,6 +10,7 @@ mod metrics;
 mod output;
 mod page;
 mod paper_tables;
+mod population;
 mod progress;
 mod provenance;
 mod report;

@@ -99,6 +99,31 @@ impl<'a> Sweep<'a> {
         table
     }
 
+    /// The same numbers for machines: mean, standard deviation and standard error of each score over the repetitions.
+    pub fn summary_csv(&self) -> String {
+        let mut text = String::from("method,score,mean,sd,se,repetitions\n");
+        let scores = [
+            ("point_metric", Criterion::Point),
+            ("lpd_sm", Criterion::Lpd(PredictiveModel::Standard)),
+            ("lpd_tm", Criterion::Lpd(PredictiveModel::Tempered)),
+        ];
+        for (score, criterion) in scores {
+            let methods = [
+                ("sgd", self.of(Method::Sgd)),
+                ("beta_1", self.at_one()),
+                ("beta_chosen", self.of(Method::Chosen)),
+                ("grid", self.grid_choice(criterion)),
+            ];
+            for (method, rows) in methods {
+                let values: Vec<f64> = rows.iter().map(|row| criterion.shown(row)).collect();
+                let (mean, sd) = mean_and_std(&values);
+                let se = sd / (values.len() as f64).sqrt();
+                text.push_str(&format!("{method},{score},{mean},{sd},{se},{}\n", values.len()));
+            }
+        }
+        text
+    }
+
     /// 1/mean T̂ at cycle ends, for each target and repetition, and over all steps.
     pub fn kinetic(&self) -> Table {
         let mut header = vec!["target β".to_owned()];

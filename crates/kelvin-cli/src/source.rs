@@ -18,7 +18,8 @@ pub struct Source {
     pub automatic: bool,
 }
 
-/// Reads settings and rows, and applies `--seed`, `--quick` and `--set` in this order.
+/// Reads settings and rows. `--seed`, then `--quick`, then `--set` have the last word; what `--set` says of the data is
+/// heard before they are read.
 pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
     let (mut settings, dataset, automatic) = match (&source.experiment, &source.data) {
@@ -27,12 +28,17 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             if common.seed.is_some() {
                 settings.run.seed = seed;
             }
+            settings = with_overrides(settings, &common.overrides)?;
+            settings.check()?;
             let dataset = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
             (settings, dataset, false)
         }
         (None, Some(file)) => {
+            refuse_overrides_of_the_table(&common.overrides)?;
             let (settings, dataset) = own_table(file, source, seed)?;
-            (settings, dataset, true)
+            // A rate that was asked for is not tuned.
+            let rate_is_given = common.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
+            (settings, dataset, !rate_is_given)
         }
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
@@ -41,11 +47,29 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
         let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
         settings = settings.quick(steps as u64);
     }
-    for text in &common.overrides {
-        settings = with_override(&settings, text)?;
-    }
+    settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
     Ok(Source { settings, dataset, automatic })
+}
+
+fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Result<Settings> {
+    for text in overrides {
+        settings = with_override(&settings, text)?;
+    }
+    Ok(settings)
+}
+
+/// With `--data` the table and the seed have flags of their own, and settings are derived from them.
+fn refuse_overrides_of_the_table(overrides: &[String]) -> anyhow::Result<()> {
+    for text in overrides {
+        if text.trim().starts_with("data.") {
+            anyhow::bail!("`--set {text}` does not go with --data; use --target, --drop and --task");
+        }
+        if text.trim().starts_with("run.seed") {
+            anyhow::bail!("`--set {text}` does not go with --data; use --seed");
+        }
+    }
+    Ok(())
 }
 
 fn named(name: &str) -> anyhow::Result<Settings> {

@@ -1,10 +1,7 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
-use std::collections::BTreeMap;
-
-use kelvin::diagnostics::{Limits, Warning};
+use kelvin::diagnostics::Warning;
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
-use kelvin::potential::Potential;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -12,6 +9,7 @@ use super::threads;
 use crate::arguments::RunArguments;
 use crate::chart::significant;
 use crate::output::{print_result, wrapped};
+use crate::population::{divergence_warnings, save_draws, selection_warnings};
 use crate::progress::Progress;
 use crate::report::{RunReport, best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
@@ -60,7 +58,9 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, common.quiet);
     let choices = experiment.select(&repetitions, &progress)?;
     let selection_seconds: f64 = progress.finish().iter().sum();
-    let choice = best_choice(&choices).ok_or_else(|| anyhow::anyhow!("no search for β reached a checkpoint"))?;
+    let choice = best_choice(&choices).ok_or_else(|| {
+        anyhow::anyhow!("no search for β has a finite validation score; lower selection.learning_rate")
+    })?;
     let beta = choice.inverse_temperature;
 
     if source.automatic {
@@ -72,8 +72,10 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let progress = Progress::new("sampling", specs.len(), experiment.sampler_steps()?, common.quiet);
     let chains = experiment.sample(&specs, &progress)?;
     let seconds = progress.finish();
+    let saved = save_draws(&experiment, &folder, &chains)?;
 
-    let mut warnings = selection_warnings(&choices, choice);
+    let mut warnings = selection_warnings(&choices, std::iter::once(choice));
+    warnings.extend(divergence_warnings(&chains));
     let mut rows = vec![Row::sgd(&experiment, choice, None, selection_seconds)?];
     let groups = groups(&experiment, &chains, beta, arguments.grid)?;
     for (method, group) in &groups {
@@ -86,7 +88,6 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         rows.push(row);
     }
 
-    let saved = save_draws(&experiment, &folder, &chains)?;
     folder.write_json(
         "model.json",
         &SavedModel {
@@ -142,28 +143,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
 
 /// The choice with the best validation score over all starts.
 fn best_choice(choices: &[Option<JointChoice>]) -> Option<&JointChoice> {
-    choices.iter().flatten().max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
-}
-
-/// What the search itself says about β̂*.
-pub fn selection_warnings(choices: &[Option<JointChoice>], chosen: &JointChoice) -> Vec<Warning> {
-    let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
-    let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
-    if chosen.best_is_last() {
-        let num_checkpoints = chosen.path.len();
-        let beta = chosen.inverse_temperature;
-        // A last checkpoint that hardly differs from the one before has converged.
-        let before = chosen.path.iter().rev().nth(1).map_or(f64::NEG_INFINITY, |checkpoint| checkpoint.validation_lpd);
-        if chosen.validation_lpd() - before > 1e-3 {
-            warnings.push(Warning::SelectionNotConverged { beta, num_checkpoints });
-        }
-    }
-    for (start, choice) in choices.iter().enumerate() {
-        if choice.is_none() {
-            warnings.push(Warning::ChainDiverged { label: format!("search for β from start {}", start + 1), step: 0 });
-        }
-    }
-    warnings
+    let finite = choices.iter().flatten().filter(|choice| choice.validation_lpd().is_finite());
+    finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
 }
 
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>], beta: f64, grid: bool) -> Vec<ChainSpec> {
@@ -218,39 +199,4 @@ fn groups<'a>(
         }
     }
     Ok(groups)
-}
-
-/// Writes every chain's draws; returns the file names of those at β̂*.
-pub fn save_draws(
-    experiment: &Experiment<'_>,
-    folder: &RunFolder,
-    chains: &[SampledChain],
-) -> anyhow::Result<Vec<String>> {
-    let layout = experiment.posterior.layout();
-    let mut chosen = Vec::new();
-    for chain in with_draws(chains.iter()) {
-        let name = draws_name(chain);
-        let about = BTreeMap::from([
-            ("label", chain.spec.label.clone()),
-            ("beta", chain.spec.inverse_temperature.to_string()),
-            ("seed", experiment.settings.run.seed.to_string()),
-            ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ]);
-        chain.draws.save(&folder.draws(&name), &layout, &about)?;
-        if chain.spec.slot == Slot::Chosen {
-            chosen.push(name);
-        }
-    }
-    Ok(chosen)
-}
-
-/// The file name of a chain's draws, without its ending.
-pub fn draws_name(chain: &SampledChain) -> String {
-    let kind = match chain.spec.slot {
-        Slot::Grid(_) => format!("beta-{}", chain.spec.inverse_temperature),
-        Slot::Bayes => "bayes".into(),
-        Slot::Chosen => "chosen".into(),
-        Slot::Selector | Slot::Pilot => "pilot".into(),
-    };
-    format!("{kind}-{}", chain.spec.repetition + 1)
 }

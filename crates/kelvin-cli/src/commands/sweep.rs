@@ -1,16 +1,17 @@
 //! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, Problem, SampledChain, Slot};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
+use kelvin::predictive::PredictiveError;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
-use super::run::save_draws;
 use super::threads;
 use crate::arguments::SweepArguments;
 use crate::chart::significant;
 use crate::output::print_result;
 use crate::paper_tables::{Agreement, Sweep};
+use crate::population::{divergence_warnings, save_draws, selection_warnings};
 use crate::progress::Progress;
 use crate::report::RunReport;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
@@ -55,16 +56,14 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     let progress = Progress::new("sampling the population", specs.len(), experiment.sampler_steps()?, common.quiet);
     let chains = experiment.sample(&specs, &progress)?;
     let seconds = progress.finish();
+    save_draws(&experiment, &folder, &chains)?;
 
     let mut rows = Vec::new();
-    let mut warnings = Vec::new();
+    let mut warnings = selection_warnings(&choices, choices.iter().flatten());
+    warnings.extend(divergence_warnings(&chains));
     for ((repetition, choice), &seconds) in choices.iter().enumerate().zip(&search_seconds) {
-        match choice {
-            Some(choice) => rows.push(Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?),
-            None => {
-                let label = format!("search for β of repetition {}", repetition + 1);
-                warnings.push(Warning::ChainDiverged { label, step: 0 });
-            }
+        if let Some(choice) = choice {
+            rows.push(Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?);
         }
     }
     for (chain, &seconds) in chains.iter().zip(&seconds) {
@@ -74,8 +73,6 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
             chains: with_draws(std::iter::once(chain)),
         };
         if group.chains.is_empty() {
-            let step = chain.chain.divergence.map_or(0, |divergence| divergence.step);
-            warnings.push(Warning::ChainDiverged { label: group.label, step });
             continue;
         }
         let method = match chain.spec.slot {
@@ -83,13 +80,24 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
             Slot::Bayes => Method::Bayes,
             _ => Method::Grid,
         };
-        rows.push(Row::posterior(&experiment, method, &group, Some(chain.spec.repetition), seconds)?);
+        let row = match Row::posterior(&experiment, method, &group, Some(chain.spec.repetition), seconds) {
+            Ok(row) => row,
+            // Finite weights whose outputs are not: as good as diverged, and no reason to lose the others.
+            Err(error) if is_not_finite(&error) => {
+                warnings.push(Warning::ChainDiverged { label: group.label, step: chain.chain.state.step });
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        if let (Slot::Chosen, Some(measured)) = (chain.spec.slot, &row.measured) {
+            warnings.extend(group.warnings(measured, experiment.sampler_temperature(group.inverse_temperature)?));
+        }
+        rows.push(row);
     }
     let agreement = agreement(&experiment, &chains, &mut warnings)?;
     let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
     let sweep = Sweep { rows: &rows, repetitions: experiment.settings.run.repetitions };
     let limits = Limits::default();
-    warnings.extend(limits.check_seeds(&betas));
     for (metric, chosen) in sweep.grid_choices_by_lpd() {
         let at_edge = chosen.iter().find_map(|&beta| limits.check_grid(&experiment.settings.run.grid, beta, metric));
         warnings.extend(at_edge);
@@ -100,10 +108,10 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     for (file, table) in ["results", "kinetic_temperature", "agreement", "wall_clock"].iter().zip(&tables) {
         folder.write(&format!("{file}.csv"), table.to_csv().as_bytes())?;
     }
+    folder.write("summary.csv", sweep.summary_csv().as_bytes())?;
     let target_std = problem.standardiser.target.as_ref().map(|scale| scale.std);
     folder.write("metrics.csv", metrics::to_csv(&rows, target_std).as_bytes())?;
     folder.write_json("warnings.json", &warnings)?;
-    save_draws(&experiment, &folder, &chains)?;
     let mut drawn = figures::of_grid(name, &rows);
     drawn.push(figures::selection_path(name, &choices));
     for figure in &drawn {
@@ -141,6 +149,13 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     print_result(&text)?;
     eprint!("{}", doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
+}
+
+fn is_not_finite(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<ExperimentError>(),
+        Some(ExperimentError::Predictive(PredictiveError::NonFiniteOutput { .. }))
+    )
 }
 
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {

@@ -162,16 +162,10 @@ impl ChainGroup<'_> {
         }
     }
 
-    /// What a user should know before believing the group.
+    /// What a user should know before believing the group; chains that diverged are reported one by one elsewhere.
     pub fn warnings(&self, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
         let limits = Limits::default();
         let mut warnings = Vec::new();
-        for chain in &self.chains {
-            if let Some(divergence) = chain.chain.divergence {
-                let label = chain.spec.label.clone();
-                warnings.push(Warning::ChainDiverged { label, step: divergence.step });
-            }
-        }
         let target = 1.0 / sampler_temperature;
         if let Some(beta) = measured.beta_at_cycle_ends {
             warnings.extend(limits.check_temperature(&self.label, target, beta, Reading::CycleEnds));

@@ -15,7 +15,7 @@ use crate::sampler::{
     Batches, Chain, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, run_population,
 };
 use crate::selection::{JointChoice, choose_jointly};
-use crate::temperature::{Schedule, Temperature};
+use crate::temperature::{Schedule, Temperature, Tempering};
 
 /// What a chain of a repetition is for; it names the chain's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,6 +227,7 @@ impl<'p> Experiment<'p> {
         let dim = self.posterior.dim();
         let kept = KeepDraws {
             posterior: &self.posterior,
+            tempering: rule.tempering,
             measured: rule.integrator != Integrator::Sgld,
             progress,
             draws: specs.iter().map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect(),
@@ -266,6 +267,7 @@ impl<'p> Experiment<'p> {
 
 struct KeepDraws<'a, O> {
     posterior: &'a Posterior<'a>,
+    tempering: Tempering,
     measured: bool,
     progress: &'a O,
     draws: Vec<Mutex<Draws>>,
@@ -280,11 +282,17 @@ impl<O: Observer> Observer for KeepDraws<'_, O> {
         let position = &chain.state.position;
         let mut gradient = vec![0.0; position.len()];
         let mut work = self.posterior.workspace();
-        let energy = self.posterior.evaluate(position, Batch::ALL, &mut gradient, &mut work);
+        // The temperature is that of the energy the sampler moves on; the energy reported is U itself.
+        let likelihood_weight = self.tempering.likelihood_power(chain.temperature);
+        let sampled = Batch { likelihood_weight, ..Batch::ALL };
+        let mut energy = self.posterior.evaluate(position, sampled, &mut gradient, &mut work);
+        let configurational = configurational_temperature(position, &gradient).unwrap_or(f64::NAN);
+        if likelihood_weight != 1.0 {
+            energy = self.posterior.evaluate(position, Batch::ALL, &mut gradient, &mut work);
+        }
         let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         draws.positions.extend_from_slice(position);
         draws.potential_energy.push(energy);
-        let configurational = configurational_temperature(position, &gradient).unwrap_or(f64::NAN);
         draws.configurational_temperature.push(configurational);
         if self.measured {
             let layout = self.posterior.layout();

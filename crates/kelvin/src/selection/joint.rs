@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::held_out::HeldOut;
 use crate::potential::Posterior;
-use crate::sampler::{Chain, JointAscent, Observer, Plan, run_population};
+use crate::sampler::{Chain, Divergence, JointAscent, Observer, Plan, run_population};
 
 /// β and the validation score at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,8 @@ pub struct JointChoice {
     pub best: usize,
     /// All checkpoints in order.
     pub path: Vec<Checkpoint>,
+    /// Where the search left the finite numbers, if it did.
+    pub divergence: Option<Divergence>,
 }
 
 impl JointChoice {
@@ -59,11 +61,12 @@ pub fn choose_jointly(
     let watch =
         BestCheckpoint { posterior, validation, progress, choices: chains.iter().map(|_| Mutex::new(None)).collect() };
     run_population(posterior, rule, plan, chains, &watch);
-    watch
-        .choices
-        .into_iter()
-        .map(|choice| choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
-        .collect()
+    let choices = watch.choices.into_iter().zip(chains.iter()).map(|(choice, chain)| {
+        let mut choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
+        choice.divergence = chain.divergence;
+        Some(choice)
+    });
+    choices.collect()
 }
 
 struct BestCheckpoint<'a, O> {
@@ -97,11 +100,12 @@ impl<O: Observer> Observer for BestCheckpoint<'_, O> {
                     inverse_temperature,
                     best: 0,
                     path: vec![checkpoint],
+                    divergence: None,
                 });
             }
             Some(choice) => {
                 choice.path.push(checkpoint);
-                if checkpoint.validation_lpd > choice.validation_lpd() {
+                if checkpoint.validation_lpd > choice.validation_lpd() || choice.validation_lpd().is_nan() {
                     choice.best = choice.path.len() - 1;
                     choice.inverse_temperature = inverse_temperature;
                     choice.position.clone_from(&state.position);
