@@ -3,9 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use super::check::num_steps;
 use super::error::ExperimentError;
 use super::problem::Problem;
-use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start, num_steps};
+use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start};
 use crate::diagnostics::{configurational_temperature, discretised_kinetic_target};
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
