@@ -82,7 +82,7 @@ pub struct CommonArguments {
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Names every random number of the experiment: the same seed, the same numbers
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Threads [default: all cores]; the numbers do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -56,6 +56,8 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
                 | ExperimentError::NotAnOverride { .. }
                 | ExperimentError::OutOfRange { .. }
                 | ExperimentError::Unreadable { .. }
+                | ExperimentError::BatchSize(_)
+                | ExperimentError::Network(_)
         )
     );
     ExitCode::from(if wrong_question { 2 } else { 1 })

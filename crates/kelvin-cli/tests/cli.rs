@@ -242,12 +242,37 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
     std::fs::write(here.join("few.csv"), "a\n1\n").unwrap();
     refuses(here, 1, &["predict", "run", "--input", "few.csv"], &["lacks a column", ": b"]);
     refuses(here, 1, &["predict", ".", "--input", "new.csv"], &["is not a run folder"]);
+    damaged_models_are_refused(here);
     let draws = here.join("run/draws/chosen-1.safetensors");
     let whole = std::fs::read(&draws).unwrap();
     std::fs::write(&draws, &whole[..whole.len() / 2]).unwrap();
     refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["chosen-1.safetensors", "damaged"]);
     std::fs::write(here.join("run/model.json"), "{").unwrap();
     refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["model.json is damaged"]);
+}
+
+/// A model.json that can be read but whose parts do not fit is named, and nothing panics.
+fn damaged_models_are_refused(here: &Path) {
+    type Damage = (fn(&mut Value), &'static str);
+    let path = here.join("run/model.json");
+    let whole = std::fs::read(&path).unwrap();
+    let damage: [Damage; 8] = [
+        (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input, one layer"),
+        (|model| model["network"]["num_inputs"] = 7.into(), "a network of 7 inputs"),
+        (|model| model["feature_names"] = serde_json::json!(["a"]), "1 feature_names"),
+        (|model| model["standardiser"]["features"] = serde_json::json!([]), "0 scales"),
+        (|model| model["standardiser"]["target"] = Value::Null, "needs the scale of its target"),
+        (|model| model["likelihood"] = serde_json::json!({"categorical": {"num_classes": 3}}), "needs 3 outputs"),
+        (|model| model["likelihood"]["gaussian"]["noise_variance"] = 0.into(), "noise_variance"),
+        (|model| model["inverse_temperature"] = (-1).into(), "inverse_temperature"),
+    ];
+    for (change, phrase) in damage {
+        let mut model: Value = serde_json::from_slice(&whole).unwrap();
+        change(&mut model);
+        std::fs::write(&path, model.to_string()).unwrap();
+        refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["model.json is damaged", phrase]);
+    }
+    std::fs::write(&path, whole).unwrap();
 }
 
 #[test]
@@ -308,6 +333,11 @@ fn wrong_questions_get_the_nearest_right_name_and_exit_code_2() {
     set("sampler.learning_rate=-1", &["sampler.learning_rate must be a finite number > 0, got -1"]);
     set("sampler.learning_rate", &["key=value"]);
     set("run.seed=abc", &["run.seed=abc"]);
+    set("sampler.batch_size=5000", &["sampler.batch_size must be from 1 to 824", "\"full\"", "got 5000"]);
+    set("selection.batch_size=0", &["selection.batch_size must be at least 1", "\"full\""]);
+    set("sampler.epochs=1000000000000", &["sampler.epochs must be from 1 to 1000000000"]);
+    set("model.hidden=[65536, 65536]", &["more than 100000000 parameters", "model.hidden"]);
+    wrong(&["run", "concrete", "--seed", "9223372036854775808"], &["9223372036854775807"]);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was written");
 }
 

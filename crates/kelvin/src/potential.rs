@@ -21,7 +21,7 @@ impl Batch<'_> {
     pub const ALL: Batch<'static> = Batch { rows: Rows::All, likelihood_weight: 1.0 };
 }
 
-/// An energy to sample from. Bring your own: only `dim` and `evaluate` are needed.
+/// An energy to sample from. Bring your own: only `dim`, `evaluate` and `workspace` are needed.
 pub trait Potential: Sync {
     /// What an evaluation writes to on the way; each thread has its own, so that steps allocate nothing.
     type Workspace: Send;

@@ -39,10 +39,10 @@ impl<'a> Rule<Posterior<'a>> for AnyRule {
         }
     }
 
-    fn measured_integrator(&self) -> Option<Integrator> {
+    fn has_momentum_temperature(&self) -> bool {
         match self {
-            Self::Sampler(rule) => Rule::<Posterior<'a>>::measured_integrator(rule),
-            Self::Ascent(rule) => Rule::<Posterior<'a>>::measured_integrator(rule),
+            Self::Sampler(rule) => Rule::<Posterior<'a>>::has_momentum_temperature(rule),
+            Self::Ascent(rule) => Rule::<Posterior<'a>>::has_momentum_temperature(rule),
         }
     }
 }

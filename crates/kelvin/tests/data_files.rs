@@ -12,7 +12,7 @@ fn data_folder() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    eprintln!("SKIPPED: {} is missing; set KELVIN_SHARED to the folder that holds data/", folder.display());
+    support::skipped(&format!("{} is missing; set KELVIN_SHARED to the folder that holds data/", folder.display()));
     None
 }
 

@@ -120,7 +120,7 @@ fn fused_evaluator() {
     let Some(problem) = Problem::open() else { return };
     let evaluator = problem.network.evaluator();
     if matches!(evaluator, Evaluator::General(_)) {
-        eprintln!("SKIPPED: the file's network {} has no fused evaluator", problem.network.describe());
+        support::skipped(&format!("the file's network {} has no fused evaluator", problem.network.describe()));
         return;
     }
     problem.assert_agrees("fused", &with_evaluator(&problem, evaluator), 1.0);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use kelvin::data::{Table, prediction_inputs};
 use kelvin::draws::Draws;
 use kelvin::likelihood::Likelihood;
@@ -67,7 +67,40 @@ fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
         bail!("{} is not a run folder of kelvin; name one that `kelvin run` wrote", run.display());
     }
     let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{} is damaged; run the experiment again", path.display()))
+    let damaged = || format!("{} is damaged; run the experiment again", path.display());
+    let model: SavedModel = serde_json::from_slice(&text).with_context(damaged)?;
+    check_parts(&model).with_context(damaged)?;
+    Ok(model)
+}
+
+/// Refuses a model whose parts do not fit each other.
+fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
+    let (network, standardiser) = (&model.network, &model.standardiser);
+    let beta = model.inverse_temperature;
+    ensure!(beta.is_finite() && beta > 0.0, "inverse_temperature must be a finite number > 0, got {beta}");
+    let (names, scales, inputs) = (model.feature_names.len(), standardiser.features.len(), network.num_inputs());
+    ensure!(
+        names == scales && scales == inputs,
+        "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
+    );
+    let (needed, outputs) = (model.likelihood.num_outputs(), network.num_outputs());
+    ensure!(needed == outputs, "the likelihood needs {needed} outputs and the network has {outputs}");
+    match model.likelihood {
+        Likelihood::Gaussian { noise_variance } => {
+            let positive = noise_variance.is_finite() && noise_variance > 0.0;
+            ensure!(positive, "noise_variance must be a finite number > 0, got {noise_variance}");
+            ensure!(standardiser.target.is_some(), "a regression needs the scale of its target, and there is none");
+        }
+        Likelihood::Categorical { num_classes } => {
+            let names = model.class_names.len();
+            ensure!(names == num_classes, "there are {num_classes} classes and {names} class_names");
+        }
+    }
+    for scale in standardiser.features.iter().chain(&standardiser.target) {
+        let usable = scale.mean.is_finite() && scale.std.is_finite() && scale.std > 0.0;
+        ensure!(usable, "a scale must have a finite mean and a std > 0, got {} and {}", scale.mean, scale.std);
+    }
+    Ok(())
 }
 
 /// Outputs of every draw at the new rows: one vector a draw.

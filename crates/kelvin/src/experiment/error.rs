@@ -1,5 +1,7 @@
 //! Why an experiment cannot run.
 
+use std::borrow::Cow;
+
 use thiserror::Error;
 
 use crate::data::DataError;
@@ -74,7 +76,7 @@ pub enum ExperimentError {
         /// The setting.
         key: &'static str,
         /// What it must be.
-        needs: &'static str,
+        needs: Cow<'static, str>,
         /// What it is.
         found: String,
     },

@@ -1,6 +1,7 @@
 //! An experiment: settings in; chosen temperature, draws, scores and warnings out.
 
 mod automatic;
+mod check;
 mod error;
 mod outcome;
 mod override_key;

@@ -83,6 +83,6 @@ mod tests {
         assert!(changed("burn_in=1").unwrap_err().to_string().contains("did you mean `sampler.burn_in`?"));
         assert!(changed("sampler.cycle").is_err());
         assert!(changed("sampler.cycle=many").is_err());
-        assert!(changed("sampler.cycle=0").unwrap().check().unwrap_err().to_string().contains("at least 1"));
+        assert!(changed("sampler.cycle=0").unwrap().check().unwrap_err().to_string().contains("from 1 to"));
     }
 }

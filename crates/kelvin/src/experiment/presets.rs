@@ -51,19 +51,75 @@ impl Preset {
 
 #[cfg(test)]
 mod tests {
+    use super::super::settings::*;
     use super::*;
+    use crate::sampler::{ClipScope, Integrator};
+    use crate::temperature::Tempering;
 
     /// The table of SPEC §5.
     #[test]
     fn presets_hold_the_papers_settings() {
-        for (name, prior, draws) in [("concrete", 0.1, 100), ("energy", 0.1, 100), ("naval", 1.0, 100)] {
-            let settings = preset(name).unwrap().settings();
-            assert_eq!(settings.model.prior_variance, prior);
-            assert_eq!(settings.model.noise_variance, 0.01);
-            assert_eq!(settings.draws_per_chain(), draws);
-            assert_eq!((settings.selection.momentum, settings.sampler.momentum), (0.9, 0.98));
-            assert_eq!(settings.run.grid.len(), 9);
+        let small = |name: &str| Settings {
+            name: name.into(),
+            data: DataSettings { source: name.into(), target: String::new(), drop: vec![], task: TaskSetting::Auto },
+            model: ModelSettings { hidden: vec![64], noise_variance: 0.01, prior_variance: 0.1 },
+            selection: SelectionSettings {
+                learning_rate: 1e-6,
+                schedule: RateSchedule::Cosine,
+                momentum: 0.9,
+                weight_decay: 1.0,
+                batch_size: BatchSize::FULL,
+                epochs: 15_000,
+                clip_norm: 1e6,
+                clip_scope: ClipScope::All,
+                checkpoints: 20,
+            },
+            sampler: SamplerSettings {
+                integrator: Integrator::Sghmc,
+                tempering: Tempering::Posterior,
+                start: Start::Random,
+                learning_rate: 1e-3,
+                momentum: 0.98,
+                batch_size: BatchSize::FULL,
+                ramp_start: 4_800,
+                ramp_end: 5_000,
+                burn_in: 10_000,
+                epochs: 30_000,
+                cycle: 200,
+                clip_norm: 1e6,
+                preconditioner: Preconditioner::None,
+            },
+            run: RunSettings {
+                repetitions: 5,
+                grid: vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
+                ..RunSettings::default()
+            },
+        };
+        let mut naval = small("naval");
+        naval.model.prior_variance = 1.0;
+        naval.selection = SelectionSettings {
+            learning_rate: 1e-8,
+            batch_size: BatchSize::Rows(128),
+            epochs: 10_000,
+            clip_norm: 1e4,
+            ..naval.selection
+        };
+        naval.sampler = SamplerSettings {
+            learning_rate: 1e-4,
+            batch_size: BatchSize::Rows(128),
+            ramp_start: 900,
+            ramp_end: 1_000,
+            burn_in: 5_000,
+            epochs: 15_000,
+            cycle: 100,
+            ..naval.sampler
+        };
+        for expected in [small("concrete"), small("energy"), naval] {
+            let settings = preset(&expected.name).unwrap().settings();
+            assert_eq!(settings, expected);
+            assert_eq!(settings.draws_per_chain(), 100);
         }
+        assert_eq!(presets().len(), 3, "a new preset needs its numbers here");
     }
 
     #[test]

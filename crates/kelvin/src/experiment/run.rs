@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use super::check::num_steps;
 use super::error::ExperimentError;
 use super::problem::Problem;
 use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start};
@@ -96,8 +97,11 @@ impl<'p> Experiment<'p> {
         let held_out = |examples| HeldOut::new(posterior.evaluator(), examples, outputs);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let experiment = Self { settings, problem, posterior, validation, test };
-        experiment.batches(experiment.settings.selection.batch_size)?;
-        experiment.batches(experiment.settings.sampler.batch_size)?;
+        let (selection, sampler) = (&experiment.settings.selection, &experiment.settings.sampler);
+        selection.batch_size.check_rows("selection.batch_size", problem.train.len())?;
+        sampler.batch_size.check_rows("sampler.batch_size", problem.train.len())?;
+        experiment.selection_steps()?;
+        experiment.sampler_steps()?;
         Ok(experiment)
     }
 
@@ -117,13 +121,13 @@ impl<'p> Experiment<'p> {
     /// Steps of the search for β, for each start.
     pub fn selection_steps(&self) -> Result<u64, ExperimentError> {
         let settings = &self.settings.selection;
-        Ok(settings.epochs * self.batches(settings.batch_size)?.steps_per_epoch())
+        num_steps("selection.epochs", settings.epochs, self.batches(settings.batch_size)?.steps_per_epoch())
     }
 
     /// Steps of a sampled chain.
     pub fn sampler_steps(&self) -> Result<u64, ExperimentError> {
         let settings = &self.settings.sampler;
-        Ok(settings.epochs * self.batches(settings.batch_size)?.steps_per_epoch())
+        num_steps("sampler.epochs", settings.epochs, self.batches(settings.batch_size)?.steps_per_epoch())
     }
 
     /// Searches for β from each repetition's start; `None` where the search diverged at once.

@@ -1,4 +1,4 @@
-//! Settings of an experiment: plain data with defaults, read from TOML, checked before anything runs.
+//! Settings of an experiment: plain data with defaults, read from TOML.
 
 use serde::{Deserialize, Serialize};
 
@@ -302,70 +302,6 @@ impl Settings {
         self.name.push_str("-quick");
         self
     }
-
-    /// Refuses numbers that make no sense, each by name.
-    pub fn check(&self) -> Result<(), ExperimentError> {
-        let positive = |key: &'static str, found: f64| {
-            let needs = "a finite number > 0";
-            check(found.is_finite() && found > 0.0, key, needs, found)
-        };
-        let count = |key: &'static str, found: u64| check(found > 0, key, "at least 1", found);
-        let share =
-            |key: &'static str, found: f64| check((0.0..1.0).contains(&found), key, "at least 0 and below 1", found);
-        let (model, selection, sampler, run) = (&self.model, &self.selection, &self.sampler, &self.run);
-        check(!self.data.source.is_empty(), "data.source", "a known data set or a CSV file", "nothing")?;
-        let wide = |width: &usize| (1..=65_536).contains(width);
-        check(model.hidden.iter().all(wide), "model.hidden", "widths from 1 to 65536", format!("{:?}", model.hidden))?;
-        positive("model.noise_variance", model.noise_variance)?;
-        positive("model.prior_variance", model.prior_variance)?;
-
-        positive("selection.learning_rate", selection.learning_rate)?;
-        share("selection.momentum", selection.momentum)?;
-        let decay = selection.weight_decay;
-        check(decay.is_finite() && decay >= 0.0, "selection.weight_decay", "a finite number ≥ 0", decay)?;
-        count("selection.epochs", selection.epochs)?;
-        positive("selection.clip_norm", selection.clip_norm)?;
-        count("selection.checkpoints", selection.checkpoints)?;
-        let checkpoints = selection.checkpoints <= selection.epochs;
-        check(checkpoints, "selection.checkpoints", "at most selection.epochs", selection.checkpoints)?;
-
-        positive("sampler.learning_rate", sampler.learning_rate)?;
-        share("sampler.momentum", sampler.momentum)?;
-        positive("sampler.clip_norm", sampler.clip_norm)?;
-        count("sampler.cycle", sampler.cycle)?;
-        check(
-            sampler.ramp_start <= sampler.ramp_end,
-            "sampler.ramp_start",
-            "at most sampler.ramp_end",
-            sampler.ramp_start,
-        )?;
-        check(sampler.ramp_end <= sampler.burn_in, "sampler.ramp_end", "at most sampler.burn_in", sampler.ramp_end)?;
-        let one_draw = sampler.burn_in.checked_add(sampler.cycle).is_some_and(|end| end <= sampler.epochs);
-        check(one_draw, "sampler.epochs", "at least sampler.burn_in + sampler.cycle, for one draw", sampler.epochs)?;
-
-        check((1..=1024).contains(&run.chains), "run.chains", "from 1 to 1024", run.chains)?;
-        check((1..=1024).contains(&run.repetitions), "run.repetitions", "from 1 to 1024", run.repetitions)?;
-        check(
-            (1..=60).contains(&run.grid.len()),
-            "run.grid",
-            "a list of 1 to 60 inverse temperatures",
-            run.grid.len(),
-        )?;
-        for &beta in &run.grid {
-            positive("run.grid", beta)?;
-        }
-        let increasing = run.grid.windows(2).all(|pair| pair[0] < pair[1]);
-        check(increasing, "run.grid", "in increasing order", format!("{:?}", run.grid))
-    }
-}
-
-fn check(
-    holds: bool,
-    key: &'static str,
-    needs: &'static str,
-    found: impl std::fmt::Display,
-) -> Result<(), ExperimentError> {
-    if holds { Ok(()) } else { Err(ExperimentError::OutOfRange { key, needs, found: found.to_string() }) }
 }
 
 #[cfg(test)]
@@ -379,24 +315,6 @@ mod tests {
             let settings = preset(name).unwrap().settings();
             assert_eq!(Settings::from_toml(&settings.to_toml(), "text").unwrap(), settings);
         }
-    }
-
-    #[test]
-    fn nonsense_is_named() {
-        let good = preset("concrete").unwrap().settings();
-        let bad = |change: fn(&mut Settings)| {
-            let mut settings = good.clone();
-            change(&mut settings);
-            settings.check().unwrap_err().to_string()
-        };
-        assert_eq!(
-            bad(|s| s.sampler.learning_rate = -1.0),
-            "sampler.learning_rate must be a finite number > 0, got -1"
-        );
-        assert!(bad(|s| s.sampler.epochs = 10_100).contains("sampler.epochs must be at least"));
-        assert!(bad(|s| s.run.grid = vec![1.0, 0.5]).contains("increasing"));
-        assert!(bad(|s| s.model.hidden = vec![0]).contains("model.hidden"));
-        assert!(bad(|s| s.selection.momentum = 1.0).contains("below 1"));
     }
 
     #[test]

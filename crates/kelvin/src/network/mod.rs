@@ -53,13 +53,44 @@ pub enum NetworkError {
         /// Position from 0.
         position: usize,
     },
+    /// More parameters than memory should hold.
+    #[error(
+        "a network of {inputs} inputs and dense layers of {units:?} units has more than {most} parameters; make the layers narrower (`model.hidden`)"
+    )]
+    TooLarge {
+        /// Inputs asked for.
+        inputs: usize,
+        /// Units of its dense layers.
+        units: Vec<usize>,
+        /// How many parameters there may be.
+        most: usize,
+    },
 }
+
+/// The most parameters of a network: a chain holds several vectors of this length.
+const MOST_PARAMETERS: usize = 100_000_000;
 
 /// Layers in order, with what they take in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "UncheckedNetwork")]
 pub struct Network {
     num_inputs: usize,
     layers: Vec<Layer>,
+}
+
+/// A network as a file states it.
+#[derive(Deserialize)]
+struct UncheckedNetwork {
+    num_inputs: usize,
+    layers: Vec<Layer>,
+}
+
+impl TryFrom<UncheckedNetwork> for Network {
+    type Error = NetworkError;
+
+    fn try_from(read: UncheckedNetwork) -> Result<Self, NetworkError> {
+        Self::new(read.num_inputs, read.layers)
+    }
 }
 
 impl Network {
@@ -77,7 +108,29 @@ impl Network {
         if !matches!(last, Layer::Dense { .. }) {
             return Err(NetworkError::LastNotDense { found: last });
         }
-        Ok(Self { num_inputs, layers })
+        let network = Self { num_inputs, layers };
+        if network.num_parameters().is_none_or(|count| count > MOST_PARAMETERS) {
+            let units = network.dense_units().collect();
+            return Err(NetworkError::TooLarge { inputs: num_inputs, units, most: MOST_PARAMETERS });
+        }
+        Ok(network)
+    }
+
+    fn dense_units(&self) -> impl Iterator<Item = usize> {
+        self.layers.iter().filter_map(|layer| match layer {
+            Layer::Dense { units } => Some(*units),
+            Layer::Relu => None,
+        })
+    }
+
+    /// Kernels and biases; `None` where the count overflows.
+    fn num_parameters(&self) -> Option<usize> {
+        let mut inputs = self.num_inputs;
+        self.dense_units().try_fold(0_usize, |count, units| {
+            let layer = inputs.checked_add(1)?.checked_mul(units)?;
+            inputs = units;
+            count.checked_add(layer)
+        })
     }
 
     /// A ReLU network with the given hidden widths.
@@ -127,10 +180,8 @@ impl Network {
     /// "8-64-1": inputs, hidden widths, outputs.
     pub fn describe(&self) -> String {
         let mut text = self.num_inputs.to_string();
-        for layer in &self.layers {
-            if let Layer::Dense { units } = layer {
-                text.push_str(&format!("-{units}"));
-            }
+        for units in self.dense_units() {
+            text.push_str(&format!("-{units}"));
         }
         text
     }
@@ -307,5 +358,33 @@ mod tests {
         assert!(matches!(relu_last, Err(NetworkError::LastNotDense { .. })));
         let relu_first = Network::new(3, vec![Layer::Relu, Layer::Dense { units: 2 }]);
         assert_eq!(relu_first, Err(NetworkError::MisplacedRelu { position: 0 }));
+    }
+
+    #[test]
+    fn refuses_what_no_memory_holds() {
+        let error = Network::dense(8, &[65_536, 65_536], 1).unwrap_err();
+        assert!(matches!(error, NetworkError::TooLarge { inputs: 8, .. }));
+        assert!(error.to_string().contains("8 inputs") && error.to_string().contains("[65536, 65536, 1]"), "{error}");
+        assert!(matches!(Network::dense(usize::MAX, &[2], 1), Err(NetworkError::TooLarge { .. })));
+        assert!(matches!(Network::dense(1, &[usize::MAX; 2], 1), Err(NetworkError::TooLarge { .. })));
+        let most = Network::dense(9_999, &[], 10_000).unwrap();
+        assert_eq!((most.num_parameters(), most.layout().len()), (Some(MOST_PARAMETERS), MOST_PARAMETERS));
+        assert!(Network::dense(9_999, &[], 10_001).is_err());
+    }
+
+    #[test]
+    fn a_network_that_is_read_is_checked_like_one_that_is_built() {
+        let network = Network::dense(3, &[4], 2).unwrap();
+        let text = serde_json::to_string(&network).unwrap();
+        assert_eq!(serde_json::from_str::<Network>(&text).unwrap(), network);
+        for (of, by) in [
+            ("\"num_inputs\":3", "\"num_inputs\":0"),
+            ("\"units\":4", "\"units\":0"),
+            ("\"units\":2", "\"units\":999999999999"),
+        ] {
+            let damaged = text.replace(of, by);
+            assert_ne!(damaged, text);
+            assert!(serde_json::from_str::<Network>(&damaged).is_err(), "{damaged}");
+        }
     }
 }

@@ -41,6 +41,11 @@ impl Batches {
         self.batch_size.map_or(1, |size| (self.num_examples / size) as u64)
     }
 
+    /// Whether every step visits all rows in their own order.
+    pub fn is_full(&self) -> bool {
+        self.batch_size.is_none()
+    }
+
     /// n/|B|.
     pub fn weight(&self) -> f64 {
         self.batch_size.map_or(1.0, |size| self.num_examples as f64 / size as f64)
@@ -107,7 +112,7 @@ mod tests {
     #[test]
     fn full_batches_are_one_step_and_bad_sizes_are_refused() {
         let full = Batches::new(824, None).unwrap();
-        assert_eq!((full.steps_per_epoch(), full.weight()), (1, 1.0));
+        assert_eq!((full.steps_per_epoch(), full.weight(), full.is_full()), (1, 1.0, true));
         assert!(Batches::new(10, Some(0)).is_err());
         let error = Batches::new(10, Some(11)).unwrap_err();
         assert_eq!(error.to_string(), "a batch must have between 1 and 10 rows (the training set), got 11");

@@ -200,7 +200,7 @@ impl<P: Potential> Rule<P> for Langevin {
         }
     }
 
-    fn measured_integrator(&self) -> Option<Integrator> {
-        (self.integrator != Integrator::Sgld).then_some(self.integrator)
+    fn has_momentum_temperature(&self) -> bool {
+        self.integrator != Integrator::Sgld
     }
 }

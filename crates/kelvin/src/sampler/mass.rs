@@ -17,6 +17,7 @@ pub enum MassRule {
 }
 
 /// M of a tensor = √(mean (∇Ũ/n)² + floor) over its elements and `num_batches` fresh batches, divided by the smallest.
+/// With full batches one gradient tells all.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LayerwiseMass {
     /// Fresh batches of an estimate.
@@ -41,12 +42,14 @@ impl LayerwiseMass {
         chain: &mut Chain,
         scratch: &mut Scratch<P::Workspace>,
     ) {
+        // Full batches are all the same.
+        let num_batches = if name.batches.is_full() { 1 } else { self.num_batches };
         let epoch = chain.state.step / name.batches.steps_per_epoch();
         // An estimate may visit more batches than an epoch has: it takes as many whole epochs of names as it needs.
-        let epochs_needed = self.num_batches.div_ceil(name.batches.steps_per_epoch());
+        let epochs_needed = num_batches.div_ceil(name.batches.steps_per_epoch());
         let first = epoch * epochs_needed * name.batches.steps_per_epoch();
         scratch.mass.fill(0.0);
-        for batch in 0..self.num_batches {
+        for batch in 0..num_batches {
             let rows =
                 name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, first + batch, &mut scratch.rows);
             let batch = Batch { rows, likelihood_weight };
@@ -55,7 +58,7 @@ impl LayerwiseMass {
                 *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);
             }
         }
-        let readings = self.num_batches as f64 * (potential.num_examples() as f64).powi(2);
+        let readings = num_batches as f64 * (potential.num_examples() as f64).powi(2);
         for (tensor, mass) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
             *mass = (*mass / (readings * tensor.range.len() as f64) + self.floor).sqrt();
         }

@@ -10,6 +10,8 @@ mod population;
 mod rule;
 mod sghmc;
 mod sgld;
+#[cfg(test)]
+mod worked_steps;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};

@@ -97,7 +97,7 @@ fn run_chain<P: Potential>(
 ) {
     let mut scratch = Scratch::new(potential);
     let name = StepName { seed: plan.seed, batches: plan.batches };
-    let measured = rule.measured_integrator().is_some();
+    let measured = rule.has_momentum_temperature();
     let mut unreported = 0;
     observer.started(index);
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {

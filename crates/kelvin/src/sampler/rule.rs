@@ -1,8 +1,7 @@
 //! The contract of an update rule: one step of one chain.
 
-use super::batches::RowStore;
+use super::batches::{Batches, RowStore};
 use super::chain::{Chain, Divergence};
-use super::{Batches, Integrator};
 use crate::network::Layout;
 use crate::potential::Potential;
 
@@ -55,8 +54,8 @@ pub trait Rule<P: Potential>: Sync {
         scratch: &mut Scratch<P::Workspace>,
     ) -> Result<(), Divergence>;
 
-    /// The integrator whose momentum has a temperature worth measuring, if any.
-    fn measured_integrator(&self) -> Option<Integrator> {
-        None
+    /// Whether the momentum has a temperature worth measuring.
+    fn has_momentum_temperature(&self) -> bool {
+        false
     }
 }

@@ -1,6 +1,7 @@
 //! Finds and reads the reference vectors of the golden tests.
 #![allow(dead_code)] // each test file uses its own part
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use kelvin::network::Network;
@@ -19,8 +20,13 @@ pub fn golden(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    eprintln!("SKIPPED: {} is missing; set KELVIN_GOLDEN to the folder of reference vectors", path.display());
+    skipped(&format!("{} is missing; set KELVIN_GOLDEN to the folder of reference vectors", path.display()));
     None
+}
+
+/// Says aloud that a test is skipped. The test harness swallows what `eprintln!` says in a test that passes.
+pub fn skipped(why: &str) {
+    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error can be written");
 }
 
 /// A safetensors file whose arrays are read as f64.
