@@ -48,7 +48,8 @@ fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
             line.insert("num_draws".into(), row.num_draws.into());
             add_scores(&mut line, scores);
             if let (Scores::Regression(scores), Some(std)) = (scores, target_std) {
-                line.insert("mse_original_units".into(), (scores.standard.mse * std * std).into());
+                let original = scores.standard.in_original_units(std).ok();
+                line.insert("mse_original_units".into(), original.map_or(Value::Null, |scores| scores.mse.into()));
             }
             let measured = row.measured.as_ref();
             let mut put = |name: &str, value: Option<f64>| {

@@ -37,6 +37,18 @@ pub fn wrapped(text: &str, indent: &str) -> String {
     format!("{}\n", lines.join("\n").replace('\u{a0}', " "))
 }
 
+/// A combination of flags that cannot be meant.
+#[derive(Debug)]
+pub struct WrongFlags(pub String);
+
+impl std::fmt::Display for WrongFlags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongFlags {}
+
 /// Says what went wrong, from the outermost context to the cause; 2 for a wrong question, 1 for a failure.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
     let mut said = error.to_string();
@@ -48,17 +60,18 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         }
         said = cause;
     }
-    let wrong_question = matches!(
-        error.downcast_ref::<ExperimentError>(),
-        Some(
-            ExperimentError::UnknownPreset { .. }
-                | ExperimentError::UnknownSetting { .. }
-                | ExperimentError::NotAnOverride { .. }
-                | ExperimentError::OutOfRange { .. }
-                | ExperimentError::Unreadable { .. }
-                | ExperimentError::BatchSize(_)
-                | ExperimentError::Network(_)
-        )
-    );
+    let wrong_question = error.is::<WrongFlags>()
+        || matches!(
+            error.downcast_ref::<ExperimentError>(),
+            Some(
+                ExperimentError::UnknownPreset { .. }
+                    | ExperimentError::UnknownSetting { .. }
+                    | ExperimentError::NotAnOverride { .. }
+                    | ExperimentError::OutOfRange { .. }
+                    | ExperimentError::Unreadable { .. }
+                    | ExperimentError::BatchSize(_)
+                    | ExperimentError::Network(_)
+            )
+        );
     ExitCode::from(if wrong_question { 2 } else { 1 })
 }

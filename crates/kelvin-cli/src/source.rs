@@ -9,6 +9,7 @@ use kelvin::experiment::{
 };
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
+use crate::output::WrongFlags;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -63,10 +64,11 @@ fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Resul
 fn refuse_overrides_of_the_table(overrides: &[String]) -> anyhow::Result<()> {
     for text in overrides {
         if text.trim().starts_with("data.") {
-            anyhow::bail!("`--set {text}` does not go with --data; use --target, --drop and --task");
+            let use_flags = "use --target, --drop and --task";
+            return Err(WrongFlags(format!("`--set {text}` does not go with --data; {use_flags}")).into());
         }
         if text.trim().starts_with("run.seed") {
-            anyhow::bail!("`--set {text}` does not go with --data; use --seed");
+            return Err(WrongFlags(format!("`--set {text}` does not go with --data; use --seed")).into());
         }
     }
     Ok(())

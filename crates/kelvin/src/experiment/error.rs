@@ -10,7 +10,7 @@ use crate::potential::PosteriorError;
 use crate::predictive::PredictiveError;
 use crate::prior::PriorError;
 use crate::sampler::BatchSizeError;
-use crate::temperature::TemperatureError;
+use crate::temperature::{ScheduleError, TemperatureError};
 
 /// Why an experiment cannot run.
 #[derive(Debug, Error)]
@@ -33,6 +33,9 @@ pub enum ExperimentError {
     /// A temperature.
     #[error(transparent)]
     Temperature(#[from] TemperatureError),
+    /// A schedule.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
     /// A score.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),

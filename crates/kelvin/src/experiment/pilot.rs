@@ -2,9 +2,8 @@
 
 use super::error::ExperimentError;
 use super::run::{Experiment, Slot};
-use crate::diagnostics::discretised_kinetic_target;
 use crate::potential::Potential;
-use crate::sampler::{Chain, Integrator, Keep, Plan, Silent, run_population};
+use crate::sampler::{Chain, Keep, Plan, Silent, run_population};
 use crate::temperature::{Schedule, Temperature};
 
 /// Steps of a trial; the second half is measured.
@@ -35,12 +34,7 @@ impl Experiment<'_> {
             let mut chains = [chain(0, coldest), chain(1, hottest)];
             run_population(&self.posterior, &rule, &plan, &mut chains, &Silent);
             let cool = chains.iter().zip([coldest, hottest]).all(|(chain, temperature)| {
-                let asked = rule.tempering.sampler_temperature(temperature);
-                // Only symplectic Euler inflates the kinetic temperature as h → 0.
-                let target = match rule.integrator {
-                    Integrator::Sghmc => discretised_kinetic_target(asked, rule.momentum),
-                    Integrator::Baoa | Integrator::Sgld => asked,
-                };
+                let target = rule.kinetic_target(1.0, rule.tempering.sampler_temperature(temperature));
                 let heating = chain.kinetic_all.mean().map_or(1.0, |measured| measured / target);
                 chain.divergence.is_none() && heating <= HEATING
             });

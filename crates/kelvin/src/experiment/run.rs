@@ -7,13 +7,13 @@ use super::check::num_steps;
 use super::error::ExperimentError;
 use super::problem::Problem;
 use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start};
-use crate::diagnostics::{configurational_temperature, discretised_kinetic_target};
+use crate::diagnostics::configurational_temperature;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::potential::{Batch, Posterior, Potential};
 use crate::prior::IsotropicGaussian;
 use crate::sampler::{
-    Batches, Chain, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, run_population,
+    Batches, Chain, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Rule, run_population,
 };
 use crate::selection::{JointChoice, choose_jointly};
 use crate::temperature::{Schedule, Temperature, Tempering};
@@ -89,8 +89,9 @@ pub struct Experiment<'p> {
 }
 
 impl<'p> Experiment<'p> {
-    /// Builds the posterior and checks that the batches fit.
+    /// Checks the settings, builds the posterior, and checks that the batches fit.
     pub fn new(problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
+        settings.check()?;
         let prior = IsotropicGaussian::new(settings.model.prior_variance)?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
         let outputs = problem.likelihood.num_outputs();
@@ -149,7 +150,7 @@ impl<'p> Experiment<'p> {
             },
         };
         let rule = JointAscent {
-            learning_rate,
+            learning_rate: learning_rate.checked()?,
             momentum: settings.momentum,
             weight_decay: settings.weight_decay,
             clip_norm: settings.clip_norm,
@@ -195,12 +196,13 @@ impl<'p> Experiment<'p> {
             integrator: settings.integrator,
             learning_rate: settings.learning_rate,
             momentum: settings.momentum,
-            step_scale: Schedule::CosineCycle { start, period, value: 1.0 },
+            step_scale: Schedule::CosineCycle { start, period, value: 1.0 }.checked()?,
             temperature_scale: Schedule::Ramp {
                 start: settings.ramp_start * epoch,
                 end: settings.ramp_end * epoch,
                 value: 1.0,
-            },
+            }
+            .checked()?,
             tempering: settings.tempering,
             clip_norm: settings.clip_norm,
             mass: match settings.preconditioner {
@@ -232,7 +234,7 @@ impl<'p> Experiment<'p> {
         let kept = KeepDraws {
             posterior: &self.posterior,
             tempering: rule.tempering,
-            measured: rule.integrator != Integrator::Sgld,
+            measured: Rule::<Posterior<'_>>::has_momentum_temperature(&rule),
             progress,
             draws: specs.iter().map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect(),
         };
@@ -252,19 +254,11 @@ impl<'p> Experiment<'p> {
         Ok(self.settings.sampler.tempering.sampler_temperature(temperature))
     }
 
-    /// The mean of 2/(1+μ') over a cycle: how much the discretisation inflates the kinetic temperature.
+    /// How much the discretisation inflates the kinetic temperature, on average over a cycle.
     pub fn expected_inflation(&self) -> Result<f64, ExperimentError> {
         let (rule, plan) = self.sampler()?;
-        if rule.integrator != Integrator::Sghmc {
-            return Ok(1.0);
-        }
         let (first, steps) = (plan.keep.burn_in, plan.keep.every);
-        let sum: f64 = (first..first + steps)
-            .map(|step| {
-                let retained = 1.0 - rule.step_scale.at(step) * (1.0 - rule.momentum);
-                discretised_kinetic_target(1.0, retained)
-            })
-            .sum();
+        let sum: f64 = (first..first + steps).map(|step| rule.kinetic_target(rule.step_scale.at(step), 1.0)).sum();
         Ok(sum / steps as f64)
     }
 }

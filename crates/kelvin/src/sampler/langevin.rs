@@ -6,6 +6,7 @@ use super::chain::{Chain, ChainState, Divergence};
 use super::mass::MassRule;
 use super::rule::{Rule, Scratch, StepName};
 use super::{baoa, sghmc, sgld};
+use crate::diagnostics::discretised_kinetic_target;
 use crate::network::Layout;
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
@@ -56,6 +57,14 @@ impl Integrator {
             Self::Sgld => (scale * learning_rate / n, 0.0),
         };
         Conditions { step_size, retained_momentum, temperature }
+    }
+
+    /// The kinetic temperature that momenta at these conditions show as h → 0: symplectic Euler inflates it.
+    pub fn kinetic_target(self, at: &Conditions) -> f64 {
+        match self {
+            Self::Sghmc => discretised_kinetic_target(at.temperature, at.retained_momentum),
+            Self::Baoa | Self::Sgld => at.temperature,
+        }
     }
 
     /// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
@@ -144,6 +153,15 @@ impl Langevin {
             clip_norm: f64::INFINITY,
             mass: MassRule::Fixed,
         }
+    }
+}
+
+impl Langevin {
+    /// The kinetic temperature to expect at a scale of the step size and a temperature of the noise.
+    pub fn kinetic_target(&self, scale: f64, temperature: f64) -> f64 {
+        // The retained momentum does not depend on n.
+        let at = self.integrator.conditions(self.learning_rate, self.momentum, 1, scale, temperature);
+        self.integrator.kinetic_target(&at)
     }
 }
 
