@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{Experiment, SampledChain, Slot};
-use kelvin::potential::Potential;
 use kelvin::selection::JointChoice;
 
 use crate::row::with_draws;
@@ -19,7 +18,6 @@ pub fn save_draws(
     folder: &RunFolder,
     chains: &[SampledChain],
 ) -> anyhow::Result<Vec<String>> {
-    let layout = experiment.posterior.layout();
     let mut chosen = Vec::new();
     for chain in with_draws(chains.iter()) {
         let name = draws_name(chain);
@@ -29,7 +27,7 @@ pub fn save_draws(
             ("seed", experiment.settings.run.seed.to_string()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        chain.draws.save(&folder.draws(&name), &layout, &about)?;
+        chain.draws.save(&folder.draws(&name), &experiment.problem.network, &about)?;
         if chain.spec.slot == Slot::Chosen {
             chosen.push(name);
         }

@@ -59,7 +59,7 @@ impl Row {
         let beta = choice.inverse_temperature;
         let likelihood = experiment.problem.likelihood;
         let scores = |held_out| {
-            let draws = std::iter::once(&choice.position[..]);
+            let draws = std::iter::once(choice.weights());
             Predictive::of_draws(likelihood, held_out, beta, draws)?.scores()
         };
         Ok(Self {

@@ -3,7 +3,7 @@
 use divan::{Bencher, black_box};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Network, OutputGradient, Rows};
+use kelvin::network::{Mode, Network, OutputGradient, Rows};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Permutation, Purpose};
@@ -22,7 +22,7 @@ fn examples(num_features: usize, rows: usize) -> Examples {
     let mut inputs = vec![0.0; num_features * rows];
     KEY.fill_normal(&mut inputs);
     let targets = inputs.chunks_exact(num_features).map(|row| row[0] + 0.5 * row[1].abs()).collect();
-    Examples { inputs, num_features, targets: Targets::Real(targets) }
+    Examples { inputs: inputs.into(), num_features, targets: Targets::Real(targets) }
 }
 
 fn gradient(bencher: Bencher<'_, '_>, shape: (usize, usize, usize), general: bool) {
@@ -37,7 +37,7 @@ fn gradient(bencher: Bencher<'_, '_>, shape: (usize, usize, usize), general: boo
     let picked: Vec<u32> = (0..batch as u32).map(|i| i * 73 % rows as u32).collect();
     let which = if batch == rows { Rows::All } else { Rows::These(&picked) };
     let (mut slope, mut work) = (vec![0.0; position.len()], posterior.workspace());
-    let batch = Batch { rows: which, likelihood_weight: rows as f64 / batch as f64 };
+    let batch = Batch { rows: which, likelihood_weight: rows as f64 / batch as f64, mode: Mode::Training };
     bencher.bench_local(|| posterior.evaluate(black_box(&position), batch, &mut slope, &mut work));
 }
 
@@ -66,7 +66,15 @@ fn network_gradient(bencher: Bencher<'_, '_>, outputs: usize, general: bool) {
     let position = network.initial_parameters(0, 0);
     let mut slope = vec![0.0; position.len()];
     bencher.bench_local(|| {
-        evaluator.gradient(black_box(&position), &inputs, Rows::All, &mut HalfSquares, &mut slope, &mut work);
+        evaluator.gradient(
+            black_box(&position),
+            &inputs,
+            Rows::All,
+            Mode::Training,
+            &mut HalfSquares,
+            &mut slope,
+            &mut work,
+        );
     });
 }
 

@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let exact = LinearRegression::new(&design, &answers, 2, NOISE_VARIANCE, PRIOR_VARIANCE)?;
 
     // The same model as a network without hidden layers.
-    let examples = Examples { inputs, num_features: 1, targets: Targets::Real(targets) };
+    let examples = Examples { inputs: inputs.into(), num_features: 1, targets: Targets::Real(targets) };
     let network = Network::dense(1, &[], 1)?;
     let likelihood = Likelihood::Gaussian { noise_variance: NOISE_VARIANCE };
     let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(PRIOR_VARIANCE)?, &examples)?;

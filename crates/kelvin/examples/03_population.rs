@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use kelvin::data::{Split, Standardiser, Targets, known_dataset};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Network, Rows};
+use kelvin::network::{Network, Rows, Weights};
 use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, run_population};
@@ -53,7 +53,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (chain, draws) in chains.iter().zip(draws.into_inner()?) {
         let (mut outputs, mut means) = (vec![0.0; test.len()], vec![0.0; test.len()]);
         for draw in &draws {
-            posterior.evaluator().outputs(draw, &inputs, Rows::All, &mut outputs, &mut work);
+            posterior.evaluator().outputs(Weights::plain(draw), &inputs, Rows::All, &mut outputs, &mut work);
             means.iter_mut().zip(&outputs).for_each(|(mean, output)| *mean += output / draws.len() as f32);
         }
         let squares: f32 = means.iter().zip(answers).map(|(mean, y)| (y - mean).powi(2)).sum();

@@ -1,7 +1,7 @@
-//! Rows a network is judged on: outputs of any parameter vector for them.
+//! Rows a network is judged on: outputs of any weights for them.
 
 use crate::data::{Examples, Targets};
-use crate::network::{Evaluator, PreparedInputs, Rows};
+use crate::network::{Evaluator, PreparedInputs, Rows, Weights};
 
 /// Held-out rows in the form the evaluator reads.
 pub struct HeldOut<'a> {
@@ -29,10 +29,10 @@ impl<'a> HeldOut<'a> {
     }
 
     /// Network outputs of all rows, row-major.
-    pub fn outputs(&self, parameters: &[f32]) -> Vec<f32> {
+    pub fn outputs(&self, weights: Weights<'_>) -> Vec<f32> {
         let mut outputs = vec![0.0; self.num_rows() * self.num_outputs];
         let mut work = self.evaluator.workspace();
-        self.evaluator.outputs(parameters, &self.inputs, Rows::All, &mut outputs, &mut work);
+        self.evaluator.outputs(weights, &self.inputs, Rows::All, &mut outputs, &mut work);
         outputs
     }
 }

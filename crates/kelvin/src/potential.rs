@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::data::Examples;
 use crate::likelihood::{Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
-use crate::network::{Evaluator, Layout, Network, PreparedInputs, Rows, Workspace};
+use crate::network::{Evaluator, Layout, Mode, Network, PreparedInputs, Rows, Workspace};
 use crate::prior::Prior;
 
 /// The rows of a step and what their log-likelihood counts for.
@@ -14,11 +14,13 @@ pub struct Batch<'a> {
     pub rows: Rows<'a>,
     /// Multiplies the sum over the rows: n/|B|, times β where only the likelihood is tempered.
     pub likelihood_weight: f64,
+    /// Whose statistics batch norm uses.
+    pub mode: Mode<'a>,
 }
 
 impl Batch<'_> {
     /// All rows, each counted once.
-    pub const ALL: Batch<'static> = Batch { rows: Rows::All, likelihood_weight: 1.0 };
+    pub const ALL: Batch<'static> = Batch { rows: Rows::All, likelihood_weight: 1.0, mode: Mode::Training };
 }
 
 /// An energy to sample from. Bring your own: only `dim`, `evaluate` and `workspace` are needed.
@@ -44,6 +46,16 @@ pub trait Potential: Sync {
     fn num_examples(&self) -> usize {
         1
     }
+
+    /// What a chain carries beside its position before the first step: running statistics of batch norms.
+    fn initial_statistics(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// Moves running statistics towards those of the batch that was evaluated last in training mode.
+    fn update_statistics(&self, work: &Self::Workspace, statistics: &mut [f32]) {
+        let _ = (work, statistics);
+    }
 }
 
 /// A model whose likelihood can be tempered: what the joint choice of (θ, β) needs.
@@ -54,6 +66,7 @@ pub trait TemperedModel: Potential {
         &self,
         position: &[f32],
         rows: Rows<'_>,
+        mode: Mode<'_>,
         inverse_temperature: f64,
         gradient: &mut [f32],
         work: &mut Self::Workspace,
@@ -89,6 +102,7 @@ pub enum PosteriorError {
 pub struct Posterior<'a> {
     evaluator: Evaluator,
     layout: Layout,
+    initial_statistics: Vec<f32>,
     inputs: PreparedInputs,
     examples: &'a Examples,
     likelihood: Likelihood,
@@ -127,6 +141,7 @@ impl<'a> Posterior<'a> {
             inputs: evaluator.prepare(&examples.inputs),
             evaluator,
             layout: network.layout(),
+            initial_statistics: network.initial_statistics(),
             examples,
             likelihood,
             prior: Box::new(prior),
@@ -157,7 +172,7 @@ impl Potential for Posterior<'_> {
     }
 
     fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) -> f64 {
-        let sum = self.tempered_gradient(position, batch.rows, 1.0, gradient, work);
+        let sum = self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
         self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
         -self.prior.log_density(position) - batch.likelihood_weight * sum.value
     }
@@ -173,6 +188,14 @@ impl Potential for Posterior<'_> {
     fn num_examples(&self) -> usize {
         self.examples.len()
     }
+
+    fn initial_statistics(&self) -> Vec<f32> {
+        self.initial_statistics.clone()
+    }
+
+    fn update_statistics(&self, work: &Workspace, statistics: &mut [f32]) {
+        self.evaluator.update_statistics(work, statistics);
+    }
 }
 
 impl TemperedModel for Posterior<'_> {
@@ -180,12 +203,13 @@ impl TemperedModel for Posterior<'_> {
         &self,
         position: &[f32],
         rows: Rows<'_>,
+        mode: Mode<'_>,
         inverse_temperature: f64,
         gradient: &mut [f32],
         work: &mut Workspace,
     ) -> LogLikelihood {
         let mut sum = LikelihoodSum::new(self.likelihood, &self.examples.targets, rows, inverse_temperature);
-        self.evaluator.gradient(position, &self.inputs, rows, &mut sum, gradient, work);
+        self.evaluator.gradient(position, &self.inputs, rows, mode, &mut sum, gradient, work);
         sum.total()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Network, Rows};
+use kelvin::network::{Mode, Network, Rows};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Permutation, Purpose};
@@ -112,7 +112,7 @@ fn problems() -> [Problem; 2] {
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
     let labels = targets.iter().map(|&y| u32::from(y > -0.5) + u32::from(y > 0.5)).collect();
-    let examples = |targets: Targets| Examples { inputs: inputs.clone(), num_features: 3, targets };
+    let examples = |targets: Targets| Examples { inputs: inputs.clone().into(), num_features: 3, targets };
     [
         Problem {
             network: Network::dense(3, &[5], 1).unwrap(),
@@ -357,7 +357,7 @@ fn masses_by_hand(potential: &Posterior<'_>, position: &[f32], batches: &[Vec<u3
     let mut masses = vec![0.0; layout.tensors().len()];
     let n = potential.num_examples() as f64;
     for rows in batches {
-        let batch = Batch { rows: Rows::These(rows), likelihood_weight: n / rows.len() as f64 };
+        let batch = Batch { rows: Rows::These(rows), likelihood_weight: n / rows.len() as f64, mode: Mode::Training };
         potential.evaluate(position, batch, &mut gradient, &mut work);
         for (tensor, mass) in layout.tensors().iter().zip(&mut masses) {
             let squares: f64 = gradient[tensor.range.clone()].iter().map(|&g| (f64::from(g) / n).powi(2)).sum();

@@ -47,8 +47,9 @@ fn the_three_sets_have_the_sizes_of_the_paper() {
         assert_eq!([split.train.len(), split.val.len(), split.test.len()], sizes, "{name}");
         let standardiser = Standardiser::fit(&data, &split.train).unwrap();
         let train = standardiser.examples(&data, &split.train).unwrap();
+        let inputs = train.inputs.numbers();
         for feature in 0..num_features {
-            let column = || (0..train.len()).map(|row| f64::from(train.row(row)[feature]));
+            let column = || inputs.chunks_exact(train.num_features).map(|row| f64::from(row[feature]));
             let mean = column().sum::<f64>() / train.len() as f64;
             let variance = column().map(|value| value * value).sum::<f64>() / train.len() as f64;
             assert!(mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-5, "{name} {feature}: {mean} {variance}");

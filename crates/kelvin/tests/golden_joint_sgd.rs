@@ -4,7 +4,7 @@ mod support;
 
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::Rows;
+use kelvin::network::{Mode, Rows};
 use kelvin::potential::{Batch, Posterior, Potential, TemperedModel};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{Batches, Chain, ChainState, ClipScope, JointAscent, Keep, Plan, Silent, run_population};
@@ -26,7 +26,7 @@ fn examples(golden: &Golden, model: &str, part: &str, classes: bool) -> Examples
     } else {
         Targets::Real(golden.f32s(&y))
     };
-    Examples { inputs: golden.f32s(&x), num_features: golden.shape(&x)[1], targets }
+    Examples { inputs: golden.f32s(&x).into(), num_features: golden.shape(&x)[1], targets }
 }
 
 fn follow(golden: &Golden, model: &str, clip: &str, clip_scope: ClipScope) {
@@ -66,7 +66,7 @@ fn follow(golden: &Golden, model: &str, clip: &str, clip_scope: ClipScope) {
     let (mut norms, mut held_out_gradient) = (Vec::new(), vec![0.0; held_out.dim()]);
     for rows in batches.chunks_exact(batches.len() / num_steps) {
         let likelihood_weight = train.len() as f64 / rows.len() as f64;
-        let batch = Batch { rows: Rows::These(rows), likelihood_weight };
+        let batch = Batch { rows: Rows::These(rows), likelihood_weight, mode: Mode::Training };
         norms.push(ascent.ascend(&posterior, batch, &mut state, &mut gradient, &mut work).unwrap());
         state.step += 1;
         if kept.contains(&state.step) {
@@ -77,7 +77,8 @@ fn follow(golden: &Golden, model: &str, clip: &str, clip_scope: ClipScope) {
             close("theta.", &to_f64(&state.position), &golden.parameters(&name("theta.")));
             close("log_beta", &[state.log_beta], &golden.f64s(&name("log_beta")));
             let (theta, beta) = (&state.position, state.log_beta.exp());
-            let sum = held_out.tempered_gradient(theta, Rows::All, beta, &mut held_out_gradient, &mut work);
+            let sum =
+                held_out.tempered_gradient(theta, Rows::All, Mode::Training, beta, &mut held_out_gradient, &mut work);
             close("valid_log_likelihood", &[sum.value], &golden.f64s(&name("valid_log_likelihood")));
         }
     }
@@ -104,7 +105,7 @@ fn regression_settles_at_the_closed_form() {
     let noise_variance = 0.05;
     let inputs: Vec<f32> = (0..12).map(|row| row as f32 / 6.0 - 1.0).collect();
     let targets: Vec<f32> = inputs.iter().map(|x| 0.5 + 1.5 * x + 0.3 * (7.0 * x).sin()).collect();
-    let examples = Examples { inputs: inputs.clone(), num_features: 1, targets: Targets::Real(targets.clone()) };
+    let examples = Examples { inputs: inputs.clone().into(), num_features: 1, targets: Targets::Real(targets.clone()) };
     let network = kelvin::network::Network::dense(1, &[], 1).unwrap();
     let likelihood = Likelihood::Gaussian { noise_variance };
     let posterior = Posterior::new(&network, likelihood, no_matter(), &examples).unwrap();

@@ -5,7 +5,7 @@ mod support;
 
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Evaluator, Network, Rows};
+use kelvin::network::{Evaluator, Mode, Network, Rows, Weights};
 use kelvin::potential::{Batch, Posterior, Potential, TemperedModel};
 use kelvin::prior::IsotropicGaussian;
 use support::{Golden, assert_close, to_f32, to_f64};
@@ -32,7 +32,7 @@ impl Problem {
         Some(Self {
             network: golden.network("params."),
             examples: Examples {
-                inputs: golden.f32s("x"),
+                inputs: golden.f32s("x").into(),
                 num_features: golden.shape("x")[1],
                 targets: Targets::Real(golden.f32s("y")),
             },
@@ -89,17 +89,18 @@ fn with_evaluator(problem: &Problem, evaluator: Evaluator) -> Found {
 
     let inputs = posterior.evaluator().prepare(&examples.inputs);
     let mut outputs = vec![0.0; examples.len()];
-    posterior.evaluator().outputs(&theta, &inputs, Rows::All, &mut outputs, &mut work);
+    posterior.evaluator().outputs(Weights::plain(&theta), &inputs, Rows::All, &mut outputs, &mut work);
 
     // Gradients must be overwritten, not added to.
     let mut energy_gradient = vec![f32::NAN; posterior.dim()];
     let energy = posterior.evaluate(&theta, Batch::ALL, &mut energy_gradient, &mut work);
     let mut minibatch_gradient = vec![f32::NAN; posterior.dim()];
     let likelihood_weight = examples.len() as f64 / problem.batch.len() as f64;
-    let batch = Batch { rows: Rows::These(&problem.batch), likelihood_weight };
+    let batch = Batch { rows: Rows::These(&problem.batch), likelihood_weight, mode: Mode::Training };
     posterior.evaluate(&theta, batch, &mut minibatch_gradient, &mut work);
     let mut tempered_gradient = vec![f32::NAN; posterior.dim()];
-    let tempered = posterior.tempered_gradient(&theta, Rows::All, problem.beta, &mut tempered_gradient, &mut work);
+    let tempered =
+        posterior.tempered_gradient(&theta, Rows::All, Mode::Training, problem.beta, &mut tempered_gradient, &mut work);
     let log_likelihood = likelihood.log_likelihood(&outputs, &examples.targets, 1.0);
 
     Found {
@@ -119,7 +120,7 @@ fn with_evaluator(problem: &Problem, evaluator: Evaluator) -> Found {
 fn fused_evaluator() {
     let Some(problem) = Problem::open() else { return };
     let evaluator = problem.network.evaluator();
-    if matches!(evaluator, Evaluator::General(_)) {
+    if matches!(evaluator, Evaluator::Dense(_)) {
         support::skipped(&format!("the file's network {} has no fused evaluator", problem.network.describe()));
         return;
     }
@@ -136,8 +137,8 @@ fn general_evaluator() {
 #[test]
 fn reference_in_f64() {
     let Some(problem) = Problem::open() else { return };
-    let Evaluator::General(stack) = problem.network.general_evaluator() else { unreachable!() };
-    let (theta, inputs) = (&problem.parameters, to_f64(&problem.examples.inputs));
+    let Evaluator::Dense(stack) = problem.network.dense_evaluator().unwrap() else { unreachable!() };
+    let (theta, inputs) = (&problem.parameters, to_f64(&problem.examples.inputs.numbers()));
     let targets = problem.golden.f64s("y");
     let (sigma2, prior_variance) = (problem.noise_variance, problem.prior_variance);
     let n = targets.len() as f64;

@@ -42,7 +42,7 @@ fn follow(golden: &Golden, sampler: &str, integrator: Integrator, mass: &str) {
     let network = golden.network("params.");
     let layout = network.layout();
     let examples = Examples {
-        inputs: golden.f32s("x"),
+        inputs: golden.f32s("x").into(),
         num_features: golden.shape("x")[1],
         targets: Targets::Real(golden.f32s("y")),
     };

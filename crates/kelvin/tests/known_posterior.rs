@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::{LinearRegression, Quadratic};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Layout, Network};
+use kelvin::network::{Layout, Network, Role};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
@@ -103,7 +103,7 @@ impl Potential for Bowls {
     fn layout(&self) -> Layout {
         let mut layout = Layout::default();
         for curvature in &self.curvatures {
-            layout.push(format!("curvature {curvature}"), &[self.coordinates]);
+            layout.push(&format!("curvature {curvature}"), Role::Position, &[self.coordinates]);
         }
         layout
     }
@@ -310,14 +310,15 @@ impl Regression {
         let (inputs, noise) = numbers.split_at(num_rows * num_features);
         let inputs: Vec<f32> = inputs.chunks_exact(3).flat_map(|x| [x[0], 0.6 * x[0] + 0.8 * x[1], x[2]]).collect();
         let targets = inputs.chunks_exact(3).zip(noise).map(|(x, e)| 0.4 + x[0] - 0.7 * x[1] + 0.5 * e).collect();
-        let examples = Examples { inputs, num_features, targets: Targets::Real(targets) };
+        let examples = Examples { inputs: inputs.into(), num_features, targets: Targets::Real(targets) };
         Self { examples, network: Network::dense(num_features, &[], 1).unwrap() }
     }
 
     fn exact(&self, noise_variance: f64) -> LinearRegression {
         let Targets::Real(targets) = &self.examples.targets else { unreachable!() };
         let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
-        let rows = self.examples.inputs.chunks_exact(self.examples.num_features);
+        let inputs = self.examples.inputs.numbers();
+        let rows = inputs.chunks_exact(self.examples.num_features);
         let inputs: Vec<f64> = rows.flat_map(|row| row.iter().map(|&x| f64::from(x)).chain([1.0])).collect();
         LinearRegression::new(&inputs, &targets, self.examples.num_features + 1, noise_variance, PRIOR_VARIANCE)
             .unwrap()

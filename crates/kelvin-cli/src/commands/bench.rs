@@ -122,5 +122,5 @@ fn synthetic_rows(case: &Case) -> Examples {
     let mean = targets.iter().sum::<f32>() / n as f32;
     let std = (targets.iter().map(|y| (y - mean).powi(2)).sum::<f32>() / n as f32).sqrt();
     targets.iter_mut().for_each(|y| *y = (*y - mean) / std);
-    Examples { inputs, num_features: d, targets: Targets::Real(targets) }
+    Examples { inputs: inputs.into(), num_features: d, targets: Targets::Real(targets) }
 }

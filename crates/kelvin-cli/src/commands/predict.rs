@@ -105,13 +105,12 @@ fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
 
 /// Outputs of every draw at the new rows: one vector a draw.
 fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &[f32]) -> anyhow::Result<Vec<Vec<f32>>> {
-    let layout = model.network.layout();
     let evaluator = model.network.evaluator();
-    let prepared = evaluator.prepare(inputs);
+    let prepared = evaluator.prepare(&inputs.to_vec().into());
     let mut work = evaluator.workspace();
     let mut outputs = Vec::new();
     for name in &model.draws {
-        let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &layout)?;
+        let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
         for draw in draws.iter() {
             let mut output = vec![0.0; prepared.num_rows() * model.likelihood.num_outputs()];
             evaluator.outputs(draw, &prepared, Rows::All, &mut output, &mut work);

@@ -1,4 +1,7 @@
-//! Rows ready for a network: standardised inputs beside their targets.
+//! Rows ready for a network: inputs beside their targets.
+
+use std::borrow::Cow;
+use std::sync::Arc;
 
 /// What a row's answer is.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,11 +12,49 @@ pub enum Targets {
     Classes(Vec<u32>),
 }
 
+/// What networks take in, row after row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Inputs {
+    /// (Standardised) numbers.
+    Numbers(Vec<f32>),
+    /// Pixels of images; each counts as its byte over 255. Shared, since images are large.
+    Bytes(Arc<[u8]>),
+}
+
+impl Inputs {
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Numbers(numbers) => numbers.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// As numbers.
+    pub fn numbers(&self) -> Cow<'_, [f32]> {
+        match self {
+            Self::Numbers(numbers) => Cow::Borrowed(numbers),
+            Self::Bytes(bytes) => bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect(),
+        }
+    }
+}
+
+impl From<Vec<f32>> for Inputs {
+    fn from(numbers: Vec<f32>) -> Self {
+        Self::Numbers(numbers)
+    }
+}
+
 /// Inputs (row-major) and targets of the same rows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examples {
     /// `len() × num_features` numbers, row after row.
-    pub inputs: Vec<f32>,
+    pub inputs: Inputs,
     /// Numbers in a row.
     pub num_features: usize,
     /// The answers.
@@ -32,10 +73,5 @@ impl Examples {
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// The inputs of one row.
-    pub fn row(&self, row: usize) -> &[f32] {
-        &self.inputs[row * self.num_features..][..self.num_features]
     }
 }

@@ -31,7 +31,7 @@ pub use catalog::{KnownDataset, Presence, known_dataset, known_datasets};
 pub use cell::Cell;
 pub use dataset::{Dataset, prediction_inputs};
 pub use error::{DataError, Place};
-pub use examples::{Examples, Targets};
+pub use examples::{Examples, Inputs, Targets};
 pub use nearest::nearest_name;
 pub use split::Split;
 pub use standardise::{Scale, Standardiser};

@@ -134,7 +134,7 @@ fn linear_noise(dataset: &Dataset, seed: u64) -> f64 {
         let standardiser = Standardiser::fit(dataset, &split.train).ok()?;
         let examples = standardiser.examples(dataset, &split.train).ok()?;
         let Targets::Real(targets) = &examples.targets else { return None };
-        let inputs: Vec<f64> = examples.inputs.iter().map(|&x| f64::from(x)).collect();
+        let inputs: Vec<f64> = examples.inputs.numbers().iter().map(|&x| f64::from(x)).collect();
         let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
         let ridge = LinearRegression::new(&inputs, &targets, examples.num_features, 1.0, 1.0).ok()?;
         let squares = inputs.chunks_exact(examples.num_features).zip(&targets).map(|(row, target)| {

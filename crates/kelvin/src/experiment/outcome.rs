@@ -8,6 +8,7 @@ use crate::data::Targets;
 use crate::diagnostics::{self, Limits, Reading, Warning};
 use crate::held_out::HeldOut;
 use crate::likelihood::Likelihood;
+use crate::network::Weights;
 use crate::predictive::{
     ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores,
 };
@@ -37,7 +38,7 @@ impl Predictive {
         likelihood: Likelihood,
         held_out: &HeldOut<'_>,
         inverse_temperature: f64,
-        draws: impl Iterator<Item = &'d [f32]>,
+        draws: impl Iterator<Item = Weights<'d>>,
     ) -> Result<Self, ExperimentError> {
         match (likelihood, held_out.targets()) {
             (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
@@ -123,7 +124,7 @@ pub struct ChainGroup<'a> {
 
 impl ChainGroup<'_> {
     /// All draws of all chains.
-    pub fn draws(&self) -> impl Iterator<Item = &[f32]> {
+    pub fn draws(&self) -> impl Iterator<Item = Weights<'_>> {
         self.chains.iter().flat_map(|chain| chain.draws.iter())
     }
 

@@ -60,7 +60,16 @@ pub struct ChainSpec {
     /// β.
     pub inverse_temperature: f64,
     /// Where it starts; at the repetition's random weights where none is given.
-    pub start: Option<Vec<f32>>,
+    pub start: Option<StartingPoint>,
+}
+
+/// Weights that a chain starts from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartingPoint {
+    /// θ.
+    pub position: Vec<f32>,
+    /// Running statistics of batch norms.
+    pub statistics: Vec<f32>,
 }
 
 /// A chain that was sampled.
@@ -179,10 +188,13 @@ impl<'p> Experiment<'p> {
     }
 
     /// Where the settings let a repetition's chains start, as `ChainSpec` wants it.
-    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<Vec<f32>> {
+    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<StartingPoint> {
         match self.settings.sampler.start {
             Start::Random => None,
-            Start::Search => Some(choices.get(repetition as usize)?.as_ref()?.position.clone()),
+            Start::Search => {
+                let JointChoice { position, statistics, .. } = choices.get(repetition as usize)?.as_ref()?;
+                Some(StartingPoint { position: position.clone(), statistics: statistics.clone() })
+            }
         }
     }
 
@@ -226,7 +238,8 @@ impl<'p> Experiment<'p> {
         for spec in specs {
             let mut chain = self.chain(spec.repetition, spec.slot, spec.inverse_temperature)?;
             if let Some(start) = &spec.start {
-                chain.state.position.clone_from(start);
+                chain.state.position.clone_from(&start.position);
+                chain.state.statistics.clone_from(&start.statistics);
             }
             chains.push(chain);
         }
@@ -290,6 +303,7 @@ impl<O: Observer> Observer for KeepDraws<'_, O> {
         }
         let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         draws.positions.extend_from_slice(position);
+        draws.statistics.extend_from_slice(&chain.state.statistics);
         draws.potential_energy.push(energy);
         draws.configurational_temperature.push(configurational);
         if self.measured {

@@ -1,13 +1,14 @@
-//! The general evaluator: a dense ReLU network of any depth, layer by layer on blocks of rows.
+//! The dense evaluator: a ReLU network of any depth, layer by layer on blocks of rows.
 //!
 //! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
 use aligned_vec::{AVec, avec};
 
+use super::inputs::{PaddedRows, Rows};
 use super::layer::{DenseLayer, LayerWeights};
 use super::products::{LANES, Real, copy_rows, keep_where_positive, rectify};
-use super::{Layer, Network, OutputGradient, PreparedInputs, Rows};
+use super::{Layer, Network, OutputGradient};
 
 /// Rows worked on together, so that their activations stay in cache.
 const BLOCK: usize = 64;
@@ -33,7 +34,8 @@ pub struct Workspace<T> {
 }
 
 impl DenseStack {
-    pub(super) fn new(network: &Network) -> Self {
+    /// The stack of a network that has dense layers and ReLUs only.
+    pub(super) fn new(network: &Network) -> Option<Self> {
         let mut layers: Vec<DenseLayer> = Vec::new();
         let (mut inputs, mut kernel_at) = (network.num_inputs(), 0);
         for layer in network.layers() {
@@ -50,13 +52,14 @@ impl DenseStack {
                         last.relu = true;
                     }
                 }
+                _ => return None,
             }
         }
         // No layer reads the last outputs in whole pieces: few of them can lie as the head wants them.
         if let Some(last) = layers.last_mut().filter(|last| last.is_narrow()) {
             last.stride = last.units;
         }
-        Self { layers }
+        Some(Self { layers })
     }
 
     /// Room for a block of rows.
@@ -90,11 +93,11 @@ impl DenseStack {
         self.layers.last().map_or(0, |layer| layer.stride)
     }
 
-    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
+    pub(super) fn prepare(&self, inputs: &[f32]) -> PaddedRows {
         let (num_rows, stride) = (inputs.len() / self.num_inputs(), self.input_stride());
         let mut values: AVec<f32> = avec![0.0; num_rows * stride];
         copy_rows(inputs, self.num_inputs(), &mut values, stride);
-        PreparedInputs { values, stride, num_rows }
+        PaddedRows { values, stride, num_rows }
     }
 
     fn start<T: Real>(&self, parameters: &[T], work: &mut Workspace<T>) {
@@ -151,7 +154,7 @@ impl DenseStack {
     pub(super) fn outputs(
         &self,
         parameters: &[f32],
-        inputs: &PreparedInputs,
+        inputs: &PaddedRows,
         rows: Rows<'_>,
         outputs: &mut [f32],
         work: &mut Workspace<f32>,
@@ -169,7 +172,7 @@ impl DenseStack {
     pub(super) fn gradient(
         &self,
         parameters: &[f32],
-        inputs: &PreparedInputs,
+        inputs: &PaddedRows,
         rows: Rows<'_>,
         head: &mut dyn OutputGradient,
         gradient: &mut [f32],
@@ -256,7 +259,7 @@ mod tests {
             *value += f64::from(0.1 * (index as f32).sin());
         }
         let inputs = (0..inputs * 101).map(|i| f64::from((i as f32 * 0.7).cos())).collect();
-        (DenseStack::new(&network), parameters, inputs)
+        (DenseStack::new(&network).unwrap(), parameters, inputs)
     }
 
     /// Central differences of Σ outputs² / 2.

@@ -1,8 +1,9 @@
-//! Starting parameters: kernels from a truncated normal of variance 1/fan-in, biases zero (Flax's default).
+//! Starting parameters: kernels from a truncated normal, scales one, everything else zero.
 
+use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, Normal};
 
-use super::Network;
+use super::{Network, Role};
 use crate::random::{NoiseKey, Purpose};
 
 /// Where the normal is cut off, in standard deviations.
@@ -10,7 +11,37 @@ const CUT: f64 = 2.0;
 /// Standard deviation of a standard normal cut off at ±2.
 const CUT_STD: f64 = 0.879_625_661_034_239_8;
 
+/// The variance of starting kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelStart {
+    /// 1/fan-in, Flax's default.
+    #[default]
+    Lecun,
+    /// 2/fan-in, for deep ReLU networks.
+    He,
+}
+
+impl KernelStart {
+    fn gain(self) -> f64 {
+        match self {
+            Self::Lecun => 1.0,
+            Self::He => 2.0,
+        }
+    }
+}
+
 impl Network {
+    /// Statistics before the first batch: mean 0 and variance 1.
+    pub fn initial_statistics(&self) -> Vec<f32> {
+        let layout = self.statistics_layout();
+        let mut statistics = vec![0.0; layout.len()];
+        for tensor in layout.tensors().iter().filter(|tensor| tensor.role == Role::Variance) {
+            statistics[tensor.range.clone()].fill(1.0);
+        }
+        statistics
+    }
+
     /// The starting parameters named by seed and chain.
     pub fn initial_parameters(&self, seed: u64, chain: u32) -> Vec<f32> {
         let key = NoiseKey { seed, purpose: Purpose::InitialPosition, chain, step: 0 };
@@ -18,8 +49,11 @@ impl Network {
         let (low, high) = (normal.cdf(-CUT), normal.cdf(CUT));
         let layout = self.layout();
         let mut parameters = vec![0.0; layout.len()];
-        for tensor in layout.tensors().iter().filter(|tensor| tensor.shape.len() == 2) {
-            let std = (1.0 / tensor.shape[0] as f64).sqrt() / CUT_STD;
+        for tensor in layout.tensors().iter().filter(|tensor| tensor.role == Role::Scale) {
+            parameters[tensor.range.clone()].fill(1.0);
+        }
+        for tensor in layout.tensors().iter().filter(|tensor| tensor.role == Role::Kernel) {
+            let std = (self.start.gain() / tensor.fan_in() as f64).sqrt() / CUT_STD;
             for index in tensor.range.clone() {
                 let quantile = low + (high - low) * key.uniform(index as u32);
                 parameters[index] = (std * normal.inverse_cdf(quantile)) as f32;

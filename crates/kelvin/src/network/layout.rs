@@ -2,15 +2,65 @@
 
 use std::ops::Range;
 
+/// What a tensor does in its layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Multiplies inputs.
+    Kernel,
+    /// Is added.
+    Bias,
+    /// Multiplies a normalised channel.
+    Scale,
+    /// Is added to a normalised channel.
+    Offset,
+    /// Below which a channel is cut off.
+    Threshold,
+    /// Running mean of a channel.
+    Mean,
+    /// Running variance of a channel.
+    Variance,
+    /// A position without finer structure.
+    Position,
+}
+
+impl Role {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Bias => "bias",
+            Self::Scale => "scale",
+            Self::Offset => "offset",
+            Self::Threshold => "threshold",
+            Self::Mean => "mean",
+            Self::Variance => "variance",
+            Self::Position => "position",
+        }
+    }
+}
+
 /// A named piece of the parameter vector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// For example `dense1.kernel`.
+    /// For example `dense1.kernel`: the layer it belongs to, a dot, its role.
     pub name: String,
     /// Row-major.
     pub shape: Vec<usize>,
     /// Its place in the parameter vector.
     pub range: Range<usize>,
+    /// What it does.
+    pub role: Role,
+}
+
+impl Tensor {
+    /// The layer it belongs to: its group.
+    pub fn layer(&self) -> &str {
+        self.name.rsplit_once('.').map_or("", |(layer, _)| layer)
+    }
+
+    /// Inputs of each output, for kernels.
+    pub(super) fn fan_in(&self) -> usize {
+        self.shape[..self.shape.len() - 1].iter().product()
+    }
 }
 
 /// All tensors of a network, in order and without gaps.
@@ -23,15 +73,17 @@ impl Layout {
     /// One tensor of `len` numbers, for potentials that have no finer structure.
     pub fn flat(len: usize) -> Self {
         let mut layout = Self::default();
-        layout.push("position", &[len]);
+        layout.push("", Role::Position, &[len]);
         layout
     }
 
-    /// Adds a tensor after the others.
-    pub fn push(&mut self, name: impl Into<String>, shape: &[usize]) {
+    /// Adds a tensor of a layer after the others and says where it lies.
+    pub fn push(&mut self, layer: &str, role: Role, shape: &[usize]) -> Range<usize> {
         let start = self.len();
-        let len: usize = shape.iter().product();
-        self.tensors.push(Tensor { name: name.into(), shape: shape.to_vec(), range: start..start + len });
+        let range = start..start + shape.iter().product::<usize>();
+        let name = if layer.is_empty() { role.name().to_owned() } else { format!("{layer}.{}", role.name()) };
+        self.tensors.push(Tensor { name, shape: shape.to_vec(), range: range.clone(), role });
+        range
     }
 
     /// The tensors in order.

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use crate::diagnostics::{KineticTemperature, weighted_square};
-use crate::network::Layout;
+use crate::network::{Layout, Weights};
 use crate::temperature::Temperature;
 
 /// Everything a chain needs to go on from here.
@@ -21,6 +21,8 @@ pub struct ChainState {
     pub log_beta: f64,
     /// The velocity of log β.
     pub log_beta_velocity: f64,
+    /// Running statistics of batch norms; empty where there are none.
+    pub statistics: Vec<f32>,
 }
 
 impl ChainState {
@@ -28,13 +30,18 @@ impl ChainState {
     pub fn at_rest(position: Vec<f32>, layout: &Layout) -> Self {
         let momentum = vec![0.0; position.len()];
         let mass = vec![1.0; layout.tensors().len()];
-        Self { step: 0, position, momentum, mass, log_beta: 0.0, log_beta_velocity: 0.0 }
+        Self { step: 0, position, momentum, mass, log_beta: 0.0, log_beta_velocity: 0.0, statistics: Vec::new() }
+    }
+
+    /// What the network predicts with here.
+    pub fn weights(&self) -> Weights<'_> {
+        Weights { parameters: &self.position, statistics: &self.statistics }
     }
 
     /// Whether position, momentum and log β are all finite.
     pub fn is_finite(&self) -> bool {
         let finite = |numbers: &[f32]| numbers.iter().all(|number| number.is_finite());
-        finite(&self.position) && finite(&self.momentum) && self.log_beta.is_finite()
+        finite(&self.position) && finite(&self.momentum) && finite(&self.statistics) && self.log_beta.is_finite()
     }
 
     /// Σ m²/M of each tensor.

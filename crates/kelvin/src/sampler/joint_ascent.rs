@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::chain::{Chain, ChainState, Divergence};
 use super::rule::{Rule, Scratch, StepName};
+use crate::network::Mode;
 use crate::potential::{Batch, TemperedModel};
 use crate::random::Purpose;
 use crate::temperature::Schedule;
@@ -55,8 +56,10 @@ impl JointAscent {
         work: &mut P::Workspace,
     ) -> Result<f64, Divergence> {
         let weight = batch.likelihood_weight;
-        let sum = potential.tempered_gradient(&state.position, batch.rows, state.log_beta.exp(), gradient, work);
+        let sum =
+            potential.tempered_gradient(&state.position, batch.rows, batch.mode, state.log_beta.exp(), gradient, work);
 
+        potential.update_statistics(work, &mut state.statistics);
         let log_beta_gradient = weight * sum.log_beta_gradient;
         let theta_squares = weight * weight * sum_of_squares(gradient);
         let (norm, log_beta_clipped) = match self.clip_scope {
@@ -88,7 +91,7 @@ impl<P: TemperedModel> Rule<P> for JointAscent {
     ) -> Result<(), Divergence> {
         let step = chain.state.step;
         let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
-        let batch = Batch { rows, likelihood_weight: name.batches.weight() };
+        let batch = Batch { rows, likelihood_weight: name.batches.weight(), mode: Mode::Training };
         self.ascend(potential, batch, &mut chain.state, &mut scratch.gradient, &mut scratch.work).map(drop)
     }
 }

@@ -7,7 +7,7 @@ use super::mass::MassRule;
 use super::rule::{Rule, Scratch, StepName};
 use super::{baoa, sghmc, sgld};
 use crate::diagnostics::discretised_kinetic_target;
-use crate::network::Layout;
+use crate::network::{Layout, Mode};
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
 use crate::temperature::{Schedule, Tempering};
@@ -182,8 +182,9 @@ impl<P: Potential> Rule<P> for Langevin {
         }
 
         let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
-        let batch = Batch { rows, likelihood_weight };
+        let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
         potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
+        potential.update_statistics(&scratch.work, &mut chain.state.statistics);
         let norm = sum_of_squares(&scratch.gradient).sqrt();
 
         let temperature = self.temperature_scale.at(step) * self.tempering.sampler_temperature(chain.temperature);

@@ -2,6 +2,7 @@
 
 use super::chain::Chain;
 use super::rule::{Scratch, StepName};
+use crate::network::Mode;
 use crate::potential::{Batch, Potential};
 use crate::random::Purpose;
 use crate::vector::sum_of_squares;
@@ -24,11 +25,14 @@ pub struct LayerwiseMass {
     pub num_batches: u64,
     /// Added to the mean square.
     pub floor: f64,
+    /// Whether batch norm uses each batch's own statistics, not the running ones. Then biases in front of it have no
+    /// gradient, the smallest mass, and so dictate the scale of all others.
+    pub training_mode: bool,
 }
 
 impl Default for LayerwiseMass {
     fn default() -> Self {
-        Self { num_batches: 32, floor: 1e-7 }
+        Self { num_batches: 32, floor: 1e-7, training_mode: false }
     }
 }
 
@@ -52,7 +56,8 @@ impl LayerwiseMass {
         for batch in 0..num_batches {
             let rows =
                 name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, first + batch, &mut scratch.rows);
-            let batch = Batch { rows, likelihood_weight };
+            let mode = if self.training_mode { Mode::Training } else { Mode::Inference(&chain.state.statistics) };
+            let batch = Batch { rows, likelihood_weight, mode };
             potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
             for (tensor, square) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
                 *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);

@@ -99,6 +99,9 @@ fn run_chain<P: Potential>(
     let name = StepName { seed: plan.seed, batches: plan.batches };
     let measured = rule.has_momentum_temperature();
     let mut unreported = 0;
+    if chain.state.statistics.is_empty() {
+        chain.state.statistics = potential.initial_statistics();
+    }
     observer.started(index);
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {
         let step = chain.state.step;

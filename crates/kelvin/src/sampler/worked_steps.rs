@@ -2,7 +2,7 @@
 
 use super::{ChainState, ClipScope, Conditions, Integrator, JointAscent};
 use crate::likelihood::LogLikelihood;
-use crate::network::{Layout, Rows};
+use crate::network::{Layout, Mode, Role, Rows};
 use crate::potential::{Batch, Potential, TemperedModel};
 use crate::temperature::Schedule;
 
@@ -36,6 +36,7 @@ impl TemperedModel for TwoParameters {
         &self,
         position: &[f32],
         _: Rows<'_>,
+        _: Mode<'_>,
         inverse_temperature: f64,
         gradient: &mut [f32],
         (): &mut (),
@@ -63,7 +64,7 @@ fn joint_ascent_clips_gathers_momentum_and_spares_log_beta_from_decay() {
             clip_scope: scope,
         };
         let mut state = ChainState::at_rest(vec![2.0, 1.0], &Layout::flat(2));
-        let batch = Batch { rows: Rows::All, likelihood_weight: 4.0 };
+        let batch = Batch { rows: Rows::All, likelihood_weight: 4.0, mode: Mode::Training };
         let mut step = || {
             let norm = rule.ascend(&TwoParameters, batch, &mut state, &mut [0.0; 2], &mut ()).unwrap();
             (norm, state.clone())
@@ -129,8 +130,8 @@ fn integrators_take_the_steps_of_their_formulas() {
     let sgld: Worked = |theta, m, g, r, mass| (theta - 0.25 * g / mass + (2.0 * 0.3 * 0.25 / mass).sqrt() * r, m);
 
     let mut layout = Layout::default();
-    layout.push("light", &[1]);
-    layout.push("heavy", &[1]);
+    layout.push("light", Role::Bias, &[1]);
+    layout.push("heavy", Role::Bias, &[1]);
     let mass = [1.0, 4.0];
     // Energy ½(θ₁² + 5θ₂²); the noise is given.
     let noise = [[0.5_f32, -1.25], [-2.0, 0.75]];

@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use crate::held_out::HeldOut;
+use crate::network::Weights;
 use crate::potential::Posterior;
 use crate::sampler::{Chain, Divergence, JointAscent, Observer, Plan, run_population};
 
@@ -27,6 +28,8 @@ pub struct Checkpoint {
 pub struct JointChoice {
     /// θ of the best checkpoint: the SGD baseline.
     pub position: Vec<f32>,
+    /// Running statistics of batch norms there.
+    pub statistics: Vec<f32>,
     /// β̂*: β of the best checkpoint.
     pub inverse_temperature: f64,
     /// Which checkpoint was best.
@@ -38,6 +41,11 @@ pub struct JointChoice {
 }
 
 impl JointChoice {
+    /// What the SGD baseline predicts with.
+    pub fn weights(&self) -> Weights<'_> {
+        Weights { parameters: &self.position, statistics: &self.statistics }
+    }
+
     /// The best validation score.
     pub fn validation_lpd(&self) -> f64 {
         self.path[self.best].validation_lpd
@@ -84,7 +92,7 @@ impl<O: Observer> Observer for BestCheckpoint<'_, O> {
     fn kept(&self, index: usize, chain: &Chain) {
         let state = &chain.state;
         let inverse_temperature = state.log_beta.exp();
-        let outputs = self.validation.outputs(&state.position);
+        let outputs = self.validation.outputs(state.weights());
         let likelihood = self.posterior.likelihood();
         let sum = likelihood.log_likelihood(&outputs, self.validation.targets(), inverse_temperature);
         let checkpoint = Checkpoint {
@@ -97,6 +105,7 @@ impl<O: Observer> Observer for BestCheckpoint<'_, O> {
             None => {
                 *choice = Some(JointChoice {
                     position: state.position.clone(),
+                    statistics: state.statistics.clone(),
                     inverse_temperature,
                     best: 0,
                     path: vec![checkpoint],
@@ -109,6 +118,7 @@ impl<O: Observer> Observer for BestCheckpoint<'_, O> {
                     choice.best = choice.path.len() - 1;
                     choice.inverse_temperature = inverse_temperature;
                     choice.position.clone_from(&state.position);
+                    choice.statistics.clone_from(&state.statistics);
                 }
             }
         }

@@ -2,13 +2,13 @@
 
 use pulp::Simd;
 
+use super::super::inputs::{PaddedRows, Rows};
 use super::super::products::halve;
-use super::super::{PreparedInputs, Rows};
 
 /// The inputs of `num_rows` rows from `first` on, followed by rows of zeros up to `block_rows`.
 #[inline(always)]
 pub(super) fn block_inputs<'a, S: Simd>(
-    inputs: &'a PreparedInputs,
+    inputs: &'a PaddedRows,
     rows: Rows<'_>,
     first: usize,
     num_rows: usize,
@@ -27,7 +27,7 @@ pub(super) fn block_inputs<'a, S: Simd>(
 
 /// Copies the picked rows, one vector at a time: short rows move faster so than through a call.
 #[inline(always)]
-fn gather<S: Simd>(inputs: &PreparedInputs, picked: &[u32], to: &mut [f32]) {
+fn gather<S: Simd>(inputs: &PaddedRows, picked: &[u32], to: &mut [f32]) {
     let pieces = inputs.stride / S::F32_LANES;
     let (from, to) = (S::as_simd_f32s(&inputs.values).0, S::as_mut_simd_f32s(to).0);
     for (&row, to) in picked.iter().zip(to.chunks_exact_mut(pieces)) {

@@ -13,7 +13,8 @@ mod tests;
 use aligned_vec::{AVec, avec};
 use pulp::Simd;
 
-use super::{OutputGradient, PreparedInputs, Rows};
+use super::OutputGradient;
+use super::inputs::{PaddedRows, Rows};
 use one_output::OneOutput;
 use several_outputs::SeveralOutputs;
 
@@ -101,7 +102,7 @@ impl OneHidden {
         }
     }
 
-    pub(super) fn prepare(&self, inputs: &[f32]) -> PreparedInputs {
+    pub(super) fn prepare(&self, inputs: &[f32]) -> PaddedRows {
         let num_rows = inputs.len() / self.num_inputs;
         // Rows of zeros complete the last block, so that a pass over all rows reads its blocks in place.
         let mut values = avec![0.0; (num_rows.next_multiple_of(LARGE_BLOCK) + SPARE_ROW) * self.stride];
@@ -109,13 +110,13 @@ impl OneHidden {
             to[..self.num_inputs].copy_from_slice(row);
             to[self.num_inputs] = 1.0;
         }
-        PreparedInputs { values, stride: self.stride, num_rows }
+        PaddedRows { values, stride: self.stride, num_rows }
     }
 
     pub(super) fn outputs(
         &self,
         parameters: &[f32],
-        inputs: &PreparedInputs,
+        inputs: &PaddedRows,
         rows: Rows<'_>,
         outputs: &mut [f32],
         work: &mut Workspace,
@@ -127,7 +128,7 @@ impl OneHidden {
     pub(super) fn gradient(
         &self,
         parameters: &[f32],
-        inputs: &PreparedInputs,
+        inputs: &PaddedRows,
         rows: Rows<'_>,
         head: &mut dyn OutputGradient,
         gradient: &mut [f32],
@@ -139,7 +140,7 @@ impl OneHidden {
     fn pass(
         &self,
         parameters: &[f32],
-        inputs: &PreparedInputs,
+        inputs: &PaddedRows,
         rows: Rows<'_>,
         head: &mut dyn OutputGradient,
         gradient: Option<&mut [f32]>,
@@ -189,7 +190,7 @@ struct Pass<'a, 'h> {
     network: &'a OneHidden,
     hidden_bias: &'a [f32],
     output_bias: &'a [f32],
-    inputs: &'a PreparedInputs,
+    inputs: &'a PaddedRows,
     rows: Rows<'a>,
     head: &'h mut dyn OutputGradient,
     /// Left out where only outputs are wanted.

@@ -1,6 +1,6 @@
 //! The fused evaluator against the general one and its f64 reference, for every shape of tile, block and padding.
 
-use super::super::{Evaluator, Network};
+use super::super::{Evaluator, Mode, Network, Weights};
 use super::*;
 
 /// Leaves the outputs, which are the gradient of Σ outputs²/2.
@@ -23,11 +23,11 @@ const SHAPES: [(usize, usize, usize); 9] = [
 ];
 
 fn run(evaluator: &Evaluator, parameters: &[f32], data: &[f32], rows: Rows<'_>, units: usize) -> [Vec<f32>; 2] {
-    let (prepared, mut work) = (evaluator.prepare(data), evaluator.workspace());
-    let mut outputs = vec![0.0; prepared.count(rows) * units];
-    evaluator.outputs(parameters, &prepared, rows, &mut outputs, &mut work);
+    let (prepared, mut work) = (evaluator.prepare(&data.to_vec().into()), evaluator.workspace());
+    let mut outputs = vec![0.0; rows.count(prepared.num_rows()) * units];
+    evaluator.outputs(Weights::plain(parameters), &prepared, rows, &mut outputs, &mut work);
     let mut gradient = vec![f32::NAN; parameters.len()];
-    evaluator.gradient(parameters, &prepared, rows, &mut HalfSquares, &mut gradient, &mut work);
+    evaluator.gradient(parameters, &prepared, rows, Mode::Training, &mut HalfSquares, &mut gradient, &mut work);
     [outputs, gradient]
 }
 
@@ -43,12 +43,12 @@ fn wide(values: &[f32]) -> Vec<f64> {
 }
 
 #[test]
-fn agrees_with_the_general_evaluator() {
+fn agrees_with_the_dense_evaluator() {
     for ((inputs, hidden, rows), units) in SHAPES.iter().flat_map(|&shape| [1, 2, 3, 10].map(|units| (shape, units))) {
         let network = Network::dense(inputs, &[hidden], units).unwrap();
-        let (fused, general) = (network.evaluator(), network.general_evaluator());
+        let (fused, general) = (network.evaluator(), network.dense_evaluator().unwrap());
         assert!(matches!(fused, Evaluator::OneHidden(_)));
-        let Evaluator::General(reference) = &general else { unreachable!() };
+        let Evaluator::Dense(reference) = &general else { unreachable!() };
         let mut parameters = network.initial_parameters(9, 0);
         for (index, value) in parameters.iter_mut().enumerate() {
             *value += 0.2 * (index as f32 * 1.3).sin();
@@ -82,7 +82,7 @@ fn parameters_that_are_not_numbers_do_not_panic() {
     for units in [1, 3, 10] {
         let network = Network::dense(5, &[7], units).unwrap();
         let data: Vec<f32> = (0..5 * 40).map(|i| (i as f32 * 0.37).sin()).collect();
-        for evaluator in [network.evaluator(), network.general_evaluator()] {
+        for evaluator in [network.evaluator(), network.dense_evaluator().unwrap()] {
             let parameters = vec![f32::NAN; network.layout().len()];
             let [outputs, _] = run(&evaluator, &parameters, &data, Rows::All, units);
             assert!(outputs.iter().all(|output| output.is_nan()));
@@ -96,11 +96,19 @@ fn a_used_workspace_gives_the_same_numbers() {
     for units in [1, 3, 10] {
         let network = Network::dense(5, &[20], units).unwrap();
         let data: Vec<f32> = (0..5 * 100).map(|i| (i as f32 * 0.37).sin()).collect();
-        for evaluator in [network.evaluator(), network.general_evaluator()] {
-            let (prepared, mut work) = (evaluator.prepare(&data), evaluator.workspace());
+        for evaluator in [network.evaluator(), network.dense_evaluator().unwrap()] {
+            let (prepared, mut work) = (evaluator.prepare(&data.clone().into()), evaluator.workspace());
             let mut gradient = |parameters: &[f32], rows: Rows<'_>| {
                 let mut gradient = vec![0.0; parameters.len()];
-                evaluator.gradient(parameters, &prepared, rows, &mut HalfSquares, &mut gradient, &mut work);
+                evaluator.gradient(
+                    parameters,
+                    &prepared,
+                    rows,
+                    Mode::Training,
+                    &mut HalfSquares,
+                    &mut gradient,
+                    &mut work,
+                );
                 gradient
             };
             let parameters = network.initial_parameters(1, 0);

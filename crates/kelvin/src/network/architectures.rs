@@ -1,0 +1,143 @@
+//! Networks by name: dense, the paper's MNIST network, and the ResNets of CIFAR-10.
+
+use super::Network;
+use super::error::NetworkError;
+use super::initial::KernelStart;
+use super::layers::{Layer, Shape};
+
+/// What stands behind the convolutions of a ResNet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Normalisation {
+    /// Batch norm, then ReLU.
+    Batch {
+        /// What a step leaves of the running statistics.
+        momentum: f64,
+        /// ε.
+        epsilon: f64,
+    },
+    /// Filter response norm, then a learned threshold: outputs do not depend on the rest of the batch.
+    FilterResponse {
+        /// ε.
+        epsilon: f64,
+    },
+}
+
+impl Normalisation {
+    /// Batch norm as in the paper.
+    pub const BATCH: Self = Self::Batch { momentum: 0.99, epsilon: 1e-5 };
+    /// Filter response norm as in its paper.
+    pub const FILTER_RESPONSE: Self = Self::FilterResponse { epsilon: 1e-6 };
+
+    fn norm(self) -> Layer {
+        match self {
+            Self::Batch { momentum, epsilon } => Layer::BatchNorm { momentum, epsilon },
+            Self::FilterResponse { epsilon } => Layer::FilterResponseNorm { epsilon },
+        }
+    }
+
+    fn activation(self) -> Layer {
+        match self {
+            Self::Batch { .. } => Layer::Relu,
+            Self::FilterResponse { .. } => Layer::Threshold,
+        }
+    }
+}
+
+impl Network {
+    /// A ReLU network with the given hidden widths.
+    pub fn dense(num_inputs: usize, hidden: &[usize], num_outputs: usize) -> Result<Self, NetworkError> {
+        let mut layers = Vec::with_capacity(2 * hidden.len() + 1);
+        for &units in hidden {
+            layers.extend([Layer::Dense { units }, Layer::Relu]);
+        }
+        layers.push(Layer::Dense { units: num_outputs });
+        Self::new(Shape::flat(num_inputs), layers)
+    }
+
+    /// The paper's MNIST network: two convolutions with pooling, a hidden layer of 256 units, ten classes; 824,458
+    /// parameters.
+    ///
+    /// # Panics
+    /// Never: a test builds it.
+    pub fn mnist_cnn() -> Self {
+        Self::small_cnn(Shape::image(28, 28, 1), 10).expect("a network that a test builds")
+    }
+
+    /// The layers of [`Network::mnist_cnn`] for other images; sides must be multiples of 4.
+    pub fn small_cnn(input: Shape, num_outputs: usize) -> Result<Self, NetworkError> {
+        let conv = |filters| Layer::Conv { filters, kernel: 3, stride: 1 };
+        let layers = vec![
+            conv(32),
+            Layer::Relu,
+            Layer::AvgPool { size: 2 },
+            conv(64),
+            Layer::Relu,
+            Layer::AvgPool { size: 2 },
+            Layer::Dense { units: 256 },
+            Layer::Relu,
+            Layer::Dense { units: num_outputs },
+        ];
+        Self::new(input, layers)
+    }
+
+    /// ResNet (version 1) of 6n + 2 layers for CIFAR-10: `resnet(20)` has 273,258 parameters.
+    pub fn resnet(depth: usize) -> Result<Self, NetworkError> {
+        Self::resnet_for(Shape::image(32, 32, 3), depth, 10, Normalisation::BATCH)
+    }
+
+    /// The same for other images, classes and normalisation.
+    pub fn resnet_for(
+        input: Shape,
+        depth: usize,
+        num_outputs: usize,
+        normalisation: Normalisation,
+    ) -> Result<Self, NetworkError> {
+        let num_blocks = depth.saturating_sub(2) / 6;
+        if num_blocks == 0 || num_blocks * 6 + 2 != depth {
+            return Err(NetworkError::ResnetDepth { found: depth });
+        }
+        let unit = |filters, kernel, stride| [Layer::Conv { filters, kernel, stride }, normalisation.norm()];
+        let mut layers = unit(16, 3, 1).to_vec();
+        layers.push(normalisation.activation());
+        for (stack, filters) in [16, 32, 64].into_iter().enumerate() {
+            for block in 0..num_blocks {
+                let shrinks = stack > 0 && block == 0;
+                let stride = if shrinks { 2 } else { 1 };
+                let mut body = unit(filters, 3, stride).to_vec();
+                body.push(normalisation.activation());
+                body.extend(unit(filters, 3, 1));
+                let shortcut = if shrinks { unit(filters, 1, stride).to_vec() } else { Vec::new() };
+                layers.extend([Layer::Residual { body, shortcut }, normalisation.activation()]);
+            }
+        }
+        layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: num_outputs }]);
+        Ok(Self::new(input, layers)?.starting_from(KernelStart::He))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_the_papers_parameters() {
+        assert_eq!(Network::dense(8, &[64], 1).unwrap().layout().len(), 641);
+        assert_eq!(Network::dense(14, &[64], 1).unwrap().layout().len(), 1025);
+        assert_eq!(Network::mnist_cnn().layout().len(), 824_458);
+        let resnet = Network::resnet(20).unwrap();
+        assert_eq!(resnet.layout().len(), 273_258);
+        assert_eq!(resnet.layout().tensors().len(), 86);
+        assert_eq!(resnet.statistics_layout().len(), 1568, "mean and variance of each of 784 channels");
+    }
+
+    #[test]
+    fn other_depths_and_normalisations_are_built_or_refused() {
+        assert!(Network::resnet(8).is_ok() && Network::resnet(110).is_ok());
+        for depth in [0, 2, 7, 21] {
+            assert_eq!(Network::resnet(depth), Err(NetworkError::ResnetDepth { found: depth }));
+        }
+        let small = Network::resnet_for(Shape::image(12, 12, 1), 8, 4, Normalisation::FILTER_RESPONSE).unwrap();
+        assert!(small.statistics_layout().is_empty());
+        assert_eq!(small.num_outputs(), 4);
+    }
+}

@@ -1,0 +1,92 @@
+//! Why a network cannot be built.
+
+use thiserror::Error;
+
+use super::layers::{Layer, Shape};
+
+/// Why a network cannot be built.
+#[derive(Debug, Error, PartialEq)]
+pub enum NetworkError {
+    /// No inputs or no layers.
+    #[error("a network needs at least one input and one layer: found {inputs} inputs and {layers} layers")]
+    Empty {
+        /// Inputs asked for.
+        inputs: usize,
+        /// Layers asked for.
+        layers: usize,
+    },
+    /// A size that must be at least 1.
+    #[error("{layer} has a size of 0; units, filters, kernel, stride and pool size must be at least 1")]
+    ZeroSize {
+        /// The layer's name.
+        layer: String,
+    },
+    /// A setting out of its range.
+    #[error("{layer}: {setting} must be {range}, got {found}")]
+    Setting {
+        /// The layer's name.
+        layer: String,
+        /// Which setting.
+        setting: &'static str,
+        /// What it may be.
+        range: &'static str,
+        /// What was given.
+        found: f64,
+    },
+    /// The last layer must give the outputs.
+    #[error("the last layer must be dense, so that outputs can take any value; found {found:?}")]
+    LastNotDense {
+        /// What stands last.
+        found: Layer,
+    },
+    /// Layers in an order that computes nothing.
+    #[error("{layer} has no layer to act on: a ReLU stands first or behind another ReLU")]
+    MisplacedRelu {
+        /// The layer's name.
+        layer: String,
+    },
+    /// A layer of images behind one that has flattened them.
+    #[error("{layer} needs images, but what reaches it is a row of {found} numbers; put it before the dense layers")]
+    NeedsImages {
+        /// The layer's name.
+        layer: String,
+        /// What reaches it.
+        found: Shape,
+    },
+    /// Squares that do not cover the image.
+    #[error("{layer}: squares of {size} pixels do not divide an image of {found}")]
+    PoolDoesNotDivide {
+        /// The layer's name.
+        layer: String,
+        /// The pool's size.
+        size: usize,
+        /// What reaches it.
+        found: Shape,
+    },
+    /// Two ends of a residual layer.
+    #[error("{layer}: its body gives {body} and its shortcut {shortcut}; they are added and must agree")]
+    ResidualShape {
+        /// The layer's name.
+        layer: String,
+        /// The body's end.
+        body: Shape,
+        /// The shortcut's end.
+        shortcut: Shape,
+    },
+    /// A depth that no ResNet has.
+    #[error("a ResNet of this family has 6n + 2 layers (8, 14, 20, 32, 44, 56, 110, …), got {found}")]
+    ResnetDepth {
+        /// What was asked.
+        found: usize,
+    },
+    /// More than memory should hold.
+    #[error("{layer} brings the network to more than {most} {what}; make the layers narrower")]
+    TooLarge {
+        /// The layer's name.
+        layer: String,
+        /// "parameters", or "activations of an image".
+        what: &'static str,
+        /// How many there may be.
+        most: usize,
+    },
+}

@@ -1,0 +1,145 @@
+//! Runs a network forward and backward: the fused evaluator for one hidden layer, a dense one, one for images.
+
+use super::images::{ImageStack, ImageWorkspace};
+use super::inputs::{PreparedInputs, Rows};
+use super::{DenseStack, dense, one_hidden};
+use crate::data::Inputs;
+
+/// Receives a block of network outputs and replaces them by the gradient of what is to be summed over rows.
+pub trait OutputGradient {
+    /// `outputs` holds whole rows; the first of them is row `first_row` of this pass.
+    fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]);
+}
+
+/// Everything a network predicts with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Weights<'a> {
+    /// The parameters.
+    pub parameters: &'a [f32],
+    /// Running means and variances of its batch norms; empty where there are none.
+    pub statistics: &'a [f32],
+}
+
+impl<'a> Weights<'a> {
+    /// Of a network without batch norm.
+    pub fn plain(parameters: &'a [f32]) -> Self {
+        Self { parameters, statistics: &[] }
+    }
+}
+
+/// Whose means and variances batch norm uses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mode<'a> {
+    /// Those of the batch itself.
+    Training,
+    /// These, laid out as the network's statistics are.
+    Inference(&'a [f32]),
+}
+
+/// Runs a network forward and backward.
+#[derive(Clone, Debug)]
+pub enum Evaluator {
+    /// One hidden layer, in one fused pass.
+    OneHidden(one_hidden::OneHidden),
+    /// Any dense network, layer by layer.
+    Dense(DenseStack),
+    /// Any network, operation by operation on a whole batch.
+    Images(ImageStack),
+}
+
+/// What an evaluator writes to on the way; one for each thread.
+#[derive(Debug)]
+pub enum Workspace {
+    /// Of the fused evaluator.
+    OneHidden(one_hidden::Workspace),
+    /// Of the dense evaluator.
+    Dense(dense::Workspace<f32>),
+    /// Of the image evaluator.
+    Images(Box<ImageWorkspace<f32>>),
+}
+
+const MISMATCH: &str = "a workspace belongs to the evaluator that made it";
+
+impl Evaluator {
+    /// Room for a pass over any number of rows.
+    pub fn workspace(&self) -> Workspace {
+        match self {
+            Self::OneHidden(network) => Workspace::OneHidden(network.workspace()),
+            Self::Dense(network) => Workspace::Dense(network.workspace()),
+            Self::Images(network) => Workspace::Images(Box::new(network.workspace())),
+        }
+    }
+
+    /// Rearranges row-major inputs once, before many passes.
+    pub fn prepare(&self, inputs: &Inputs) -> PreparedInputs {
+        match self {
+            Self::OneHidden(network) => PreparedInputs::Rows(network.prepare(&inputs.numbers())),
+            Self::Dense(network) => PreparedInputs::Rows(network.prepare(&inputs.numbers())),
+            Self::Images(network) => PreparedInputs::Images(network.prepare(inputs)),
+        }
+    }
+
+    /// Writes the outputs of the rows, row-major.
+    pub fn outputs(
+        &self,
+        weights: Weights<'_>,
+        inputs: &PreparedInputs,
+        rows: Rows<'_>,
+        outputs: &mut [f32],
+        work: &mut Workspace,
+    ) {
+        match (self, work) {
+            (Self::OneHidden(network), Workspace::OneHidden(work)) => {
+                network.outputs(weights.parameters, inputs.padded(), rows, outputs, work);
+            }
+            (Self::Dense(network), Workspace::Dense(work)) => {
+                network.outputs(weights.parameters, inputs.padded(), rows, outputs, work);
+            }
+            (Self::Images(network), Workspace::Images(work)) => {
+                network.outputs(weights, inputs.images(), rows, outputs, work);
+            }
+            _ => unreachable!("{MISMATCH}"),
+        }
+    }
+
+    /// Overwrites `gradient` with the sum over rows of ∂(what `head` differentiates)/∂parameters.
+    ///
+    /// Batch norm in training mode takes its statistics over the listed rows; all rows are cut into batches of
+    /// [`ImageStack::BATCH`].
+    #[expect(clippy::too_many_arguments, reason = "a gradient is a function of exactly these")]
+    pub fn gradient(
+        &self,
+        parameters: &[f32],
+        inputs: &PreparedInputs,
+        rows: Rows<'_>,
+        mode: Mode<'_>,
+        head: &mut dyn OutputGradient,
+        gradient: &mut [f32],
+        work: &mut Workspace,
+    ) {
+        match (self, work) {
+            (Self::OneHidden(network), Workspace::OneHidden(work)) => {
+                network.gradient(parameters, inputs.padded(), rows, head, gradient, work);
+            }
+            (Self::Dense(network), Workspace::Dense(work)) => {
+                network.gradient(parameters, inputs.padded(), rows, head, gradient, work);
+            }
+            (Self::Images(network), Workspace::Images(work)) => {
+                network.gradient(parameters, inputs.images(), rows, mode, head, gradient, work);
+            }
+            _ => unreachable!("{MISMATCH}"),
+        }
+    }
+
+    /// Moves running statistics towards those of the batch whose gradient was taken last in training mode.
+    pub fn update_statistics(&self, work: &Workspace, statistics: &mut [f32]) {
+        if let (Self::Images(network), Workspace::Images(work)) = (self, work) {
+            network.update_statistics(work, statistics);
+        }
+    }
+}
+
+/// The vector instructions that evaluators use on this machine, for provenance.
+pub fn vector_instructions() -> String {
+    format!("{:?}", pulp::Arch::new()).split('(').next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,148 @@
+//! The layers a network is made of, and the shape that flows between them.
+
+use serde::{Deserialize, Serialize};
+
+/// Height, width and channels of what flows between layers, channels innermost; a flat row is 1 × 1 × its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Pixels of a row.
+    pub width: usize,
+    /// Numbers of a pixel.
+    pub channels: usize,
+}
+
+impl Shape {
+    /// A row of `len` numbers.
+    pub const fn flat(len: usize) -> Self {
+        Self { height: 1, width: 1, channels: len }
+    }
+
+    /// An image.
+    pub const fn image(height: usize, width: usize, channels: usize) -> Self {
+        Self { height, width, channels }
+    }
+
+    /// Height × width.
+    pub fn num_pixels(&self) -> usize {
+        self.height * self.width
+    }
+
+    /// How many numbers that are.
+    pub fn len(&self) -> usize {
+        self.num_pixels() * self.channels
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::fmt::Display for Shape {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.num_pixels() == 1 {
+            write!(f, "{}", self.channels)
+        } else {
+            write!(f, "{}×{}×{}", self.height, self.width, self.channels)
+        }
+    }
+}
+
+/// One layer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Layer {
+    /// Every output is a weighted sum of every input, plus a bias; images are flattened row by row, channels innermost.
+    Dense {
+        /// Outputs of the layer.
+        units: usize,
+    },
+    /// A square kernel slid over the image, plus a bias; zero padding such that the output has ⌈size/stride⌉ pixels
+    /// (TensorFlow's and Flax's SAME: of an odd padding the smaller half comes first).
+    Conv {
+        /// Channels of the output.
+        filters: usize,
+        /// Height and width of the kernel.
+        kernel: usize,
+        /// Pixels from one position of the kernel to the next.
+        #[serde(default = "one")]
+        stride: usize,
+    },
+    /// Subtracts mean and divides by √(variance + ε) of each channel over the batch, then scales and shifts.
+    BatchNorm {
+        /// What a step leaves of the running statistics.
+        #[serde(default = "batch_norm_momentum")]
+        momentum: f64,
+        /// ε.
+        #[serde(default = "batch_norm_epsilon")]
+        epsilon: f64,
+    },
+    /// Divides by √(mean square + ε) of each channel over the image, then scales and shifts: needs no batch
+    /// (Singh and Krishnan 2020). [`Layer::Threshold`] belongs behind it.
+    FilterResponseNorm {
+        /// ε.
+        #[serde(default = "filter_response_epsilon")]
+        epsilon: f64,
+    },
+    /// max(x, τ) with a learned τ for each channel.
+    Threshold,
+    /// max(x, 0).
+    Relu,
+    /// Means over squares of pixels that do not overlap.
+    AvgPool {
+        /// Height and width of a square.
+        size: usize,
+    },
+    /// Means over all pixels.
+    GlobalAvgPool,
+    /// body(x) + shortcut(x); an empty shortcut is x itself.
+    Residual {
+        /// The layers of the body.
+        body: Vec<Layer>,
+        /// The layers of the shortcut.
+        #[serde(default)]
+        shortcut: Vec<Layer>,
+    },
+}
+
+impl Layer {
+    /// Batch norm with the usual settings.
+    pub const BATCH_NORM: Self = Self::BatchNorm { momentum: batch_norm_momentum(), epsilon: batch_norm_epsilon() };
+
+    /// Filter response norm with the usual settings.
+    pub const FILTER_RESPONSE_NORM: Self = Self::FilterResponseNorm { epsilon: filter_response_epsilon() };
+
+    /// What it is called in names of tensors.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Dense { .. } => "dense",
+            Self::Conv { .. } => "conv",
+            Self::BatchNorm { .. } => "batchnorm",
+            Self::FilterResponseNorm { .. } => "frn",
+            Self::Threshold => "threshold",
+            Self::Relu => "relu",
+            Self::AvgPool { .. } => "avgpool",
+            Self::GlobalAvgPool => "globalavgpool",
+            Self::Residual { .. } => "residual",
+        }
+    }
+}
+
+const fn one() -> usize {
+    1
+}
+
+const fn batch_norm_momentum() -> f64 {
+    0.99
+}
+
+const fn batch_norm_epsilon() -> f64 {
+    1e-5
+}
+
+const fn filter_response_epsilon() -> f64 {
+    1e-6
+}
