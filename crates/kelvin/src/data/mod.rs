@@ -1,7 +1,8 @@
-//! From a file to rows a network can read.
+//! From a file to rows or images a network can read.
 //!
 //! ```text
 //! bytes ─▶ Table (text cells) ─▶ Dataset (numbers) ─▶ Split (which rows) ─▶ Standardiser ─▶ Examples
+//! bytes ─▶ ImageDataset (bytes of train, validation, test) ─▶ Augmentation ─▶ numbers of a batch
 //! ```
 //! ```
 //! use kelvin::data::{Dataset, Split, Standardiser, known_dataset};
@@ -14,25 +15,38 @@
 //! # Ok::<(), kelvin::data::DataError>(())
 //! ```
 
+mod augment;
 mod catalog;
 mod cell;
+mod cifar;
 mod concrete;
 mod dataset;
 mod error;
 mod examples;
+mod idx;
+mod images;
+mod known_sets;
 mod nearest;
+mod presence;
 mod source_text;
 mod split;
 mod standardise;
+mod synthetic;
 mod table;
 mod target;
+mod unpack;
 
-pub use catalog::{KnownDataset, Presence, known_dataset, known_datasets};
+pub use augment::{Augmentation, PADDING, Placement, scaled, write_augmented, write_plain};
+pub use catalog::{Kind, KnownDataset, KnownFile, known_dataset, known_datasets};
 pub use cell::Cell;
+pub use cifar::read_cifar_batch;
 pub use dataset::{Dataset, prediction_inputs};
 pub use error::{DataError, Place};
 pub use examples::{Examples, Inputs, Targets};
+pub use idx::{read_idx_images, read_idx_labels};
+pub use images::{ImageDataset, ImageSet, ImageShape, Images};
 pub use nearest::nearest_name;
+pub use presence::{FilePresence, Presence};
 pub use split::Split;
 pub use standardise::{Scale, Standardiser};
 pub use table::Table;

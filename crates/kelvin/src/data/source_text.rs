@@ -12,13 +12,19 @@ pub(super) const MAX_BYTES: u64 = 512 << 20;
 
 /// All bytes of a file, or an error once there are more than a table may have.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
-    let unreadable = |error: std::io::Error| match error.kind() {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(path, &error))?;
+    Ok(bytes)
+}
+
+/// Why a file could not be opened or read.
+pub(super) fn unreadable(path: &Path, error: &std::io::Error) -> DataError {
+    match error.kind() {
         ErrorKind::NotFound => DataError::FileMissing { path: path.to_owned(), nearest: similar_file(path) },
         _ => DataError::Unreadable { path: path.to_owned(), reason: error.to_string() },
-    };
-    let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
-    Ok(bytes)
+    }
 }
 
 /// The bytes as text, without the mark some programs put at the front of UTF-8.

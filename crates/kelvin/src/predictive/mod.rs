@@ -16,6 +16,7 @@
 //! # Ok::<(), kelvin::predictive::PredictiveError>(())
 //! ```
 
+mod auroc;
 mod brier;
 mod calibration;
 mod classification;
@@ -27,6 +28,7 @@ mod normal;
 mod regression;
 mod scores;
 
+pub use auroc::auroc;
 pub use brier::BrierScore;
 pub use calibration::{COVERAGE_LEVELS, PitValues, ReliabilityBin, ReliabilityDiagram};
 pub use classification::ClassificationPredictive;

@@ -14,6 +14,12 @@ pub enum Purpose {
     Split = 4,
     /// The rows a preconditioner is estimated from.
     Preconditioner = 5,
+    /// How the images of a batch are flipped and cropped.
+    Augmentation = 6,
+    /// The same for the batches a preconditioner is estimated from.
+    PreconditionerAugmentation = 7,
+    /// The images of a generated data set.
+    Synthetic = 8,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

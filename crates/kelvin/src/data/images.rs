@@ -1,0 +1,218 @@
+//! Images as bytes: their shape, their labels, and the parts of a data set that has its own division.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::DataError;
+
+/// Height, width and channels of an image; rows of pixels from the top, channels innermost (NHWC).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageShape {
+    /// Rows of pixels.
+    pub height: usize,
+    /// Pixels in a row.
+    pub width: usize,
+    /// Numbers of a pixel: 1 for grey, 3 for red, green and blue.
+    pub channels: usize,
+}
+
+impl ImageShape {
+    /// How many numbers an image has.
+    pub fn num_values(&self) -> usize {
+        self.height * self.width * self.channels
+    }
+}
+
+/// Images without labels, as bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Images {
+    /// The shape all of them have.
+    pub shape: ImageShape,
+    /// Image after image.
+    pub pixels: Vec<u8>,
+}
+
+impl Images {
+    /// How many images there are.
+    pub fn len(&self) -> usize {
+        self.pixels.len() / self.shape.num_values().max(1)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bytes of one image.
+    pub fn image(&self, index: usize) -> &[u8] {
+        let size = self.shape.num_values();
+        &self.pixels[index * size..][..size]
+    }
+
+    /// The images with a class for each; there must be as many labels, all below `num_classes`.
+    pub fn with_labels(self, labels: Vec<u32>, num_classes: usize) -> Result<ImageSet, DataError> {
+        if labels.len() != self.len() {
+            return Err(DataError::LabelCount { num_images: self.len(), num_labels: labels.len() });
+        }
+        if let Some(index) = labels.iter().position(|&label| label as usize >= num_classes) {
+            return Err(DataError::LabelOutOfRange { index, label: labels[index], num_classes });
+        }
+        Ok(ImageSet { shape: self.shape, pixels: self.pixels, labels })
+    }
+}
+
+/// Labelled images as bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageSet {
+    /// The shape all of them have.
+    pub shape: ImageShape,
+    /// Image after image.
+    pub pixels: Vec<u8>,
+    /// The class of each, from 0.
+    pub labels: Vec<u32>,
+}
+
+impl ImageSet {
+    /// How many images there are.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// The bytes of one image.
+    pub fn image(&self, index: usize) -> &[u8] {
+        let size = self.shape.num_values();
+        &self.pixels[index * size..][..size]
+    }
+
+    /// The images of these indices, in this order.
+    pub fn subset(&self, indices: &[usize]) -> Self {
+        Self {
+            shape: self.shape,
+            pixels: indices.iter().flat_map(|&index| self.image(index)).copied().collect(),
+            labels: indices.iter().map(|&index| self.labels[index]).collect(),
+        }
+    }
+
+    /// The first `num_images`; all of them where there are fewer.
+    pub fn first(mut self, num_images: usize) -> Self {
+        self.labels.truncate(num_images);
+        self.pixels.truncate(self.labels.len() * self.shape.num_values());
+        self
+    }
+
+    /// The first half and the second; of an odd number the first has one more.
+    pub fn halves(mut self) -> (Self, Self) {
+        let middle = self.len().div_ceil(2);
+        let second = Self {
+            shape: self.shape,
+            pixels: self.pixels.split_off(middle * self.shape.num_values()),
+            labels: self.labels.split_off(middle),
+        };
+        (self, second)
+    }
+}
+
+/// A known image data set with its own division: the test images are halved into validation and test.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageDataset {
+    /// The name it is known by.
+    pub name: String,
+    /// What the labels stand for.
+    pub class_names: Vec<String>,
+    /// Images to learn from.
+    pub train: ImageSet,
+    /// Images to choose by.
+    pub validation: ImageSet,
+    /// Images to be judged on.
+    pub test: ImageSet,
+}
+
+impl ImageDataset {
+    /// The shape of its images.
+    pub fn shape(&self) -> ImageShape {
+        self.train.shape
+    }
+
+    /// How many classes there are.
+    pub fn num_classes(&self) -> usize {
+        self.class_names.len()
+    }
+
+    /// Keeps only the first `num_train` training images and the first `num_held_out` of validation and of test;
+    /// `None` keeps all. No images, or more than there are, is an error.
+    pub fn keep_first(self, num_train: Option<usize>, num_held_out: Option<usize>) -> Result<Self, DataError> {
+        Ok(Self {
+            train: kept("training", self.train, num_train)?,
+            validation: kept("validation", self.validation, num_held_out)?,
+            test: kept("test", self.test, num_held_out)?,
+            ..self
+        })
+    }
+}
+
+fn kept(part: &'static str, images: ImageSet, asked: Option<usize>) -> Result<ImageSet, DataError> {
+    match asked {
+        Some(asked) if asked == 0 || asked > images.len() => {
+            Err(DataError::ImagesAsked { part, asked, found: images.len() })
+        }
+        Some(asked) => Ok(images.first(asked)),
+        None => Ok(images),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `count` images of 1 × 2 pixels: (0, 1), (2, 3), …, labelled 0, 1, 0, ….
+    fn counting(count: u8) -> ImageSet {
+        let shape = ImageShape { height: 1, width: 2, channels: 1 };
+        Images { shape, pixels: (0..2 * count).collect() }
+            .with_labels((0..u32::from(count)).map(|index| index % 2).collect(), 2)
+            .unwrap()
+    }
+
+    fn dataset() -> ImageDataset {
+        let class_names = vec!["even".into(), "odd".into()];
+        let name = "counting".into();
+        ImageDataset { name, class_names, train: counting(5), validation: counting(3), test: counting(2) }
+    }
+
+    #[test]
+    fn an_odd_number_is_halved_with_the_first_the_larger() {
+        let (first, second) = counting(5).halves();
+        assert_eq!((first.len(), second.len()), (3, 2));
+        assert_eq!((second.image(0), second.labels[0]), ([6, 7].as_slice(), 1));
+    }
+
+    #[test]
+    fn a_subset_is_in_the_order_asked_for() {
+        let subset = counting(4).subset(&[3, 0]);
+        assert_eq!((subset.pixels, subset.labels), (vec![6, 7, 0, 1], vec![1, 0]));
+    }
+
+    #[test]
+    fn fewer_images_are_kept_and_more_refused() {
+        let kept = dataset().keep_first(Some(4), Some(2)).unwrap();
+        assert_eq!((kept.train.len(), kept.validation.len(), kept.test.len()), (4, 2, 2));
+        assert_eq!((kept.train.pixels.len(), kept.train.image(3)), (8, [6, 7].as_slice()));
+        assert_eq!(dataset().keep_first(None, None).unwrap(), dataset());
+        let message = dataset().keep_first(Some(6), None).unwrap_err().to_string();
+        assert_eq!(message, "asked for 6 training images, and there are 5\n  ask for 1 to 5");
+        assert!(dataset().keep_first(None, Some(3)).unwrap_err().to_string().contains("3 test images"));
+        assert!(dataset().keep_first(Some(0), None).is_err());
+    }
+
+    #[test]
+    fn labels_must_fit_the_images_and_the_classes() {
+        let images = || Images { shape: ImageShape { height: 1, width: 1, channels: 1 }, pixels: vec![7, 8] };
+        let message = images().with_labels(vec![0], 1).unwrap_err().to_string();
+        assert!(message.starts_with("there are 2 images and 1 labels"), "{message}");
+        let message = images().with_labels(vec![0, 3], 3).unwrap_err().to_string();
+        assert!(message.starts_with("image 1 has the label 3, but there are 3 classes"), "{message}");
+    }
+}
