@@ -98,7 +98,7 @@ pub trait Number:
 }
 
 /// The width of the panel that starts at a column.
-fn panel_width(column: usize, num_columns: usize) -> usize {
+pub(super) fn panel_width(column: usize, num_columns: usize) -> usize {
     if num_columns - column >= WIDE { WIDE } else { PIECE }
 }
 
