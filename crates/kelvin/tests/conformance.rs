@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use kelvin::data::{Examples, Targets};
+use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Mode, Network, Rows};
+use kelvin::network::{Layer, Mode, Network, Rows, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Permutation, Purpose};
@@ -106,8 +106,8 @@ impl Problem {
     }
 }
 
-/// A regression for the fused evaluator and a classification for the general one.
-fn problems() -> [Problem; 2] {
+/// A regression for the fused evaluator, a classification for the dense one, and images with batch norm.
+fn problems() -> [Problem; 3] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
@@ -124,7 +124,33 @@ fn problems() -> [Problem; 2] {
             examples: examples(Targets::Classes(labels)),
             likelihood: Likelihood::Categorical { num_classes: 3 },
         },
+        images_with_batch_norm(),
     ]
+}
+
+fn images_with_batch_norm() -> Problem {
+    let conv = |stride| Layer::Conv { filters: 3, kernel: 3, stride };
+    let body = vec![conv(1), Layer::BATCH_NORM, Layer::Relu, conv(1), Layer::BATCH_NORM];
+    let layers = vec![
+        conv(2),
+        Layer::BATCH_NORM,
+        Layer::Relu,
+        Layer::Residual { body, shortcut: vec![] },
+        Layer::Relu,
+        Layer::GlobalAvgPool,
+        Layer::Dense { units: 2 },
+    ];
+    let pixels: Vec<u8> = (0..NUM_ROWS * 36).map(|i| (i * i * 31 % 251) as u8).collect();
+    let labels = pixels.chunks_exact(36).map(|image| u32::from(image[14] > image[21])).collect();
+    Problem {
+        network: Network::new(Shape::image(6, 6, 1), layers).unwrap(),
+        examples: Examples {
+            inputs: Inputs::Bytes(pixels.into()),
+            num_features: 36,
+            targets: Targets::Classes(labels),
+        },
+        likelihood: Likelihood::Categorical { num_classes: 2 },
+    }
 }
 
 fn for_all(check: impl Fn(&Problem, &AnyRule)) {
@@ -351,13 +377,19 @@ fn the_step_scale_keeps_the_friction() {
 }
 
 /// √(mean of (∇Ũ/n)² + floor) of each tensor over the given batches, divided by the smallest.
-fn masses_by_hand(potential: &Posterior<'_>, position: &[f32], batches: &[Vec<u32>], floor: f64) -> Vec<f64> {
+fn masses_by_hand(
+    potential: &Posterior<'_>,
+    position: &[f32],
+    mode: Mode<'_>,
+    batches: &[Vec<u32>],
+    floor: f64,
+) -> Vec<f64> {
     let (mut gradient, mut work) = (vec![0.0; potential.dim()], potential.workspace());
     let layout = potential.layout();
     let mut masses = vec![0.0; layout.tensors().len()];
     let n = potential.num_examples() as f64;
     for rows in batches {
-        let batch = Batch { rows: Rows::These(rows), likelihood_weight: n / rows.len() as f64, mode: Mode::Training };
+        let batch = Batch { rows: Rows::These(rows), likelihood_weight: n / rows.len() as f64, mode };
         potential.evaluate(position, batch, &mut gradient, &mut work);
         for (tensor, mass) in layout.tensors().iter().zip(&mut masses) {
             let squares: f64 = gradient[tensor.range.clone()].iter().map(|&g| (f64::from(g) / n).powi(2)).sum();
@@ -372,7 +404,13 @@ fn masses_by_hand(potential: &Posterior<'_>, position: &[f32], batches: &[Vec<u3
 /// The masses after the first step of each epoch are those of the position at its start and of rows drawn for them.
 #[test]
 fn layerwise_masses_agree_with_a_direct_computation() {
-    let estimate = LayerwiseMass { num_batches: 5, ..LayerwiseMass::default() };
+    for training_mode in [false, true] {
+        compare_layerwise_masses(training_mode);
+    }
+}
+
+fn compare_layerwise_masses(training_mode: bool) {
+    let estimate = LayerwiseMass { num_batches: 5, training_mode, ..LayerwiseMass::default() };
     let rule = AnyRule::Sampler(Langevin {
         mass: MassRule::Layerwise(estimate),
         ..Langevin::new(Integrator::Sghmc, 1e-3, 0.9)
@@ -381,6 +419,7 @@ fn layerwise_masses_agree_with_a_direct_computation() {
     for problem in &problems() {
         let potential = problem.posterior();
         let mut chains = problem.chains([id]);
+        chains[0].state.statistics = potential.initial_statistics();
         let mut states = vec![chains[0].state.clone()];
         let plan = Plan { keep: Keep { burn_in: 0, every: 1 }, ..plan(seed, 9) };
         states.extend(kept(&potential, &rule, &plan, &mut chains).remove(0));
@@ -396,7 +435,8 @@ fn layerwise_masses_agree_with_a_direct_computation() {
                     (first..first + BATCH_SIZE).map(|position| order.at(position) as u32).collect()
                 })
                 .collect();
-            let expected = masses_by_hand(&potential, &states[start].position, &batches, estimate.floor);
+            let mode = if training_mode { Mode::Training } else { Mode::Inference(&states[start].statistics) };
+            let expected = masses_by_hand(&potential, &states[start].position, mode, &batches, estimate.floor);
             for (found, expected) in states[start + 1].mass.iter().zip(&expected) {
                 assert!((found / expected - 1.0).abs() < 1e-5, "epoch {epoch}: {found} instead of {expected}");
             }

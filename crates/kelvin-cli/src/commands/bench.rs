@@ -166,7 +166,8 @@ fn time(case: &Case, threads: usize, num_chains: usize) -> anyhow::Result<Timing
 fn synthetic_images(n: usize, len: usize) -> Examples {
     let key = |step| NoiseKey { seed: 0, purpose: Purpose::Synthetic, chain: u32::MAX, step };
     let (pixels, labels) = (key(0), key(1));
-    let bytes: Vec<u8> = (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
+    let bytes: Vec<u8> =
+        (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
     let labels = (0..n as u32).map(|row| labels.words(row)[0] % 10).collect();
     Examples { inputs: Inputs::Bytes(bytes.into()), num_features: len, targets: Targets::Classes(labels) }
 }

@@ -10,8 +10,8 @@
 use pulp::{Simd, WithSimd};
 
 use super::kernels::{Factors, Lines, Number, Results, Start, pack, panel_width};
-use super::winograd::{PLACES, TileOuterProduct, TileProduct, Tiling, gather_kernel, transform_kernel};
 use super::reading::{PullBack, Reading, add_columns, add_moments};
+use super::winograd::{PLACES, TileOuterProduct, TileProduct, Tiling, gather_kernel, transform_kernel};
 use crate::network::program::Convolution;
 
 /// Inputs with fewer channels are laid out as patches: a kernel's whole window for each pixel.
@@ -396,7 +396,8 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
                     let image = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
                     let (canvas, adds, bias) = (gradient_canvas, gradient.adds, None);
                     // The way back: from filters to channels.
-                    let back = TileProduct { tiling, from: to, to: from, canvas, packed, bias, adds, image, tiles, products };
+                    let back =
+                        TileProduct { tiling, from: to, to: from, canvas, packed, bias, adds, image, tiles, products };
                     back.run(simd);
                 }
                 continue;

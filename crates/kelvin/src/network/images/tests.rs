@@ -20,7 +20,10 @@ fn networks() -> Vec<(&'static str, Network)> {
     let pre_activation = vec![Layer::BATCH_NORM, Layer::Relu, conv(4, 3, 1)];
     vec![
         ("kernel of one", build(image, vec![conv(3, 1, 1), Layer::Relu, dense.clone()])),
-        ("two convolutions", build(image, vec![conv(17, 3, 1), Layer::Relu, conv(20, 3, 1), Layer::Relu, dense.clone()])),
+        (
+            "two convolutions",
+            build(image, vec![conv(17, 3, 1), Layer::Relu, conv(20, 3, 1), Layer::Relu, dense.clone()]),
+        ),
         ("strides", build(image, vec![conv(5, 3, 2), Layer::Relu, conv(4, 1, 2), conv(3, 2, 1), dense.clone()])),
         ("a wide kernel", build(image, vec![conv(3, 3, 1), conv(18, 5, 1), Layer::Relu, conv(2, 4, 2), dense.clone()])),
         ("thick inputs", build(Shape::image(4, 4, 20), vec![conv(5, 3, 1), Layer::Relu, dense.clone()])),
@@ -98,10 +101,7 @@ fn networks() -> Vec<(&'static str, Network)> {
                 ],
             ),
         ),
-        (
-            "a ResNet",
-            Network::resnet_for(Shape::image(8, 8, 3), 8, 2, Normalisation::FILTER_RESPONSE).unwrap(),
-        ),
+        ("a ResNet", Network::resnet_for(Shape::image(8, 8, 3), 8, 2, Normalisation::FILTER_RESPONSE).unwrap()),
     ]
 }
 

@@ -194,7 +194,8 @@ fn transform_output<S: Simd, T: Number>(
                 let from = &from[tile * count + at..][..15 * stride + 1];
                 let mut lines = [[zero; 4]; 2];
                 for j in 0..4 {
-                    let read = [from[j * stride], from[(4 + j) * stride], from[(8 + j) * stride], from[(12 + j) * stride]];
+                    let read =
+                        [from[j * stride], from[(4 + j) * stride], from[(8 + j) * stride], from[(12 + j) * stride]];
                     [lines[0][j], lines[1][j]] = gather_output::<S, T>(simd, read);
                 }
                 for (i, pixels) in lines.into_iter().enumerate() {
@@ -296,11 +297,8 @@ pub(super) fn transform_kernel<T: Number>(taps: [T; 9]) -> [T; PLACES] {
     let half = T::from_f64(0.5);
     let spread = |a: T, b: T, c: T| [a, half * (a + b + c), half * (a - b + c), c];
     let mut places = [T::default(); PLACES];
-    let columns: [[T; 4]; 3] = [
-        spread(taps[0], taps[3], taps[6]),
-        spread(taps[1], taps[4], taps[7]),
-        spread(taps[2], taps[5], taps[8]),
-    ];
+    let columns: [[T; 4]; 3] =
+        [spread(taps[0], taps[3], taps[6]), spread(taps[1], taps[4], taps[7]), spread(taps[2], taps[5], taps[8])];
     for i in 0..4 {
         places[4 * i..4 * i + 4].copy_from_slice(&spread(columns[0][i], columns[1][i], columns[2][i]));
     }
