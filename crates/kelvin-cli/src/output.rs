@@ -70,7 +70,9 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
                     | ExperimentError::OutOfRange { .. }
                     | ExperimentError::Unreadable { .. }
                     | ExperimentError::BatchSize(_)
-                    | ExperimentError::Network(_)
+                    | ExperimentError::DoesNotApply { .. }
+                    | ExperimentError::OtherShape { .. }
+                    | ExperimentError::Network { .. }
             )
         );
     ExitCode::from(if wrong_question { 2 } else { 1 })
