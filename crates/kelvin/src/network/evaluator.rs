@@ -66,7 +66,7 @@ impl Evaluator {
         match self {
             Self::OneHidden(network) => Workspace::OneHidden(network.workspace()),
             Self::Dense(network) => Workspace::Dense(network.workspace()),
-            Self::Images(network) => Workspace::Images(Box::new(network.workspace())),
+            Self::Images(network) => Workspace::Images(Box::new(network.workspace(false))),
         }
     }
 

@@ -1,0 +1,333 @@
+//! Convolutions, image by image: a padded copy of what is read lies in cache, and products run over its rows.
+//!
+//! ```text
+//! z[y, x] = Σ_ij W[i, j] · X[s·y + i, s·x + j]            X: the input, padded
+//! ∂W[i, j] = Σ_yx X[s·y + i, s·x + j] ⊗ ∂z[y, x]
+//! ∂x[y, x] = Σ_ij W[k−1−i, k−1−j]ᵀ · D[y + i, x + j]       D: ∂z, with s−1 zeros between pixels, padded
+//! ```
+
+use pulp::{Simd, WithSimd};
+
+use super::kernels::{Factors, Lines, Number, Results, Start, pack};
+use super::reading::{PullBack, Reading, add_columns, add_moments};
+use crate::network::program::Convolution;
+
+/// Inputs with fewer channels are laid out as patches: a kernel's whole window for each pixel.
+const THIN: usize = 8;
+/// Lines of pixels whose weight gradient is summed before the next: they stay in the first cache.
+const LINES_TOGETHER: usize = 4;
+
+/// A convolution with its padded sizes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ConvPlan {
+    pub sizes: Convolution,
+    /// Numbers of a pixel of input and output, padding included.
+    pub input_stride: usize,
+    pub output_stride: usize,
+    /// Whether anything stands before it that wants a gradient.
+    pub has_input_gradient: bool,
+}
+
+/// A rectangle of pixels in scratch.
+#[derive(Clone, Copy, Debug)]
+struct Canvas {
+    height: usize,
+    width: usize,
+}
+
+impl ConvPlan {
+    fn is_thin(&self) -> bool {
+        self.input_stride < THIN
+    }
+
+    /// The padded input.
+    fn canvas(&self) -> Canvas {
+        let Convolution { output, kernel, stride, .. } = self.sizes;
+        Canvas { height: (output.height - 1) * stride + kernel, width: (output.width - 1) * stride + kernel }
+    }
+
+    /// The padded, spread-out gradient of the output.
+    fn back_canvas(&self) -> Canvas {
+        let Convolution { input, kernel, .. } = self.sizes;
+        Canvas { height: input.height + kernel - 1, width: input.width + kernel - 1 }
+    }
+
+    /// Numbers of a kernel's window.
+    fn window(&self) -> usize {
+        self.sizes.kernel * self.sizes.kernel * self.input_stride
+    }
+
+    /// Numbers of the padded kernel and of its gradient.
+    pub fn kernel_len(&self) -> usize {
+        self.window() * self.output_stride
+    }
+
+    /// Numbers of the transposed kernel.
+    pub fn back_kernel_len(&self) -> usize {
+        let Convolution { kernel, .. } = self.sizes;
+        if !self.has_input_gradient { 0 } else { kernel * kernel * self.output_stride * self.input_stride }
+    }
+
+    /// Numbers of scratch for the input of an image.
+    pub fn input_scratch(&self) -> usize {
+        let canvas = self.canvas();
+        if self.is_thin() {
+            self.sizes.output.num_pixels() * self.window()
+        } else {
+            canvas.height * canvas.width * self.input_stride
+        }
+    }
+
+    /// Numbers of scratch for the gradient of an image.
+    pub fn gradient_scratch(&self) -> usize {
+        let canvas = self.back_canvas();
+        canvas.height * canvas.width * self.output_stride
+    }
+
+    /// Lays out the kernel for [`ConvForward`].
+    pub fn pack_kernel<T: Number>(&self, kernel: &[T], packed: &mut [T]) {
+        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
+        pack(self.window(), self.output_stride, packed, |k, filter| {
+            let (tap, channel) = (k / self.input_stride, k % self.input_stride);
+            if channel < channels && filter < filters {
+                kernel[(tap * channels + channel) * filters + filter]
+            } else {
+                T::default()
+            }
+        });
+    }
+
+    /// Lays out the kernel, turned and transposed, for [`ConvBackward`].
+    pub fn pack_back_kernel<T: Number>(&self, kernel: &[T], packed: &mut [T]) {
+        if !self.has_input_gradient {
+            return;
+        }
+        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
+        let num_taps = self.sizes.kernel * self.sizes.kernel;
+        pack(num_taps * self.output_stride, self.input_stride, packed, |k, channel| {
+            let (tap, filter) = (num_taps - 1 - k / self.output_stride, k % self.output_stride);
+            if channel < channels && filter < filters {
+                kernel[(tap * channels + channel) * filters + filter]
+            } else {
+                T::default()
+            }
+        });
+    }
+
+    /// Adds sums in the padded shape to the gradient of the kernel.
+    pub fn add_kernel_gradient<T: Number>(&self, sums: &[T], gradient: &mut [T]) {
+        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
+        let rows = sums.chunks_exact(self.output_stride).enumerate().filter_map(|(k, row)| {
+            let (tap, channel) = (k / self.input_stride, k % self.input_stride);
+            (channel < channels).then_some((tap * channels + channel, row))
+        });
+        for (row, sums) in rows {
+            for (gradient, &sum) in gradient[row * filters..][..filters].iter_mut().zip(sums) {
+                *gradient += sum;
+            }
+        }
+    }
+
+    /// Reads an image into scratch whose border is zero.
+    #[inline(always)]
+    fn lay_out<T: Number>(&self, reading: &Reading<'_, T>, image: &[T], scratch: &mut [T]) {
+        let Convolution { input, output, kernel, stride, before: [above, left] } = self.sizes;
+        let pixel = self.input_stride;
+        if self.is_thin() {
+            let window = self.window();
+            for y in 0..output.height {
+                for x in 0..output.width {
+                    let patch = &mut scratch[(y * output.width + x) * window..][..window];
+                    for i in 0..kernel {
+                        let line = y * stride + i;
+                        for j in 0..kernel {
+                            let column = x * stride + j;
+                            let inside = (above..above + input.height).contains(&line)
+                                && (left..left + input.width).contains(&column);
+                            if inside {
+                                let from = ((line - above) * input.width + column - left) * pixel;
+                                let to = (i * kernel + j) * pixel;
+                                reading.read(pixel, &image[from..from + pixel], &mut patch[to..to + pixel]);
+                            }
+                        }
+                    }
+                }
+            }
+            return;
+        }
+        let canvas = self.canvas();
+        let num_lines = input.height.min(canvas.height - above);
+        let num_columns = input.width.min(canvas.width - left);
+        for y in 0..num_lines {
+            let from = &image[y * input.width * pixel..][..num_columns * pixel];
+            let to = &mut scratch[((y + above) * canvas.width + left) * pixel..][..num_columns * pixel];
+            reading.read(pixel, from, to);
+        }
+    }
+
+    /// The factors of line `y` of the output.
+    #[inline(always)]
+    fn factors<'s, T>(&self, scratch: &'s [T], y: usize) -> Factors<'s, T> {
+        if self.is_thin() {
+            let window = self.window();
+            let values = &scratch[y * self.sizes.output.width * window..];
+            Factors { values, step: window, num_pieces: 1, piece_stride: 0, piece_len: window }
+        } else {
+            let Convolution { kernel, stride, .. } = self.sizes;
+            let line = self.canvas().width * self.input_stride;
+            Factors {
+                values: &scratch[y * stride * line..],
+                step: stride * self.input_stride,
+                num_pieces: kernel,
+                piece_stride: line,
+                piece_len: kernel * self.input_stride,
+            }
+        }
+    }
+}
+
+/// Outputs of some images; also the moments of each channel, where a batch norm wants them.
+pub(super) struct ConvForward<'a, T> {
+    pub plan: ConvPlan,
+    pub reading: Reading<'a, T>,
+    pub input: &'a [T],
+    pub packed: &'a [T],
+    pub bias: Option<&'a [T]>,
+    pub output: &'a mut [T],
+    pub scratch: &'a mut [T],
+    pub moments: Option<&'a mut [f64]>,
+}
+
+impl<T: Number> WithSimd for ConvForward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, reading, input, packed, bias, output, scratch, mut moments } = self;
+        let sizes = plan.sizes;
+        let scratch = &mut scratch[..plan.input_scratch()];
+        scratch.fill(T::default());
+        let line = sizes.output.width * plan.output_stride;
+        let images = input.chunks_exact(sizes.input.num_pixels() * plan.input_stride);
+        for (image, output) in images.zip(output.chunks_exact_mut(sizes.output.height * line)) {
+            plan.lay_out(&reading, image, scratch);
+            for (y, output) in output.chunks_exact_mut(line).enumerate() {
+                let start = bias.map_or(Start::Zero, Start::Row);
+                let (num_rows, num_columns) = (sizes.output.width, plan.output_stride);
+                let to = Results { values: output, step: plan.output_stride, num_rows, num_columns };
+                T::product(simd, plan.factors(scratch, y), packed, start, to);
+            }
+            if let Some(moments) = &mut moments {
+                add_moments(plan.output_stride, line, output, moments);
+            }
+        }
+    }
+}
+
+/// Gradients of kernel, bias and inputs from some images.
+pub(super) struct ConvBackward<'a, T> {
+    pub plan: ConvPlan,
+    pub reading: Reading<'a, T>,
+    pub input: &'a [T],
+    pub pull_back: PullBack<'a, T>,
+    pub output: &'a [T],
+    pub output_gradient: &'a [T],
+    pub packed: &'a [T],
+    /// Where the gradient of the inputs goes; nowhere for the first layer.
+    pub input_gradient: Option<InputGradient<'a, T>>,
+    pub kernel_sums: &'a mut [T],
+    /// Σ ∂z of each channel, where the bias wants it.
+    pub bias_sums: Option<&'a mut [f64]>,
+    pub input_scratch: &'a mut [T],
+    pub gradient_scratch: &'a mut [T],
+}
+
+/// The gradient of a value that may have other readers.
+pub(super) struct InputGradient<'a, T> {
+    pub values: &'a mut [T],
+    /// Whether there is already a gradient to add to.
+    pub adds: bool,
+}
+
+impl<T: Number> WithSimd for ConvBackward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { plan, reading, pull_back, packed, mut input_gradient, kernel_sums, mut bias_sums, .. } = self;
+        let Convolution { input, output, kernel, stride, before: [above, left] } = plan.sizes;
+        let (canvas, back) = (plan.canvas(), plan.back_canvas());
+        let (from, to) = (plan.input_stride, plan.output_stride);
+        let scratch = &mut self.input_scratch[..plan.input_scratch()];
+        let spread = &mut self.gradient_scratch[..plan.gradient_scratch()];
+        scratch.fill(T::default());
+        spread.fill(T::default());
+        let (line, input_line) = (output.width * to, input.width * from);
+        let inputs = self.input.chunks_exact(input.height * input_line);
+        let outputs = self.output.chunks_exact(output.height * line);
+        let gradients = self.output_gradient.chunks_exact(output.height * line);
+        // Where ∂z begins on its canvas, and how far apart its pixels lie.
+        let begin = ((kernel - 1 - above) * back.width + kernel - 1 - left) * to;
+        let line_stride = stride * back.width * to;
+        for (number, ((image, values), gradients)) in inputs.zip(outputs).zip(gradients).enumerate() {
+            plan.lay_out(&reading, image, scratch);
+            for y in 0..output.height {
+                let (values, gradients) = (&values[y * line..][..line], &gradients[y * line..][..line]);
+                let spread = &mut spread[begin + y * line_stride..];
+                if stride == 1 {
+                    pull_back.pull(to, values, gradients, &mut spread[..line]);
+                    if let Some(sums) = &mut bias_sums {
+                        add_columns(to, line, &spread[..line], sums);
+                    }
+                } else {
+                    for x in 0..output.width {
+                        let pixel = x * to..(x + 1) * to;
+                        let spread = &mut spread[x * stride * to..][..to];
+                        pull_back.pull(to, &values[pixel.clone()], &gradients[pixel], spread);
+                        if let Some(sums) = &mut bias_sums {
+                            add_columns(to, to, spread, sums);
+                        }
+                    }
+                }
+            }
+            for y in (0..output.height).step_by(LINES_TOGETHER) {
+                let num_lines = LINES_TOGETHER.min(output.height - y);
+                let terms = Lines { values: &spread[begin + y * line_stride..], step: stride * to, line_stride };
+                if plan.is_thin() {
+                    let window = plan.window();
+                    let values = &scratch[y * output.width * window..];
+                    let factors = Lines { values, step: window, line_stride: output.width * window };
+                    let sums = Results { values: kernel_sums, step: to, num_rows: window, num_columns: to };
+                    T::add_outer(simd, factors, terms, num_lines, output.width, sums);
+                    continue;
+                }
+                for i in 0..kernel {
+                    let factors = Lines {
+                        values: &scratch[(y * stride + i) * canvas.width * from..],
+                        step: stride * from,
+                        line_stride: stride * canvas.width * from,
+                    };
+                    let num_rows = kernel * from;
+                    let values = &mut kernel_sums[i * num_rows * to..][..num_rows * to];
+                    let sums = Results { values, step: to, num_rows, num_columns: to };
+                    T::add_outer(simd, factors, terms, num_lines, output.width, sums);
+                }
+            }
+            if let Some(gradient) = &mut input_gradient {
+                let start = if gradient.adds { Start::Results } else { Start::Zero };
+                let image = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
+                for (y, image) in image.chunks_exact_mut(input_line).enumerate() {
+                    let factors = Factors {
+                        values: &spread[y * back.width * to..],
+                        step: to,
+                        num_pieces: kernel,
+                        piece_stride: back.width * to,
+                        piece_len: kernel * to,
+                    };
+                    let to = Results { values: image, step: from, num_rows: input.width, num_columns: from };
+                    T::product(simd, factors, packed, start, to);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,525 @@
+//! The way through a network and back: operation by operation on a whole batch, each spread over parts of it.
+
+use super::convolution::{ConvBackward, ConvForward, InputGradient};
+use super::dense::{DenseBackward, DenseForward, DenseKernelGradient};
+use super::elementwise::{AddReadings, Columns, Moments, PullInPlace, PullSums, Read};
+use super::kernels::Number;
+use super::plan::{OperationPlan, Plan};
+use super::pool::{PoolBackward, PoolForward};
+use super::response_norm::{cut_off, normalise, pull_back_norm, pull_back_threshold};
+use super::workspace::{ImageWorkspace, over_parts};
+use crate::network::program::Operation;
+
+/// Whose statistics batch norm uses, in the evaluator's own numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Statistics {
+    Batch,
+    /// Those in the workspace.
+    Running,
+}
+
+impl<T: Number> ImageWorkspace<T> {
+    /// Lays out the kernels for products.
+    pub(super) fn take_kernels(&mut self, plan: &Plan, parameters: &[T], with_gradients: bool) {
+        let operations = plan.program.operations.iter().zip(&plan.operations);
+        for ((operation, sizes), kernels) in operations.zip(&mut self.kernels) {
+            match (operation, sizes) {
+                (Operation::Conv { kernel, bias, .. }, OperationPlan::Conv(conv)) => {
+                    conv.pack_kernel(&parameters[kernel.clone()], &mut kernels.forward);
+                    kernels.bias[..bias.len()].copy_from_slice(&parameters[bias.clone()]);
+                    if with_gradients {
+                        conv.pack_back_kernel(&parameters[kernel.clone()], &mut kernels.backward);
+                    }
+                }
+                (Operation::Dense { kernel, bias, .. }, OperationPlan::Dense(dense)) => {
+                    dense.pack_kernel(&parameters[kernel.clone()], &mut kernels.forward);
+                    kernels.bias[..bias.len()].copy_from_slice(&parameters[bias.clone()]);
+                    if with_gradients {
+                        dense.pack_back_kernel(&parameters[kernel.clone()], &mut kernels.backward);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// From the first value to the last.
+    pub(super) fn forward(&mut self, plan: &Plan, parameters: &[T], statistics: Statistics) {
+        for number in 0..plan.operations.len() {
+            match &plan.program.operations[number] {
+                Operation::Conv { from, to, adds_bias, .. } => {
+                    let wants_moments = !adds_bias && statistics == Statistics::Batch;
+                    self.conv_forward(plan, number, *from, *to, *adds_bias, wants_moments);
+                }
+                Operation::Dense { from, to, .. } => self.dense_forward(plan, number, *from, *to),
+                Operation::BatchNorm { number } => self.norm_forward(plan, parameters, *number, statistics),
+                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
+                    let (gamma, beta) = (&parameters[scale.clone()], &parameters[offset.clone()]);
+                    let stride = plan.strides[*from];
+                    self.image_by_image(plan, *from, *to, |values, output| {
+                        normalise(stride, gamma, beta, *epsilon, values, output);
+                    });
+                }
+                Operation::Threshold { from, to, threshold } => {
+                    let (tau, stride) = (&parameters[threshold.clone()], plan.strides[*from]);
+                    self.image_by_image(plan, *from, *to, |values, output| cut_off(stride, tau, values, output));
+                }
+                Operation::Pool { from, to, .. } => self.pool_forward(plan, number, *from, *to),
+                Operation::Add { left, right, to } => self.add_forward(plan, *left, *right, *to),
+                Operation::Copy { from, to } => {
+                    let stride = plan.strides[*from];
+                    self.with_pieces(plan, *from, *to, |work, values, output| {
+                        T::dispatch(Read { reading: work.reading(plan, *from), stride, values, output });
+                    });
+                }
+            }
+        }
+    }
+
+    /// Writes value `to` part by part from value `from`.
+    fn with_pieces(&mut self, plan: &Plan, from: usize, to: usize, run: impl Fn(&Self, &[T], &mut [T]) + Sync) {
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let mut output = std::mem::take(&mut self.values[to]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut output, piece, |number, _, output| {
+            let values = &work.values[from][number * from_piece..];
+            run(work, &values[..from_piece.min(values.len())], output);
+        });
+        self.parts = parts;
+        self.values[to] = output;
+    }
+
+    /// The same for operations that look at one image at a time, as it is read.
+    fn image_by_image(&mut self, plan: &Plan, from: usize, to: usize, run: impl Fn(&[T], &mut [T]) + Sync) {
+        let (stride, len) = (plan.strides[from], plan.image_len(from));
+        self.flat.resize(self.num_images * len, T::default());
+        self.read_flat(plan, from, stride);
+        let flat = std::mem::take(&mut self.flat);
+        let images = self.images_per_part();
+        let mut output = std::mem::take(&mut self.values[to]);
+        over_parts(self.parallel, &mut self.parts, &mut output, images * len, |number, _, output| {
+            let values = flat[number * images * len..].chunks_exact(len);
+            for (values, output) in values.zip(output.chunks_exact_mut(len)) {
+                run(values, output);
+            }
+        });
+        self.values[to] = output;
+        self.flat = flat;
+    }
+
+    /// Writes what readers of a value see to `flat`.
+    fn read_flat(&mut self, plan: &Plan, value: usize, stride: usize) {
+        let piece = self.images_per_part() * plan.image_len(value);
+        let mut flat = std::mem::take(&mut self.flat);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut flat, piece, |number, _, output| {
+            let values = &work.values[value][number * piece..][..output.len()];
+            T::dispatch(Read { reading: work.reading(plan, value), stride, values, output });
+        });
+        self.parts = parts;
+        self.flat = flat;
+    }
+
+    fn conv_forward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, adds_bias: bool, moments: bool) {
+        let OperationPlan::Conv(conv) = plan.operations[number] else { return };
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let mut output = std::mem::take(&mut self.values[to]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut output, piece, |part_number, part, output| {
+            let kernels = &work.kernels[number];
+            part.sums.fill(0.0);
+            T::dispatch(ConvForward {
+                plan: conv,
+                reading: work.reading(plan, from),
+                input: &work.values[from][part_number * from_piece..],
+                packed: &kernels.forward,
+                bias: adds_bias.then_some(&kernels.bias[..]),
+                output,
+                scratch: &mut part.input,
+                moments: moments.then_some(&mut part.sums[..2 * conv.output_stride]),
+            });
+        });
+        self.parts = parts;
+        self.values[to] = output;
+    }
+
+    /// Whether a dense layer can read a value as it lies.
+    fn is_plain(&self, plan: &Plan, value: usize) -> bool {
+        self.reading(plan, value).is_plain()
+    }
+
+    fn dense_forward(&mut self, plan: &Plan, number: usize, from: usize, to: usize) {
+        let OperationPlan::Dense(dense) = plan.operations[number] else { return };
+        let (images, len) = (self.images_per_part(), dense.input_len());
+        let plain = self.is_plain(plan, from);
+        if !plain {
+            self.flat.resize(self.num_images * len, T::default());
+            self.read_flat(plan, from, dense.pixel_stride);
+        }
+        let mut output = std::mem::take(&mut self.values[to]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        let input = if plain { &work.values[from] } else { &work.flat };
+        over_parts(self.parallel, &mut parts, &mut output, images * dense.stride, |part_number, _, output| {
+            let kernels = &work.kernels[number];
+            let input = &input[part_number * images * len..];
+            T::dispatch(DenseForward { plan: dense, input, packed: &kernels.forward, bias: &kernels.bias, output });
+        });
+        self.parts = parts;
+        self.values[to] = output;
+    }
+
+    fn norm_forward(&mut self, plan: &Plan, parameters: &[T], number: usize, statistics: Statistics) {
+        let norm = &plan.program.norms[number];
+        match statistics {
+            Statistics::Running => self.norms[number].infer(norm, parameters, &self.statistics),
+            Statistics::Batch => {
+                let (value, stride) = (norm.value, plan.strides[norm.value]);
+                if norm.bias.is_none() {
+                    // No convolution took the moments on the way.
+                    let piece = self.images_per_part() * plan.image_len(value);
+                    let mut values = std::mem::take(&mut self.values[value]);
+                    over_parts(self.parallel, &mut self.parts, &mut values, piece, |_, part, values| {
+                        part.sums.fill(0.0);
+                        let line = plan.program.values[value].shape.width * stride;
+                        T::dispatch(Moments { stride, line, values, sums: &mut part.sums[..2 * stride] });
+                    });
+                    self.values[value] = values;
+                }
+                let count = self.num_images * plan.program.values[value].shape.num_pixels();
+                self.sum_parts(2 * stride);
+                let Self { norms, parts, .. } = self;
+                norms[number].train(norm, parameters, &parts[0].sums[..2 * stride], count);
+            }
+        }
+    }
+
+    /// Adds the sums of all parts in use to those of the first.
+    fn sum_parts(&mut self, len: usize) {
+        let in_use = self.num_images.div_ceil(self.images_per_part());
+        let (first, others) = self.parts[..in_use].split_at_mut(1);
+        for part in others {
+            for (sum, &term) in first[0].sums[..len].iter_mut().zip(&part.sums[..len]) {
+                *sum += term;
+            }
+        }
+    }
+
+    fn pool_forward(&mut self, plan: &Plan, number: usize, from: usize, to: usize) {
+        let OperationPlan::Pool(pool) = plan.operations[number] else { return };
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let mut output = std::mem::take(&mut self.values[to]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut output, piece, |part_number, part, output| {
+            let input = &work.values[from][part_number * from_piece..];
+            let reading = work.reading(plan, from);
+            T::dispatch(PoolForward { plan: pool, reading, input, output, scratch: &mut part.input });
+        });
+        self.parts = parts;
+        self.values[to] = output;
+    }
+
+    fn add_forward(&mut self, plan: &Plan, left: usize, right: usize, to: usize) {
+        let stride = plan.strides[to];
+        let piece = self.images_per_part() * plan.image_len(to);
+        let mut output = std::mem::take(&mut self.values[to]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut output, piece, |number, _, output| {
+            let piece_of = |value: usize| &work.values[value][number * piece..][..output.len()];
+            T::dispatch(AddReadings {
+                stride,
+                readings: [work.reading(plan, left), work.reading(plan, right)],
+                values: [piece_of(left), piece_of(right)],
+                output,
+            });
+        });
+        self.parts = parts;
+        self.values[to] = output;
+    }
+
+    /// From the gradient of the last value to those of all parameters, which are added to `gradient`.
+    pub(super) fn backward(&mut self, plan: &Plan, parameters: &[T], gradient: &mut [T]) {
+        self.has_gradient.fill(false);
+        if let Some(last) = self.has_gradient.last_mut() {
+            *last = true;
+        }
+        for number in (0..plan.operations.len()).rev() {
+            match &plan.program.operations[number] {
+                Operation::Conv { from, to, kernel, bias, adds_bias, .. } => {
+                    let bias = adds_bias.then_some(&mut gradient[bias.clone()]);
+                    self.conv_backward(plan, number, *from, *to, bias);
+                    self.add_conv_gradient(plan, number, &mut gradient[kernel.clone()]);
+                }
+                Operation::Dense { from, to, kernel, bias } => {
+                    self.dense_backward(plan, number, *from, *to, &mut gradient[kernel.start..bias.end]);
+                }
+                Operation::BatchNorm { number } => self.norm_backward(plan, *number, gradient),
+                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
+                    let (gamma, stride) = (&parameters[scale.clone()], plan.strides[*from]);
+                    self.image_by_image_back(plan, *from, *to, |values, gradient, sums| {
+                        pull_back_norm(stride, gamma, *epsilon, values, gradient, sums);
+                    });
+                    let sums = &self.parts[0].sums;
+                    for (channel, _) in gamma.iter().enumerate() {
+                        gradient[scale.start + channel] += T::from_f64(sums[channel]);
+                        gradient[offset.start + channel] += T::from_f64(sums[stride + channel]);
+                    }
+                }
+                Operation::Threshold { from, to, threshold } => {
+                    let (tau, stride) = (&parameters[threshold.clone()], plan.strides[*from]);
+                    self.image_by_image_back(plan, *from, *to, |values, gradient, sums| {
+                        pull_back_threshold(stride, tau, values, gradient, sums);
+                    });
+                    let sums = self.parts[0].sums.iter();
+                    for (gradient, &sum) in gradient[threshold.clone()].iter_mut().zip(sums) {
+                        *gradient += T::from_f64(sum);
+                    }
+                }
+                Operation::Pool { from, to, .. } => self.pool_backward(plan, number, *from, *to),
+                Operation::Add { left, right, to } => {
+                    self.pull_in_place(plan, *to);
+                    // The gradient moves to one branch and is copied for the other.
+                    self.give_gradient(*to, *right);
+                    if *left == 0 || self.has_gradient[*left] {
+                        self.give_gradient(*to, *left);
+                    } else {
+                        self.gradients.swap(*to, *left);
+                        self.has_gradient[*left] = true;
+                    }
+                }
+                Operation::Copy { from, to } => {
+                    self.pull_in_place(plan, *to);
+                    self.give_gradient(*to, *from);
+                }
+            }
+        }
+    }
+
+    /// Adds the gradient of `to` to that of `from`, which has the same shape.
+    fn give_gradient(&mut self, to: usize, from: usize) {
+        if from == 0 {
+            return;
+        }
+        let source = std::mem::take(&mut self.gradients[to]);
+        let target = &mut self.gradients[from];
+        if self.has_gradient[from] {
+            for (target, &source) in target.iter_mut().zip(&source) {
+                *target += source;
+            }
+        } else {
+            target.copy_from_slice(&source);
+        }
+        self.has_gradient[from] = true;
+        self.gradients[to] = source;
+    }
+
+    /// From the gradient of what readers of a value saw to that of the value itself.
+    fn pull_in_place(&mut self, plan: &Plan, value: usize) {
+        if self.pull_back(plan, value).is_plain() {
+            return;
+        }
+        let stride = plan.strides[value];
+        let piece = self.images_per_part() * plan.image_len(value);
+        let mut gradients = std::mem::take(&mut self.gradients[value]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut gradients, piece, |number, _, gradients| {
+            let values = &work.values[value][number * piece..][..gradients.len()];
+            T::dispatch(PullInPlace { pull_back: work.pull_back(plan, value), stride, values, gradients });
+        });
+        self.parts = parts;
+        self.gradients[value] = gradients;
+    }
+
+    fn image_by_image_back(
+        &mut self,
+        plan: &Plan,
+        from: usize,
+        to: usize,
+        run: impl Fn(&[T], &mut [T], &mut [f64]) + Sync,
+    ) {
+        let (stride, len) = (plan.strides[from], plan.image_len(from));
+        self.pull_in_place(plan, to);
+        self.flat.resize(self.num_images * len, T::default());
+        self.read_flat(plan, from, stride);
+        let flat = std::mem::take(&mut self.flat);
+        let images = self.images_per_part();
+        let mut gradients = std::mem::take(&mut self.gradients[to]);
+        over_parts(self.parallel, &mut self.parts, &mut gradients, images * len, |number, part, gradients| {
+            part.sums.fill(0.0);
+            let values = flat[number * images * len..].chunks_exact(len);
+            for (values, gradients) in values.zip(gradients.chunks_exact_mut(len)) {
+                run(values, gradients, &mut part.sums);
+            }
+        });
+        self.gradients[to] = gradients;
+        self.flat = flat;
+        self.sum_parts(2 * stride);
+        self.give_gradient(to, from);
+    }
+
+    fn norm_backward(&mut self, plan: &Plan, number: usize, gradient: &mut [T]) {
+        let norm = &plan.program.norms[number];
+        let (value, stride) = (norm.value, plan.strides[norm.value]);
+        let line = plan.program.values[value].shape.width * stride;
+        let piece = self.images_per_part() * plan.image_len(value);
+        let mut gradients = std::mem::take(&mut self.gradients[value]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut gradients, piece, |number, part, gradients| {
+            part.sums.fill(0.0);
+            let values = &work.values[value][number * piece..][..gradients.len()];
+            let pull_back = work.pull_back(plan, value);
+            T::dispatch(PullSums { pull_back, stride, line, values, gradients, sums: &mut part.sums[..2 * stride] });
+        });
+        self.parts = parts;
+        self.gradients[value] = gradients;
+        self.sum_parts(2 * stride);
+        let Self { norms, parts, .. } = self;
+        norms[number].turn_back(norm, &parts[0].sums[..2 * stride], gradient);
+    }
+
+    fn conv_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, bias: Option<&mut [T]>) {
+        let OperationPlan::Conv(conv) = plan.operations[number] else { return };
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let adds = self.has_gradient[from];
+        let wants_gradient = conv.has_input_gradient;
+        let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        let run = |part_number: usize, part: &mut super::workspace::Part<T>, to_gradient: Option<&mut [T]>| {
+            part.sums.fill(0.0);
+            part.kernel_sums[..conv.kernel_len()].fill(T::default());
+            let end = |len: usize, total: usize| (part_number * len + len).min(total);
+            let outputs = part_number * piece..end(piece, work.values[to].len());
+            T::dispatch(ConvBackward {
+                plan: conv,
+                reading: work.reading(plan, from),
+                input: &work.values[from][part_number * from_piece..end(from_piece, work.values[from].len())],
+                pull_back: work.pull_back(plan, to),
+                output: &work.values[to][outputs.clone()],
+                output_gradient: &work.gradients[to][outputs],
+                packed: &work.kernels[number].backward,
+                input_gradient: to_gradient.map(|values| InputGradient { values, adds }),
+                kernel_sums: &mut part.kernel_sums[..conv.kernel_len()],
+                bias_sums: bias.is_some().then_some(&mut part.sums[..conv.output_stride]),
+                input_scratch: &mut part.input,
+                gradient_scratch: &mut part.gradient,
+            });
+        };
+        if wants_gradient {
+            over_parts(self.parallel, &mut parts, &mut input_gradient, from_piece, |number, part, to| {
+                run(number, part, Some(to));
+            });
+        } else {
+            super::workspace::over_used_parts(
+                self.parallel,
+                &mut parts,
+                work.num_images.div_ceil(images),
+                |number, part| {
+                    run(number, part, None);
+                },
+            );
+        }
+        self.parts = parts;
+        self.gradients[from] = input_gradient;
+        self.has_gradient[from] = true;
+        if let Some(bias) = bias {
+            self.sum_parts(conv.output_stride);
+            for (gradient, &sum) in bias.iter_mut().zip(&self.parts[0].sums) {
+                *gradient += T::from_f64(sum);
+            }
+        }
+    }
+
+    fn add_conv_gradient(&mut self, plan: &Plan, number: usize, gradient: &mut [T]) {
+        let OperationPlan::Conv(conv) = plan.operations[number] else { return };
+        let in_use = self.num_images.div_ceil(self.images_per_part());
+        for part in &self.parts[..in_use] {
+            conv.add_kernel_gradient(&part.kernel_sums[..conv.kernel_len()], gradient);
+        }
+    }
+
+    fn dense_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, gradient: &mut [T]) {
+        let OperationPlan::Dense(dense) = plan.operations[number] else { return };
+        let (images, len) = (self.images_per_part(), dense.input_len());
+        self.pull_in_place(plan, to);
+        let (kernel, bias) = gradient.split_at_mut(gradient.len() - dense.units);
+        let plain = self.is_plain(plan, from);
+        if !plain {
+            self.flat.resize(self.num_images * len, T::default());
+            self.read_flat(plan, from, dense.pixel_stride);
+        }
+        let mut kernel_sums = std::mem::take(&mut self.kernel_sums);
+        let mut parts = std::mem::take(&mut self.parts);
+        {
+            let input = if plain { &self.values[from] } else { &self.flat };
+            let output_gradient = &self.gradients[to][..];
+            let unpadded = dense.is_unpadded();
+            if !unpadded {
+                kernel_sums.clear();
+                kernel_sums.resize(dense.kernel_len(), T::default());
+            }
+            let sums = if unpadded { &mut *kernel } else { &mut kernel_sums[..] };
+            let inputs = len.div_ceil(parts.len());
+            over_parts(self.parallel, &mut parts, sums, inputs * dense.stride, |part, _, sums| {
+                let input = &input[part * inputs..];
+                T::dispatch(DenseKernelGradient { plan: dense, input, output_gradient, sums });
+            });
+            if !unpadded {
+                dense.add_kernel_gradient(&kernel_sums, kernel);
+            }
+            let sums = &mut parts[0].sums[..dense.stride];
+            sums.fill(0.0);
+            T::dispatch(Columns { stride: dense.stride, values: output_gradient, sums });
+            for (gradient, &sum) in bias.iter_mut().zip(&*sums) {
+                *gradient += T::from_f64(sum);
+            }
+        }
+        if dense.has_input_gradient {
+            let adds = self.has_gradient[from];
+            let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+            let work = &*self;
+            over_parts(self.parallel, &mut parts, &mut input_gradient, images * len, |part, _, input_gradient| {
+                let rows = input_gradient.len() / len;
+                let output_gradient = &work.gradients[to][part * images * dense.stride..][..rows * dense.stride];
+                let packed = &work.kernels[number].backward;
+                T::dispatch(DenseBackward { plan: dense, output_gradient, packed, input_gradient, adds });
+            });
+            self.gradients[from] = input_gradient;
+            self.has_gradient[from] = true;
+        }
+        self.parts = parts;
+        self.kernel_sums = kernel_sums;
+    }
+
+    fn pool_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize) {
+        let OperationPlan::Pool(pool) = plan.operations[number] else { return };
+        self.pull_in_place(plan, to);
+        if from == 0 {
+            return;
+        }
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let adds = self.has_gradient[from];
+        let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_parts(self.parallel, &mut parts, &mut input_gradient, from_piece, |number, _, input_gradient| {
+            let output_gradient = &work.gradients[to][number * piece..];
+            T::dispatch(PoolBackward { plan: pool, output_gradient, input_gradient, adds });
+        });
+        self.parts = parts;
+        self.gradients[from] = input_gradient;
+        self.has_gradient[from] = true;
+    }
+}

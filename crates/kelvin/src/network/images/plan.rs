@@ -1,0 +1,99 @@
+//! A program with the padded sizes that the evaluator works with.
+
+use std::sync::Arc;
+
+use super::convolution::ConvPlan;
+use super::dense::DensePlan;
+use super::kernels::PIECE;
+use super::pool::PoolPlan;
+use crate::network::program::{Operation, Program};
+
+/// A program ready to be run.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub program: Arc<Program>,
+    /// Numbers of a pixel of each value, padding included.
+    pub strides: Vec<usize>,
+    pub operations: Vec<OperationPlan>,
+}
+
+/// The sizes of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OperationPlan {
+    Conv(ConvPlan),
+    Dense(DensePlan),
+    Pool(PoolPlan),
+    Other,
+}
+
+impl Plan {
+    pub fn new(program: Arc<Program>) -> Self {
+        // Products broadcast their inputs, so that an input which only products read needs no padding.
+        let only_products = program.operations.iter().all(|operation| match operation {
+            Operation::Conv { .. } | Operation::Dense { .. } | Operation::BatchNorm { .. } => true,
+            Operation::FilterResponseNorm { from, .. }
+            | Operation::Threshold { from, .. }
+            | Operation::Pool { from, .. }
+            | Operation::Copy { from, .. } => *from != 0,
+            Operation::Add { left, right, .. } => *left != 0 && *right != 0,
+        });
+        let strides: Vec<usize> = program
+            .values
+            .iter()
+            .enumerate()
+            .map(|(number, value)| match value.shape.channels {
+                channels if number == 0 && only_products => channels,
+                channels => channels.next_multiple_of(PIECE),
+            })
+            .collect();
+        let operations = program.operations.iter().map(|operation| match operation {
+            Operation::Conv { from, to, sizes, .. } => OperationPlan::Conv(ConvPlan {
+                sizes: *sizes,
+                input_stride: strides[*from],
+                output_stride: strides[*to],
+                has_input_gradient: *from != 0,
+            }),
+            Operation::Dense { from, to, .. } => {
+                let shape = program.values[*from].shape;
+                OperationPlan::Dense(DensePlan {
+                    num_pixels: shape.num_pixels(),
+                    channels: shape.channels,
+                    pixel_stride: strides[*from],
+                    units: program.values[*to].shape.channels,
+                    stride: strides[*to],
+                    has_input_gradient: *from != 0,
+                })
+            }
+            Operation::Pool { from, height, width, .. } => OperationPlan::Pool(PoolPlan {
+                input: program.values[*from].shape,
+                height: *height,
+                width: *width,
+                stride: strides[*from],
+            }),
+            _ => OperationPlan::Other,
+        });
+        Self { operations: operations.collect(), strides, program: Arc::clone(&program) }
+    }
+
+    /// Numbers of a value of one image, padding included.
+    pub fn image_len(&self, value: usize) -> usize {
+        self.program.values[value].shape.num_pixels() * self.strides[value]
+    }
+
+    /// The most that any operation needs for the input of an image, its gradient, and a kernel's gradient.
+    pub fn largest_scratch(&self) -> [usize; 3] {
+        let mut largest = [0; 3];
+        for (number, value) in self.program.values.iter().enumerate() {
+            largest[0] = largest[0].max(value.shape.width * self.strides[number]);
+        }
+        for operation in &self.operations {
+            if let OperationPlan::Conv(conv) = operation {
+                let needs = [conv.input_scratch(), conv.gradient_scratch(), conv.kernel_len()];
+                for (largest, need) in largest.iter_mut().zip(needs) {
+                    *largest = need.max(*largest);
+                }
+            }
+        }
+        largest
+    }
+}

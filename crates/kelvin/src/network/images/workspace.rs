@@ -1,0 +1,156 @@
+//! Everything a pass writes to: values, gradients, packed kernels, and the scratch of each part of a batch.
+
+use rayon::prelude::*;
+
+use super::batch_norm::NormState;
+use super::kernels::Number;
+use super::plan::{OperationPlan, Plan};
+use super::reading::{PullBack, Reading};
+
+/// A batch is cut into at most this many parts, whatever the number of threads: sums over images are taken part by
+/// part, so that results do not depend on the threads.
+const NUM_PARTS: usize = 8;
+
+/// What a pass writes to; made once, grown to the largest batch.
+#[derive(Debug)]
+pub struct ImageWorkspace<T> {
+    pub(super) values: Vec<Vec<T>>,
+    pub(super) gradients: Vec<Vec<T>>,
+    /// Which values have a gradient so far.
+    pub(super) has_gradient: Vec<bool>,
+    pub(super) norms: Vec<NormState<T>>,
+    /// The kernels of each operation.
+    pub(super) kernels: Vec<Kernels<T>>,
+    pub(super) parts: Vec<Part<T>>,
+    /// Inputs of a dense layer as they are read.
+    pub(super) flat: Vec<T>,
+    /// The gradient of a padded dense kernel.
+    pub(super) kernel_sums: Vec<T>,
+    /// Outputs without padding, then their gradient.
+    pub(super) outputs: Vec<T>,
+    /// Statistics of an inference pass.
+    pub(super) statistics: Vec<T>,
+    pub(super) num_images: usize,
+    /// Whether the parts of a batch are spread over threads.
+    pub(super) parallel: bool,
+}
+
+/// A kernel as products read it.
+#[derive(Debug, Default)]
+pub(super) struct Kernels<T> {
+    pub forward: Vec<T>,
+    pub backward: Vec<T>,
+    pub bias: Vec<T>,
+}
+
+/// Scratch of one part of a batch.
+#[derive(Debug)]
+pub(super) struct Part<T> {
+    pub input: Vec<T>,
+    pub gradient: Vec<T>,
+    pub kernel_sums: Vec<T>,
+    pub sums: Vec<f64>,
+}
+
+impl<T: Number> ImageWorkspace<T> {
+    pub(super) fn new(plan: &Plan, parallel: bool) -> Self {
+        let program = &plan.program;
+        let [input, gradient, kernel_sums] = plan.largest_scratch();
+        let widest = plan.strides.iter().copied().max().unwrap_or(0);
+        let part = || Part {
+            input: vec![T::default(); input],
+            gradient: vec![T::default(); gradient],
+            kernel_sums: vec![T::default(); kernel_sums],
+            sums: vec![0.0; 2 * widest],
+        };
+        let kernels = plan.operations.iter().map(|operation| {
+            let (forward, backward, bias) = match operation {
+                OperationPlan::Conv(conv) => (conv.kernel_len(), conv.back_kernel_len(), conv.output_stride),
+                OperationPlan::Dense(dense) => (dense.kernel_len(), dense.back_kernel_len(), dense.stride),
+                OperationPlan::Pool(_) | OperationPlan::Other => (0, 0, 0),
+            };
+            let zeros = |len: usize| vec![T::default(); len];
+            Kernels { forward: zeros(forward), backward: zeros(backward), bias: zeros(bias) }
+        });
+        let norms = program
+            .norms
+            .iter()
+            .map(|norm| NormState::new(program.values[norm.value].shape.channels, plan.strides[norm.value]));
+        Self {
+            values: vec![Vec::new(); program.values.len()],
+            gradients: vec![Vec::new(); program.values.len()],
+            has_gradient: vec![false; program.values.len()],
+            norms: norms.collect(),
+            kernels: kernels.collect(),
+            parts: (0..NUM_PARTS).map(|_| part()).collect(),
+            flat: Vec::new(),
+            kernel_sums: Vec::new(),
+            outputs: Vec::new(),
+            statistics: vec![T::default(); program.statistics.len()],
+            num_images: 0,
+            parallel,
+        }
+    }
+
+    /// Makes room for a batch; gradients only where there will be a way back.
+    pub(super) fn fit(&mut self, plan: &Plan, num_images: usize, with_gradients: bool) {
+        self.num_images = num_images;
+        for value in 0..self.values.len() {
+            let len = num_images * plan.image_len(value);
+            self.values[value].resize(len, T::default());
+            if with_gradients && value > 0 {
+                self.gradients[value].resize(len, T::default());
+            }
+        }
+        self.outputs.resize(num_images * plan.program.output().len(), T::default());
+    }
+
+    /// Images of a part.
+    pub(super) fn images_per_part(&self) -> usize {
+        self.num_images.div_ceil(NUM_PARTS).max(1)
+    }
+
+    /// How readers see a value.
+    pub(super) fn reading(&self, plan: &Plan, value: usize) -> Reading<'_, T> {
+        let read = plan.program.values[value];
+        Reading { norm: read.norm.map(|number| self.norms[number].affine()), relu: read.relu }
+    }
+
+    /// The way back through the reading of a value.
+    pub(super) fn pull_back(&self, plan: &Plan, value: usize) -> PullBack<'_, T> {
+        let slopes = plan.program.values[value].norm.map(|number| self.norms[number].slopes());
+        PullBack { reading: self.reading(plan, value), slopes }
+    }
+}
+
+/// Runs `work` on each part with its piece of `to`, on threads if `parallel`.
+pub(super) fn over_parts<T: Number>(
+    parallel: bool,
+    parts: &mut [Part<T>],
+    to: &mut [T],
+    piece: usize,
+    work: impl Fn(usize, &mut Part<T>, &mut [T]) + Sync,
+) {
+    if parallel {
+        let pieces = parts.par_iter_mut().zip(to.par_chunks_mut(piece));
+        pieces.enumerate().for_each(|(number, (part, to))| work(number, part, to));
+    } else {
+        for (number, (part, to)) in parts.iter_mut().zip(to.chunks_mut(piece)).enumerate() {
+            work(number, part, to);
+        }
+    }
+}
+
+/// Runs `work` on the first `count` parts, on threads if `parallel`.
+pub(super) fn over_used_parts<T: Number>(
+    parallel: bool,
+    parts: &mut [Part<T>],
+    count: usize,
+    work: impl Fn(usize, &mut Part<T>) + Sync,
+) {
+    if parallel {
+        parts[..count].par_iter_mut().enumerate().for_each(|(number, part)| work(number, part));
+    } else {
+        parts[..count].iter_mut().enumerate().for_each(|(number, part)| work(number, part));
+    }
+}
