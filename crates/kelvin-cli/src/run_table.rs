@@ -50,19 +50,10 @@ pub fn run_table(title: &str, rows: &[Row]) -> Table {
 /// Doubt on the test images and on those of another set, and how well it tells the two apart; nothing where no other set
 /// is named.
 pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Table> {
-    let header = [
-        "method",
-        "β",
-        "H test",
-        "H other",
-        "AUROC H SM",
-        "AUROC H TM",
-        "I test",
-        "I other",
-        "AUROC I SM",
-        "AUROC I TM",
-    ];
-    let title = format!("Doubt on test images and on {} — entropy H and mutual information I (nats, SM)", other?);
+    let header =
+        ["method", "β", "H test", "H other", "AUC H SM", "AUC H TM", "I test", "I other", "AUC I SM", "AUC I TM"];
+    let title =
+        format!("Doubt on test images and {}: entropy H, mutual information I (nats, SM); AUC = their AUROC", other?);
     let mut table = Table::new(title, header);
     for row in rows {
         let (Some(ByModel { standard, tempered }), Scores::Classification(test)) =
