@@ -151,10 +151,37 @@ pub enum ModelArgument {
 
 #[derive(Debug, Args)]
 pub struct BenchArguments {
+    /// One case only
+    pub case: Option<BenchCase>,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
     /// Threads of the many-threads case [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum BenchCase {
+    /// 8-64-1 on all of 824 rows
+    #[value(name = "8-64-1/824")]
+    Concrete,
+    /// 14-64-1 on batches of 128 rows
+    #[value(name = "14-64-1/128")]
+    Naval,
+    /// The paper's MNIST network on batches of 128 images
+    MnistCnn,
+    /// ResNet-20 on batches of 128 images
+    Resnet20,
+}
+
+impl BenchCase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Concrete => "8-64-1/824",
+            Self::Naval => "14-64-1/128",
+            Self::MnistCnn => "mnist-cnn",
+            Self::Resnet20 => "resnet20",
+        }
+    }
 }

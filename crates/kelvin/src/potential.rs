@@ -37,6 +37,11 @@ pub trait Potential: Sync {
     /// A fresh workspace.
     fn workspace(&self) -> Self::Workspace;
 
+    /// A workspace for a chain that has several threads to itself; results must not depend on their number.
+    fn workspace_over_threads(&self) -> Self::Workspace {
+        self.workspace()
+    }
+
     /// The named tensors of a position; temperatures are measured for each.
     fn layout(&self) -> Layout {
         Layout::flat(self.dim())
@@ -179,6 +184,10 @@ impl Potential for Posterior<'_> {
 
     fn workspace(&self) -> Workspace {
         self.evaluator.workspace()
+    }
+
+    fn workspace_over_threads(&self) -> Workspace {
+        self.evaluator.workspace_over_threads(true)
     }
 
     fn layout(&self) -> Layout {

@@ -1,8 +1,8 @@
-//! `kelvin bench`: µs per chain-step of the paper's two table networks, on one thread and on all.
+//! `kelvin bench`: µs per chain-step of the paper's networks, on one thread and on all.
 
 use std::time::Instant;
 
-use kelvin::data::{Examples, Targets};
+use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Network;
 use kelvin::potential::{Posterior, Potential};
@@ -17,20 +17,58 @@ use crate::output::print_result;
 
 /// Timed calls of a case; the median counts.
 const TIMES: usize = 9;
-const STEPS: u64 = 4000;
 const HIDDEN: usize = 64;
 
 struct Case {
     name: &'static str,
-    num_inputs: usize,
+    kind: Kind,
     num_examples: usize,
     batch_size: Option<usize>,
     learning_rate: f64,
+    /// Of a timed call.
+    num_steps: u64,
 }
 
-const CASES: [Case; 2] = [
-    Case { name: "8-64-1/824", num_inputs: 8, num_examples: 824, batch_size: None, learning_rate: 1e-3 },
-    Case { name: "14-64-1/128", num_inputs: 14, num_examples: 9547, batch_size: Some(128), learning_rate: 1e-4 },
+#[derive(Clone, Copy)]
+enum Kind {
+    Table { num_inputs: usize },
+    MnistCnn,
+    Resnet20,
+}
+
+const CASES: [Case; 4] = [
+    Case {
+        name: "8-64-1/824",
+        kind: Kind::Table { num_inputs: 8 },
+        num_examples: 824,
+        batch_size: None,
+        learning_rate: 1e-3,
+        num_steps: 4000,
+    },
+    Case {
+        name: "14-64-1/128",
+        kind: Kind::Table { num_inputs: 14 },
+        num_examples: 9547,
+        batch_size: Some(128),
+        learning_rate: 1e-4,
+        num_steps: 4000,
+    },
+    Case {
+        name: "mnist-cnn",
+        kind: Kind::MnistCnn,
+        num_examples: 1024,
+        batch_size: Some(128),
+        learning_rate: 0.01,
+        num_steps: 8,
+    },
+    Case {
+        name: "resnet20",
+        kind: Kind::Resnet20,
+        num_examples: 1024,
+        batch_size: Some(128),
+        learning_rate: 0.1,
+        num_steps: 4,
+    },
 ];
 
 #[derive(Serialize)]
@@ -45,15 +83,23 @@ pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
     let all = arguments
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()), usize::from);
-    for case in &CASES {
-        for threads in if all > 1 { vec![1, all] } else { vec![1] } {
-            let timing = time(case, threads)?;
+    for case in CASES.iter().filter(|case| arguments.case.is_none_or(|asked| asked.name() == case.name)) {
+        // One chain on one thread; a chain for each thread; one chain that has all threads.
+        let mut settings = vec![(1, 1)];
+        if all > 1 {
+            settings.push((all, all));
+            if !matches!(case.kind, Kind::Table { .. }) {
+                settings.push((all, 1));
+            }
+        }
+        for (threads, num_chains) in settings {
+            let timing = time(case, threads, num_chains)?;
             let line = if arguments.json {
                 serde_json::to_string(&timing)?
             } else {
                 let Timing { case, threads, chains, us_per_chain_step } = timing;
                 format!(
-                    "{case:<12}  threads {threads:>2}  chains {chains:>2}  {us_per_chain_step:8.2} µs per chain-step"
+                    "{case:<12}  threads {threads:>2}  chains {chains:>2}  {us_per_chain_step:10.2} µs per chain-step"
                 )
             };
             print_result(&format!("{line}\n"))?;
@@ -62,10 +108,19 @@ pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn time(case: &Case, threads: usize) -> anyhow::Result<Timing> {
-    let network = Network::dense(case.num_inputs, &[HIDDEN], 1)?;
-    let examples = synthetic_rows(case);
-    let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+fn time(case: &Case, threads: usize, num_chains: usize) -> anyhow::Result<Timing> {
+    let (network, examples, likelihood) = match case.kind {
+        Kind::Table { num_inputs } => (
+            Network::dense(num_inputs, &[HIDDEN], 1)?,
+            synthetic_rows(case.num_examples, num_inputs),
+            Likelihood::Gaussian { noise_variance: 0.1 },
+        ),
+        Kind::MnistCnn | Kind::Resnet20 => {
+            let network = if matches!(case.kind, Kind::MnistCnn) { Network::mnist_cnn() } else { Network::resnet(20)? };
+            let examples = synthetic_images(case.num_examples, network.num_inputs());
+            (network, examples, Likelihood::Categorical { num_classes: 10 })
+        }
+    };
     let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(0.1)?, &examples)?;
     let rule = Langevin {
         integrator: Integrator::Sghmc,
@@ -79,15 +134,15 @@ fn time(case: &Case, threads: usize) -> anyhow::Result<Timing> {
     };
     let batches = Batches::new(case.num_examples, case.batch_size)?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
-    let mut chains: Vec<Chain> = (0..threads as u32)
+    let mut chains: Vec<Chain> = (0..num_chains as u32)
         .map(|id| Chain::new(id, Temperature::BAYES, network.initial_parameters(0, id), &posterior.layout()))
         .collect();
     let mut microseconds = Vec::new();
     for call in 0..=TIMES as u64 {
-        let plan = Plan { seed: 0, batches, num_steps: (call + 1) * STEPS, keep: Keep { burn_in: 0, every: u64::MAX } };
+        let plan = Plan { seed: 0, batches, num_steps: (call + 1) * case.num_steps, keep: Keep { burn_in: 0, every: u64::MAX } };
         let start = Instant::now();
         pool.install(|| run_population(&posterior, &rule, &plan, &mut chains, &Silent));
-        let each = start.elapsed().as_secs_f64() * 1e6 / (STEPS as f64 * chains.len() as f64);
+        let each = start.elapsed().as_secs_f64() * 1e6 / (case.num_steps as f64 * chains.len() as f64);
         // The first call warms up.
         if call > 0 {
             microseconds.push(each);
@@ -103,9 +158,17 @@ fn time(case: &Case, threads: usize) -> anyhow::Result<Timing> {
     })
 }
 
+/// Random pixels with random labels: the time of a step does not depend on them.
+fn synthetic_images(n: usize, len: usize) -> Examples {
+    let key = |step| NoiseKey { seed: 0, purpose: Purpose::Synthetic, chain: u32::MAX, step };
+    let (pixels, labels) = (key(0), key(1));
+    let bytes: Vec<u8> = (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
+    let labels = (0..n as u32).map(|row| labels.words(row)[0] % 10).collect();
+    Examples { inputs: Inputs::Bytes(bytes.into()), num_features: len, targets: Targets::Classes(labels) }
+}
+
 /// Rows that a ReLU network can fit: one linear and one bent direction, and a little noise.
-fn synthetic_rows(case: &Case) -> Examples {
-    let (n, d) = (case.num_examples, case.num_inputs);
+fn synthetic_rows(n: usize, d: usize) -> Examples {
     let key = |step| NoiseKey { seed: 0, purpose: Purpose::InitialPosition, chain: u32::MAX, step };
     let mut inputs = vec![0.0; n * d];
     key(0).fill_normal(&mut inputs);

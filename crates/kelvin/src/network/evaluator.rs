@@ -63,10 +63,15 @@ const MISMATCH: &str = "a workspace belongs to the evaluator that made it";
 impl Evaluator {
     /// Room for a pass over any number of rows.
     pub fn workspace(&self) -> Workspace {
+        self.workspace_over_threads(false)
+    }
+
+    /// The same; a batch of images is spread over threads if `parallel`, which changes no result.
+    pub fn workspace_over_threads(&self, parallel: bool) -> Workspace {
         match self {
             Self::OneHidden(network) => Workspace::OneHidden(network.workspace()),
             Self::Dense(network) => Workspace::Dense(network.workspace()),
-            Self::Images(network) => Workspace::Images(Box::new(network.workspace(false))),
+            Self::Images(network) => Workspace::Images(Box::new(network.workspace(parallel))),
         }
     }
 

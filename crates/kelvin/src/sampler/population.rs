@@ -85,8 +85,11 @@ pub fn run_population<P: Potential>(
     chains: &mut [Chain],
     observer: &impl Observer,
 ) {
+    // Threads that no chain needs are spread over the batches of those there are.
+    let has_threads_to_spare = chains.len() < rayon::current_num_threads();
     chains.par_iter_mut().enumerate().with_max_len(1).for_each(|(index, chain)| {
-        run_chain(potential, rule, plan, index, chain, observer);
+        let scratch = Scratch::new(potential, has_threads_to_spare);
+        run_chain(potential, rule, plan, index, chain, scratch, observer);
     });
 }
 
@@ -96,9 +99,9 @@ fn run_chain<P: Potential>(
     plan: &Plan,
     index: usize,
     chain: &mut Chain,
+    mut scratch: Scratch<P::Workspace>,
     observer: &impl Observer,
 ) {
-    let mut scratch = Scratch::new(potential);
     let name = StepName { seed: plan.seed, batches: plan.batches };
     let measured = rule.has_momentum_temperature();
     let mut unreported = 0;

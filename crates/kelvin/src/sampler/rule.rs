@@ -28,14 +28,14 @@ pub struct Scratch<W> {
 }
 
 impl<W> Scratch<W> {
-    /// Scratch for chains of this potential.
-    pub fn new<P: Potential<Workspace = W>>(potential: &P) -> Self {
+    /// Scratch for a chain of this potential, which may have several threads to itself.
+    pub fn new<P: Potential<Workspace = W>>(potential: &P, has_threads_to_spare: bool) -> Self {
         let layout = potential.layout();
         Self {
             gradient: vec![0.0; layout.len()],
             noise: vec![0.0; layout.len()],
             rows: RowStore::default(),
-            work: potential.workspace(),
+            work: if has_threads_to_spare { potential.workspace_over_threads() } else { potential.workspace() },
             kinetic: vec![0.0; layout.tensors().len()],
             mass: vec![0.0; layout.tensors().len()],
             layout,

@@ -5,10 +5,12 @@
 //! ∂W[i, j] = Σ_yx X[s·y + i, s·x + j] ⊗ ∂z[y, x]
 //! ∂x[y, x] = Σ_ij W[k−1−i, k−1−j]ᵀ · D[y + i, x + j]       D: ∂z, with s−1 zeros between pixels, padded
 //! ```
+//! Kernels of 3×3 with stride 1 go another way ([`super::winograd`]).
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::{Factors, Lines, Number, Results, Start, pack};
+use super::kernels::{Factors, Lines, Number, Results, Start, pack, panel_width};
+use super::winograd::{PLACES, TileOuterProduct, TileProduct, Tiling, gather_kernel, transform_kernel};
 use super::reading::{PullBack, Reading, add_columns, add_moments};
 use crate::network::program::Convolution;
 
@@ -40,14 +42,28 @@ impl ConvPlan {
         self.input_stride < THIN
     }
 
+    /// The tiles of the output, where Winograd's way applies.
+    fn tiling(&self) -> Option<Tiling> {
+        let Convolution { output, kernel, stride, .. } = self.sizes;
+        // The first layer has too few channels to gain by it.
+        let applies = kernel == 3 && stride == 1 && self.has_input_gradient;
+        applies.then(|| Tiling::new(output.height, output.width))
+    }
+
     /// The padded input.
     fn canvas(&self) -> Canvas {
+        if let Some(tiling) = self.tiling() {
+            return Canvas { height: tiling.canvas_height(), width: tiling.canvas_width() };
+        }
         let Convolution { output, kernel, stride, .. } = self.sizes;
         Canvas { height: (output.height - 1) * stride + kernel, width: (output.width - 1) * stride + kernel }
     }
 
     /// The padded, spread-out gradient of the output.
     fn back_canvas(&self) -> Canvas {
+        if self.tiling().is_some() {
+            return self.canvas();
+        }
         let Convolution { input, kernel, .. } = self.sizes;
         Canvas { height: input.height + kernel - 1, width: input.width + kernel - 1 }
     }
@@ -57,15 +73,17 @@ impl ConvPlan {
         self.sizes.kernel * self.sizes.kernel * self.input_stride
     }
 
-    /// Numbers of the padded kernel and of its gradient.
+    /// Numbers of the kernel as products read it, and of its gradient as they sum it.
     pub fn kernel_len(&self) -> usize {
-        self.window() * self.output_stride
+        match self.tiling() {
+            Some(_) => PLACES * self.input_stride * self.output_stride,
+            None => self.window() * self.output_stride,
+        }
     }
 
     /// Numbers of the transposed kernel.
     pub fn back_kernel_len(&self) -> usize {
-        let Convolution { kernel, .. } = self.sizes;
-        if !self.has_input_gradient { 0 } else { kernel * kernel * self.output_stride * self.input_stride }
+        if self.has_input_gradient { self.kernel_len() } else { 0 }
     }
 
     /// Numbers of scratch for the input of an image.
@@ -84,8 +102,29 @@ impl ConvPlan {
         canvas.height * canvas.width * self.output_stride
     }
 
+    /// Numbers of scratch for transformed tiles, and for their products.
+    pub fn tile_scratch(&self) -> usize {
+        self.tiling().map_or(0, |tiling| tiling.scratch(self.input_stride.max(self.output_stride)))
+    }
+
+    /// The nine taps of a kernel between a channel and a filter.
+    fn taps<T: Number>(&self, kernel: &[T], channel: usize, filter: usize) -> [T; 9] {
+        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
+        let mut taps = [T::default(); 9];
+        if channel < channels && filter < filters {
+            for (number, tap) in taps.iter_mut().enumerate() {
+                *tap = kernel[(number * channels + channel) * filters + filter];
+            }
+        }
+        taps
+    }
+
     /// Lays out the kernel for [`ConvForward`].
     pub fn pack_kernel<T: Number>(&self, kernel: &[T], packed: &mut [T]) {
+        if self.tiling().is_some() {
+            let (rows, columns) = (self.input_stride, self.output_stride);
+            return pack_places(rows, columns, packed, |channel, filter| self.taps(kernel, channel, filter));
+        }
         let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
         pack(self.window(), self.output_stride, packed, |k, filter| {
             let (tap, channel) = (k / self.input_stride, k % self.input_stride);
@@ -102,6 +141,14 @@ impl ConvPlan {
         if !self.has_input_gradient {
             return;
         }
+        if self.tiling().is_some() {
+            let (rows, columns) = (self.output_stride, self.input_stride);
+            return pack_places(rows, columns, packed, |filter, channel| {
+                let mut taps = self.taps(kernel, channel, filter);
+                taps.reverse();
+                taps
+            });
+        }
         let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
         let num_taps = self.sizes.kernel * self.sizes.kernel;
         pack(num_taps * self.output_stride, self.input_stride, packed, |k, channel| {
@@ -114,9 +161,24 @@ impl ConvPlan {
         });
     }
 
-    /// Adds sums in the padded shape to the gradient of the kernel.
+    /// Adds sums of the shape that products give to the gradient of the kernel.
     pub fn add_kernel_gradient<T: Number>(&self, sums: &[T], gradient: &mut [T]) {
         let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
+        if self.tiling().is_some() {
+            let matrix = self.input_stride * self.output_stride;
+            for channel in 0..channels {
+                for filter in 0..filters {
+                    let mut places = [T::default(); PLACES];
+                    for (number, place) in places.iter_mut().enumerate() {
+                        *place = sums[number * matrix + channel * self.output_stride + filter];
+                    }
+                    for (number, tap) in gather_kernel(places).into_iter().enumerate() {
+                        gradient[(number * channels + channel) * filters + filter] += tap;
+                    }
+                }
+            }
+            return;
+        }
         let rows = sums.chunks_exact(self.output_stride).enumerate().filter_map(|(k, row)| {
             let (tap, channel) = (k / self.input_stride, k % self.input_stride);
             (channel < channels).then_some((tap * channels + channel, row))
@@ -186,6 +248,31 @@ impl ConvPlan {
     }
 }
 
+/// Lays out the 16 transformed kernels, one after the other, each as products read it.
+fn pack_places<T: Number>(rows: usize, columns: usize, packed: &mut [T], taps: impl Fn(usize, usize) -> [T; 9]) {
+    let mut column = 0;
+    while column < columns {
+        let width = panel_width(column, columns);
+        for row in 0..rows {
+            for n in 0..width {
+                let at = column * rows + row * width + n;
+                for (place, value) in transform_kernel(taps(row, column + n)).into_iter().enumerate() {
+                    packed[place * rows * columns + at] = value;
+                }
+            }
+        }
+        column += width;
+    }
+}
+
+/// Scratch of a convolution.
+pub(super) struct ConvScratch<'a, T> {
+    pub input: &'a mut [T],
+    pub gradient: &'a mut [T],
+    pub tiles: &'a mut [T],
+    pub products: &'a mut [T],
+}
+
 /// Outputs of some images; also the moments of each channel, where a batch norm wants them.
 pub(super) struct ConvForward<'a, T> {
     pub plan: ConvPlan,
@@ -194,7 +281,7 @@ pub(super) struct ConvForward<'a, T> {
     pub packed: &'a [T],
     pub bias: Option<&'a [T]>,
     pub output: &'a mut [T],
-    pub scratch: &'a mut [T],
+    pub scratch: ConvScratch<'a, T>,
     pub moments: Option<&'a mut [f64]>,
 }
 
@@ -205,17 +292,25 @@ impl<T: Number> WithSimd for ConvForward<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { plan, reading, input, packed, bias, output, scratch, mut moments } = self;
         let sizes = plan.sizes;
-        let scratch = &mut scratch[..plan.input_scratch()];
-        scratch.fill(T::default());
+        let ConvScratch { input: canvas, tiles, products, .. } = scratch;
+        let canvas = &mut canvas[..plan.input_scratch()];
+        canvas.fill(T::default());
         let line = sizes.output.width * plan.output_stride;
         let images = input.chunks_exact(sizes.input.num_pixels() * plan.input_stride);
         for (image, output) in images.zip(output.chunks_exact_mut(sizes.output.height * line)) {
-            plan.lay_out(&reading, image, scratch);
-            for (y, output) in output.chunks_exact_mut(line).enumerate() {
-                let start = bias.map_or(Start::Zero, Start::Row);
-                let (num_rows, num_columns) = (sizes.output.width, plan.output_stride);
-                let to = Results { values: output, step: plan.output_stride, num_rows, num_columns };
-                T::product(simd, plan.factors(scratch, y), packed, start, to);
+            plan.lay_out(&reading, image, canvas);
+            if let Some(tiling) = plan.tiling() {
+                let (from, to) = (plan.input_stride, plan.output_stride);
+                let image = &mut *output;
+                let (tiles, products) = (&mut *tiles, &mut *products);
+                TileProduct { tiling, from, to, canvas, packed, bias, adds: false, image, tiles, products }.run(simd);
+            } else {
+                for (y, output) in output.chunks_exact_mut(line).enumerate() {
+                    let start = bias.map_or(Start::Zero, Start::Row);
+                    let (num_rows, num_columns) = (sizes.output.width, plan.output_stride);
+                    let to = Results { values: output, step: plan.output_stride, num_rows, num_columns };
+                    T::product(simd, plan.factors(canvas, y), packed, start, to);
+                }
             }
             if let Some(moments) = &mut moments {
                 add_moments(plan.output_stride, line, output, moments);
@@ -238,8 +333,7 @@ pub(super) struct ConvBackward<'a, T> {
     pub kernel_sums: &'a mut [T],
     /// Σ ∂z of each channel, where the bias wants it.
     pub bias_sums: Option<&'a mut [f64]>,
-    pub input_scratch: &'a mut [T],
-    pub gradient_scratch: &'a mut [T],
+    pub scratch: ConvScratch<'a, T>,
 }
 
 /// The gradient of a value that may have other readers.
@@ -258,8 +352,9 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
         let Convolution { input, output, kernel, stride, before: [above, left] } = plan.sizes;
         let (canvas, back) = (plan.canvas(), plan.back_canvas());
         let (from, to) = (plan.input_stride, plan.output_stride);
-        let scratch = &mut self.input_scratch[..plan.input_scratch()];
-        let spread = &mut self.gradient_scratch[..plan.gradient_scratch()];
+        let ConvScratch { input: scratch, gradient: spread, tiles, products } = self.scratch;
+        let scratch = &mut scratch[..plan.input_scratch()];
+        let spread = &mut spread[..plan.gradient_scratch()];
         scratch.fill(T::default());
         spread.fill(T::default());
         let (line, input_line) = (output.width * to, input.width * from);
@@ -289,6 +384,20 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
                         }
                     }
                 }
+            }
+            if let Some(tiling) = plan.tiling() {
+                let (canvas, gradient_canvas) = (&*scratch, &*spread);
+                let (tiles, products, sums) = (&mut *tiles, &mut *products, &mut *kernel_sums);
+                let gradient_tiles = &mut *products;
+                TileOuterProduct { tiling, from, to, canvas, gradient_canvas, sums, tiles, gradient_tiles }.run(simd);
+                if let Some(gradient) = &mut input_gradient {
+                    let image = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
+                    let (canvas, adds, bias) = (gradient_canvas, gradient.adds, None);
+                    // The way back: from filters to channels.
+                    let back = TileProduct { tiling, from: to, to: from, canvas, packed, bias, adds, image, tiles, products };
+                    back.run(simd);
+                }
+                continue;
             }
             for y in (0..output.height).step_by(LINES_TOGETHER) {
                 let num_lines = LINES_TOGETHER.min(output.height - y);

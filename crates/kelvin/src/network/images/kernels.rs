@@ -98,7 +98,7 @@ pub trait Number:
 }
 
 /// The width of the panel that starts at a column.
-fn panel_width(column: usize, num_columns: usize) -> usize {
+pub(super) fn panel_width(column: usize, num_columns: usize) -> usize {
     if num_columns - column >= WIDE { WIDE } else { PIECE }
 }
 
@@ -262,8 +262,10 @@ fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
     }
     let len = from.piece_len;
     for piece in 0..from.num_pieces {
-        let rows: [&[f32]; ROWS] =
-            std::array::from_fn(|m| &from.values[m * from.step + piece * from.piece_stride..][..len]);
+        let mut rows: [&[f32]; ROWS] = [&[]; ROWS];
+        for (m, row) in rows.iter_mut().enumerate() {
+            *row = &from.values[m * from.step + piece * from.piece_stride..][..len];
+        }
         let terms = &terms[piece * len..][..len];
         for k in 0..len {
             for m in 0..ROWS {

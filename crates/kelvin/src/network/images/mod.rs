@@ -15,6 +15,7 @@ mod plan;
 mod pool;
 mod reading;
 mod response_norm;
+mod winograd;
 mod workspace;
 
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! The way through a network and back: operation by operation on a whole batch, each spread over parts of it.
 
-use super::convolution::{ConvBackward, ConvForward, InputGradient};
+use super::convolution::{ConvBackward, ConvForward, ConvScratch, InputGradient};
 use super::dense::{DenseBackward, DenseForward, DenseKernelGradient};
 use super::elementwise::{AddReadings, Columns, Moments, PullInPlace, PullSums, Read};
 use super::kernels::Number;
@@ -140,7 +140,12 @@ impl<T: Number> ImageWorkspace<T> {
                 packed: &kernels.forward,
                 bias: adds_bias.then_some(&kernels.bias[..]),
                 output,
-                scratch: &mut part.input,
+                scratch: ConvScratch {
+                    input: &mut part.input,
+                    gradient: &mut part.gradient,
+                    tiles: &mut part.tiles,
+                    products: &mut part.products,
+                },
                 moments: moments.then_some(&mut part.sums[..2 * conv.output_stride]),
             });
         });
@@ -412,8 +417,12 @@ impl<T: Number> ImageWorkspace<T> {
                 input_gradient: to_gradient.map(|values| InputGradient { values, adds }),
                 kernel_sums: &mut part.kernel_sums[..conv.kernel_len()],
                 bias_sums: bias.is_some().then_some(&mut part.sums[..conv.output_stride]),
-                input_scratch: &mut part.input,
-                gradient_scratch: &mut part.gradient,
+                scratch: ConvScratch {
+                    input: &mut part.input,
+                    gradient: &mut part.gradient,
+                    tiles: &mut part.tiles,
+                    products: &mut part.products,
+                },
             });
         };
         if wants_gradient {
@@ -444,9 +453,14 @@ impl<T: Number> ImageWorkspace<T> {
     fn add_conv_gradient(&mut self, plan: &Plan, number: usize, gradient: &mut [T]) {
         let OperationPlan::Conv(conv) = plan.operations[number] else { return };
         let in_use = self.num_images.div_ceil(self.images_per_part());
-        for part in &self.parts[..in_use] {
-            conv.add_kernel_gradient(&part.kernel_sums[..conv.kernel_len()], gradient);
+        let (first, others) = self.parts[..in_use].split_at_mut(1);
+        let sums = &mut first[0].kernel_sums[..conv.kernel_len()];
+        for part in others {
+            for (sum, &term) in sums.iter_mut().zip(&part.kernel_sums) {
+                *sum += term;
+            }
         }
+        conv.add_kernel_gradient(sums, gradient);
     }
 
     fn dense_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, gradient: &mut [T]) {

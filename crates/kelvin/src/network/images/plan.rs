@@ -80,15 +80,15 @@ impl Plan {
         self.program.values[value].shape.num_pixels() * self.strides[value]
     }
 
-    /// The most that any operation needs for the input of an image, its gradient, and a kernel's gradient.
-    pub fn largest_scratch(&self) -> [usize; 3] {
-        let mut largest = [0; 3];
+    /// The most that any operation needs for the input of an image, its gradient, a kernel's gradient, and tiles.
+    pub fn largest_scratch(&self) -> [usize; 4] {
+        let mut largest = [0; 4];
         for (number, value) in self.program.values.iter().enumerate() {
             largest[0] = largest[0].max(value.shape.width * self.strides[number]);
         }
         for operation in &self.operations {
             if let OperationPlan::Conv(conv) = operation {
-                let needs = [conv.input_scratch(), conv.gradient_scratch(), conv.kernel_len()];
+                let needs = [conv.input_scratch(), conv.gradient_scratch(), conv.kernel_len(), conv.tile_scratch()];
                 for (largest, need) in largest.iter_mut().zip(needs) {
                     *largest = need.max(*largest);
                 }

@@ -48,6 +48,8 @@ pub(super) struct Kernels<T> {
 pub(super) struct Part<T> {
     pub input: Vec<T>,
     pub gradient: Vec<T>,
+    pub tiles: Vec<T>,
+    pub products: Vec<T>,
     pub kernel_sums: Vec<T>,
     pub sums: Vec<f64>,
 }
@@ -55,11 +57,13 @@ pub(super) struct Part<T> {
 impl<T: Number> ImageWorkspace<T> {
     pub(super) fn new(plan: &Plan, parallel: bool) -> Self {
         let program = &plan.program;
-        let [input, gradient, kernel_sums] = plan.largest_scratch();
+        let [input, gradient, kernel_sums, tiles] = plan.largest_scratch();
         let widest = plan.strides.iter().copied().max().unwrap_or(0);
         let part = || Part {
             input: vec![T::default(); input],
             gradient: vec![T::default(); gradient],
+            tiles: vec![T::default(); tiles],
+            products: vec![T::default(); tiles],
             kernel_sums: vec![T::default(); kernel_sums],
             sums: vec![0.0; 2 * widest],
         };
