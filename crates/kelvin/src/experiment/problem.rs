@@ -21,7 +21,7 @@ pub enum SourceData {
         /// Those to learn from and to be judged on.
         images: ImageDataset,
         /// Those of another kind.
-        out_of_distribution: Option<ImageDataset>,
+        out_of_distribution: Option<Box<ImageDataset>>,
     },
 }
 
@@ -92,7 +92,8 @@ impl Problem {
             Some(known) if known.has_images() => {
                 let images = known.load_images(data_folder)?;
                 let other = data.out_of_distribution.as_ref();
-                let other = other.map(|name| known_dataset(name)?.load_images(data_folder)).transpose()?;
+                let other =
+                    other.map(|name| known_dataset(name)?.load_images(data_folder).map(Box::new)).transpose()?;
                 Ok(SourceData::Images { images, out_of_distribution: other })
             }
             _ => {
@@ -114,7 +115,7 @@ impl Problem {
         match data.into() {
             SourceData::Table(dataset) => Self::of_table(dataset, settings),
             SourceData::Images { images, out_of_distribution } => {
-                Self::of_images(images, out_of_distribution, settings)
+                Self::of_images(images, out_of_distribution.map(|other| *other), settings)
             }
         }
     }
@@ -320,7 +321,7 @@ mod tests {
             part.shape.width = 6;
         }
         other.name = "long stripes".into();
-        let data = SourceData::Images { images, out_of_distribution: Some(other) };
+        let data = SourceData::Images { images, out_of_distribution: Some(Box::new(other)) };
         let error = Problem::new(data, &settings).unwrap_err().to_string();
         assert!(error.contains("`long stripes` has images of 24×6×1") && error.contains("12×12×1"), "{error}");
     }
