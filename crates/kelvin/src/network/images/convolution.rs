@@ -190,9 +190,9 @@ impl ConvPlan {
         }
     }
 
-    /// Reads an image into scratch whose border is zero.
+    /// Reads an image into scratch whose border is zero; thin ones are inputs, which are read as they are.
     #[inline(always)]
-    fn lay_out<T: Number>(&self, reading: &Reading<'_, T>, image: &[T], scratch: &mut [T]) {
+    fn lay_out<S: Simd, T: Number>(&self, simd: S, reading: &Reading<'_, T>, image: &[T], scratch: &mut [T]) {
         let Convolution { input, output, kernel, stride, before: [above, left] } = self.sizes;
         let pixel = self.input_stride;
         if self.is_thin() {
@@ -209,7 +209,9 @@ impl ConvPlan {
                             if inside {
                                 let from = ((line - above) * input.width + column - left) * pixel;
                                 let to = (i * kernel + j) * pixel;
-                                reading.read(pixel, &image[from..from + pixel], &mut patch[to..to + pixel]);
+                                for channel in 0..pixel {
+                                    patch[to + channel] = image[from + channel];
+                                }
                             }
                         }
                     }
@@ -223,7 +225,7 @@ impl ConvPlan {
         for y in 0..num_lines {
             let from = &image[y * input.width * pixel..][..num_columns * pixel];
             let to = &mut scratch[((y + above) * canvas.width + left) * pixel..][..num_columns * pixel];
-            reading.read(pixel, from, to);
+            reading.read(simd, pixel, from, to);
         }
     }
 
@@ -298,7 +300,7 @@ impl<T: Number> WithSimd for ConvForward<'_, T> {
         let line = sizes.output.width * plan.output_stride;
         let images = input.chunks_exact(sizes.input.num_pixels() * plan.input_stride);
         for (image, output) in images.zip(output.chunks_exact_mut(sizes.output.height * line)) {
-            plan.lay_out(&reading, image, canvas);
+            plan.lay_out(simd, &reading, image, canvas);
             if let Some(tiling) = plan.tiling() {
                 let (from, to) = (plan.input_stride, plan.output_stride);
                 let image = &mut *output;
@@ -313,7 +315,7 @@ impl<T: Number> WithSimd for ConvForward<'_, T> {
                 }
             }
             if let Some(moments) = &mut moments {
-                add_moments(plan.output_stride, line, output, moments);
+                add_moments(simd, plan.output_stride, line, output, moments);
             }
         }
     }
@@ -365,22 +367,22 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
         let begin = ((kernel - 1 - above) * back.width + kernel - 1 - left) * to;
         let line_stride = stride * back.width * to;
         for (number, ((image, values), gradients)) in inputs.zip(outputs).zip(gradients).enumerate() {
-            plan.lay_out(&reading, image, scratch);
+            plan.lay_out(simd, &reading, image, scratch);
             for y in 0..output.height {
                 let (values, gradients) = (&values[y * line..][..line], &gradients[y * line..][..line]);
                 let spread = &mut spread[begin + y * line_stride..];
                 if stride == 1 {
-                    pull_back.pull(to, values, gradients, &mut spread[..line]);
+                    pull_back.pull(simd, to, values, gradients, &mut spread[..line]);
                     if let Some(sums) = &mut bias_sums {
-                        add_columns(to, line, &spread[..line], sums);
+                        add_columns(simd, to, line, &spread[..line], sums);
                     }
                 } else {
                     for x in 0..output.width {
                         let pixel = x * to..(x + 1) * to;
                         let spread = &mut spread[x * stride * to..][..to];
-                        pull_back.pull(to, &values[pixel.clone()], &gradients[pixel], spread);
+                        pull_back.pull(simd, to, &values[pixel.clone()], &gradients[pixel], spread);
                         if let Some(sums) = &mut bias_sums {
-                            add_columns(to, to, spread, sums);
+                            add_columns(simd, to, to, spread, sums);
                         }
                     }
                 }

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::kernels::Number;
-use super::reading::{PullBack, Reading, add_columns, add_moments};
+use super::reading::{PullBack, Reading, add_columns, add_moments, add_readings};
 
 /// Writes what readers see.
 pub(super) struct Read<'a, T> {
@@ -17,8 +17,8 @@ impl<T: Number> WithSimd for Read<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.reading.read(self.stride, self.values, self.output);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.reading.read(simd, self.stride, self.values, self.output);
     }
 }
 
@@ -34,30 +34,8 @@ impl<T: Number> WithSimd for AddReadings<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        /// Numbers of the second value that are read before they are added.
-        const BLOCK: usize = 1024;
-        let Self { stride, readings, values: [left, right], output } = self;
-        let mut block = [T::default(); BLOCK];
-        let len = (BLOCK / stride).max(1) * stride;
-        if len > BLOCK {
-            // Pixels wider than a block are flat rows: read them whole, add the other side number by number.
-            readings[0].read(stride, left, output);
-            for (pixel, to) in right.chunks_exact(stride).zip(output.chunks_exact_mut(stride)) {
-                for channel in 0..stride {
-                    to[channel] += readings[1].one(channel, pixel[channel]);
-                }
-            }
-            return;
-        }
-        for ((left, right), output) in left.chunks(len).zip(right.chunks(len)).zip(output.chunks_mut(len)) {
-            let block = &mut block[..right.len()];
-            readings[0].read(stride, left, output);
-            readings[1].read(stride, right, block);
-            for (to, &term) in output.iter_mut().zip(&*block) {
-                *to += term;
-            }
-        }
+    fn with_simd<S: Simd>(self, simd: S) {
+        add_readings(simd, self.stride, self.readings, self.values, self.output);
     }
 }
 
@@ -73,8 +51,8 @@ impl<T: Number> WithSimd for Moments<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        add_moments(self.stride, self.line, self.values, self.sums);
+    fn with_simd<S: Simd>(self, simd: S) {
+        add_moments(simd, self.stride, self.line, self.values, self.sums);
     }
 }
 
@@ -89,10 +67,10 @@ impl<T: Number> WithSimd for Columns<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         /// Rows whose sums are taken in single precision.
         const LINE: usize = 32;
-        add_columns(self.stride, LINE * self.stride, self.values, self.sums);
+        add_columns(simd, self.stride, LINE * self.stride, self.values, self.sums);
     }
 }
 
@@ -110,8 +88,8 @@ impl<T: Number> WithSimd for PullSums<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.pull_back.add_sums(self.stride, self.line, self.values, self.gradients, self.sums);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.pull_back.add_sums(simd, self.stride, self.line, self.values, self.gradients, self.sums);
     }
 }
 
@@ -127,7 +105,7 @@ impl<T: Number> WithSimd for PullInPlace<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.pull_back.pull_in_place(self.stride, self.values, self.gradients);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.pull_back.pull_in_place(simd, self.stride, self.values, self.gradients);
     }
 }

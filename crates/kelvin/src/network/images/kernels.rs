@@ -74,6 +74,22 @@ pub trait Number:
     fn to_f64(self) -> f64;
     fn larger(self, other: Self) -> Self;
 
+    /// Some numbers that are worked on together.
+    type Vector<S: Simd>: Copy;
+
+    fn vectors<S: Simd>(values: &[Self]) -> &[Self::Vector<S>];
+    fn vectors_mut<S: Simd>(values: &mut [Self]) -> &mut [Self::Vector<S>];
+    /// How many vectors make `len` numbers.
+    fn num_vectors<S: Simd>(len: usize) -> usize;
+    fn splat<S: Simd>(simd: S, value: Self) -> Self::Vector<S>;
+    fn plus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    fn minus<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// a·b + c.
+    fn mul_add<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    fn max<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>) -> Self::Vector<S>;
+    /// The value where the sign is positive, else 0.
+    fn where_positive<S: Simd>(simd: S, sign: Self::Vector<S>, value: Self::Vector<S>) -> Self::Vector<S>;
+
     /// Runs a job with the widest vectors there are.
     fn dispatch<J: WithSimd>(job: J) -> J::Output;
 
@@ -138,12 +154,90 @@ impl Number for f32 {
         if self > other { self } else { other }
     }
 
+    type Vector<S: Simd> = S::f32s;
+
+    #[inline(always)]
+    fn vectors<S: Simd>(values: &[f32]) -> &[S::f32s] {
+        S::as_simd_f32s(values).0
+    }
+
+    #[inline(always)]
+    fn vectors_mut<S: Simd>(values: &mut [f32]) -> &mut [S::f32s] {
+        S::as_mut_simd_f32s(values).0
+    }
+
+    #[inline(always)]
+    fn num_vectors<S: Simd>(len: usize) -> usize {
+        len / S::F32_LANES
+    }
+
+    #[inline(always)]
+    fn splat<S: Simd>(simd: S, value: f32) -> S::f32s {
+        simd.splat_f32s(value)
+    }
+
+    #[inline(always)]
+    fn plus<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.add_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn minus<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.sub_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn mul_add<S: Simd>(simd: S, a: S::f32s, b: S::f32s, c: S::f32s) -> S::f32s {
+        simd.mul_add_e_f32s(a, b, c)
+    }
+
+    #[inline(always)]
+    fn max<S: Simd>(simd: S, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.max_f32s(a, b)
+    }
+
+    #[inline(always)]
+    fn where_positive<S: Simd>(simd: S, sign: S::f32s, value: S::f32s) -> S::f32s {
+        let zero = simd.splat_f32s(0.0);
+        simd.select_f32s(simd.less_than_f32s(zero, sign), value, zero)
+    }
+
     fn dispatch<J: WithSimd>(job: J) -> J::Output {
         pulp::Arch::new().dispatch(job)
     }
 
     #[inline(always)]
     fn product<S: Simd>(simd: S, from: Factors<'_, f32>, packed: &[f32], start: Start<'_, f32>, to: Results<'_, f32>) {
+        simd.vectorize(ProductJob { from, packed, start, to });
+    }
+
+    #[inline(always)]
+    fn add_outer<S: Simd>(
+        simd: S,
+        a: Lines<'_, f32>,
+        b: Lines<'_, f32>,
+        num_lines: usize,
+        len: usize,
+        to: Results<'_, f32>,
+    ) {
+        simd.vectorize(OuterJob { a, b, num_lines, len, to });
+    }
+}
+
+/// A product as a function of its own: inlined into every layer it would take long to compile.
+struct ProductJob<'a> {
+    from: Factors<'a, f32>,
+    packed: &'a [f32],
+    start: Start<'a, f32>,
+    to: Results<'a, f32>,
+}
+
+impl WithSimd for ProductJob<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { from, packed, start, to } = self;
         let depth = from.num_pieces * from.piece_len;
         let Results { values, step, num_rows, num_columns } = to;
         let mut column = 0;
@@ -156,28 +250,34 @@ impl Number for f32 {
             };
             let to = Results { values: &mut values[column..], step, num_rows, num_columns: width };
             match (S::F32_LANES, width) {
-                (16, WIDE) => product_rows::<S, 2>(simd, from, panel, start, to),
-                (16, _) => product_rows::<S, 1>(simd, from, panel, start, to),
-                (8, WIDE) => product_rows::<S, 4>(simd, from, panel, start, to),
-                (8, _) => product_rows::<S, 2>(simd, from, panel, start, to),
-                (4, WIDE) => product_rows::<S, 8>(simd, from, panel, start, to),
-                (4, _) => product_rows::<S, 4>(simd, from, panel, start, to),
-                (_, WIDE) => product_rows::<S, 32>(simd, from, panel, start, to),
-                _ => product_rows::<S, 16>(simd, from, panel, start, to),
+                (16, WIDE) => product_steps::<S, 2>(simd, from, panel, start, to),
+                (16, _) => product_steps::<S, 1>(simd, from, panel, start, to),
+                (8, WIDE) => product_rows::<S, 4, 0>(simd, from, panel, start, to),
+                (8, _) => product_rows::<S, 2, 0>(simd, from, panel, start, to),
+                (4, WIDE) => product_rows::<S, 8, 0>(simd, from, panel, start, to),
+                (4, _) => product_rows::<S, 4, 0>(simd, from, panel, start, to),
+                (_, WIDE) => product_rows::<S, 32, 0>(simd, from, panel, start, to),
+                _ => product_rows::<S, 16, 0>(simd, from, panel, start, to),
             }
             column += width;
         }
     }
+}
+
+struct OuterJob<'a> {
+    a: Lines<'a, f32>,
+    b: Lines<'a, f32>,
+    num_lines: usize,
+    len: usize,
+    to: Results<'a, f32>,
+}
+
+impl WithSimd for OuterJob<'_> {
+    type Output = ();
 
     #[inline(always)]
-    fn add_outer<S: Simd>(
-        simd: S,
-        a: Lines<'_, f32>,
-        b: Lines<'_, f32>,
-        num_lines: usize,
-        len: usize,
-        to: Results<'_, f32>,
-    ) {
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { a, b, num_lines, len, to } = self;
         let Results { values, step, num_rows, num_columns } = to;
         let mut column = 0;
         while column < num_columns {
@@ -199,9 +299,26 @@ impl Number for f32 {
     }
 }
 
-/// Rows of one panel, as many together as registers hold.
+/// Steps between rows that the compiler knows need one register for all rows.
 #[inline(always)]
-fn product_rows<S: Simd, const VECTORS: usize>(
+fn product_steps<S: Simd, const VECTORS: usize>(
+    simd: S,
+    from: Factors<'_, f32>,
+    panel: &[f32],
+    start: Start<'_, f32>,
+    to: Results<'_, f32>,
+) {
+    match from.step {
+        16 => product_rows::<S, VECTORS, 16>(simd, from, panel, start, to),
+        32 => product_rows::<S, VECTORS, 32>(simd, from, panel, start, to),
+        64 => product_rows::<S, VECTORS, 64>(simd, from, panel, start, to),
+        _ => product_rows::<S, VECTORS, 0>(simd, from, panel, start, to),
+    }
+}
+
+/// Rows of one panel, as many together as registers hold; `STEP` is the step between rows where it is not 0.
+#[inline(always)]
+fn product_rows<S: Simd, const VECTORS: usize, const STEP: usize>(
     simd: S,
     from: Factors<'_, f32>,
     panel: &[f32],
@@ -219,25 +336,26 @@ fn product_rows<S: Simd, const VECTORS: usize>(
     let mut row = 0;
     // A closure here would not be compiled for the vectors of `S`.
     while row < num_rows {
-        let rows = together.min(num_rows - row);
+        // Tiles have 8, 6, 4, 2 or 1 rows.
+        let rows = match together.min(num_rows - row) {
+            1 => 1,
+            rows => rows / 2 * 2,
+        };
         let from = Factors { values: &from.values[row * from.step..], ..from };
         let to = Results { values: &mut values[row * step..], step, num_rows: rows, num_columns };
         match rows {
-            1 => product_tile::<S, 1, VECTORS>(simd, from, terms, start, to),
-            2 => product_tile::<S, 2, VECTORS>(simd, from, terms, start, to),
-            3 => product_tile::<S, 3, VECTORS>(simd, from, terms, start, to),
-            4 => product_tile::<S, 4, VECTORS>(simd, from, terms, start, to),
-            5 => product_tile::<S, 5, VECTORS>(simd, from, terms, start, to),
-            6 => product_tile::<S, 6, VECTORS>(simd, from, terms, start, to),
-            7 => product_tile::<S, 7, VECTORS>(simd, from, terms, start, to),
-            _ => product_tile::<S, 8, VECTORS>(simd, from, terms, start, to),
+            1 => product_tile::<S, 1, VECTORS, STEP>(simd, from, terms, start, to),
+            2 | 3 => product_tile::<S, 2, VECTORS, STEP>(simd, from, terms, start, to),
+            4 | 5 => product_tile::<S, 4, VECTORS, STEP>(simd, from, terms, start, to),
+            6 | 7 => product_tile::<S, 6, VECTORS, STEP>(simd, from, terms, start, to),
+            _ => product_tile::<S, 8, VECTORS, STEP>(simd, from, terms, start, to),
         }
         row += rows;
     }
 }
 
 #[inline(always)]
-fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
+fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize, const STEP: usize>(
     simd: S,
     from: Factors<'_, f32>,
     terms: &[[S::f32s; VECTORS]],
@@ -263,8 +381,9 @@ fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize>(
     let len = from.piece_len;
     for piece in 0..from.num_pieces {
         let mut rows: [&[f32]; ROWS] = [&[]; ROWS];
+        let values = &from.values[piece * from.piece_stride..];
         for (m, row) in rows.iter_mut().enumerate() {
-            *row = &from.values[m * from.step + piece * from.piece_stride..][..len];
+            *row = &values[m * if STEP > 0 { STEP } else { from.step }..][..len];
         }
         let terms = &terms[piece * len..][..len];
         for k in 0..len {
@@ -358,6 +477,44 @@ impl Number for f64 {
 
     fn larger(self, other: Self) -> Self {
         if self > other { self } else { other }
+    }
+
+    type Vector<S: Simd> = f64;
+
+    fn vectors<S: Simd>(values: &[f64]) -> &[f64] {
+        values
+    }
+
+    fn vectors_mut<S: Simd>(values: &mut [f64]) -> &mut [f64] {
+        values
+    }
+
+    fn num_vectors<S: Simd>(len: usize) -> usize {
+        len
+    }
+
+    fn splat<S: Simd>(_: S, value: f64) -> f64 {
+        value
+    }
+
+    fn plus<S: Simd>(_: S, a: f64, b: f64) -> f64 {
+        a + b
+    }
+
+    fn minus<S: Simd>(_: S, a: f64, b: f64) -> f64 {
+        a - b
+    }
+
+    fn mul_add<S: Simd>(_: S, a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
+
+    fn max<S: Simd>(_: S, a: f64, b: f64) -> f64 {
+        a.larger(b)
+    }
+
+    fn where_positive<S: Simd>(_: S, sign: f64, value: f64) -> f64 {
+        if sign > 0.0 { value } else { 0.0 }
     }
 
     fn dispatch<J: WithSimd>(job: J) -> J::Output {

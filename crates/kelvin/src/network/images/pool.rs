@@ -35,7 +35,7 @@ impl<T: Number> WithSimd for PoolForward<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Self { plan, reading, input, output, scratch } = self;
         let (line, out_line) = (plan.input.width * plan.stride, plan.input.width / plan.width * plan.stride);
         let share = plan.share::<T>();
@@ -43,7 +43,7 @@ impl<T: Number> WithSimd for PoolForward<'_, T> {
         for (lines, output) in input.chunks_exact(plan.height * line).zip(output.chunks_exact_mut(out_line)) {
             output.fill(T::default());
             for line in lines.chunks_exact(line) {
-                reading.read(plan.stride, line, scratch);
+                reading.read(simd, plan.stride, line, scratch);
                 let rectangles = scratch.chunks_exact(plan.width * plan.stride);
                 for (rectangle, output) in rectangles.zip(output.chunks_exact_mut(plan.stride)) {
                     for pixel in rectangle.chunks_exact(plan.stride) {

@@ -5,6 +5,8 @@
 //! pull back  g' = g where y > 0, else 0     ∂z = a·g' + b·z + c     (b and c: batch norm's own statistics depend on z)
 //! ```
 
+use pulp::Simd;
+
 use super::kernels::{Number, PIECE};
 
 /// How a value is read. Scale and shift have one number for each channel, padding included (zeros there).
@@ -34,36 +36,49 @@ impl<T: Number> Reading<'_, T> {
         self.norm.is_none() && !self.relu
     }
 
-    /// Reads one number of a channel.
+    /// Vector `at` of a pixel as readers see it.
     #[inline(always)]
-    pub fn one(&self, channel: usize, z: T) -> T {
-        let y = self.norm.map_or(z, |norm| norm.scale[channel] * z + norm.shift[channel]);
-        if self.relu { y.larger(T::default()) } else { y }
+    fn vector<S: Simd>(&self, simd: S, at: usize, z: T::Vector<S>) -> T::Vector<S> {
+        let y = match self.norm {
+            Some(norm) => T::mul_add(simd, T::vectors::<S>(norm.scale)[at], z, T::vectors::<S>(norm.shift)[at]),
+            None => z,
+        };
+        if self.relu { T::max(simd, y, T::splat(simd, T::default())) } else { y }
     }
 
-    /// Reads whole pixels of `stride` numbers.
+    /// Reads whole pixels; `stride` of them are whole vectors, or the reading is plain.
     #[inline(always)]
-    pub fn read(&self, stride: usize, from: &[T], to: &mut [T]) {
-        match (self.norm, self.relu) {
-            (None, false) => to.copy_from_slice(from),
-            (None, true) => {
-                for (to, &z) in to.iter_mut().zip(from) {
-                    *to = z.larger(T::default());
-                }
+    pub fn read<S: Simd>(&self, simd: S, stride: usize, from: &[T], to: &mut [T]) {
+        if self.is_plain() {
+            to.copy_from_slice(from);
+            return;
+        }
+        let (from, to) = (T::vectors::<S>(from), T::vectors_mut::<S>(to));
+        let count = T::num_vectors::<S>(stride);
+        for (from, to) in from.chunks_exact(count).zip(to.chunks_exact_mut(count)) {
+            for at in 0..count {
+                to[at] = self.vector(simd, at, from[at]);
             }
-            (Some(norm), relu) => {
-                let (scale, shift) = (norm.scale.as_chunks::<PIECE>().0, norm.shift.as_chunks::<PIECE>().0);
-                let pixels = from.chunks_exact(stride).zip(to.chunks_exact_mut(stride));
-                for (from, to) in pixels {
-                    let pieces = from.as_chunks::<PIECE>().0.iter().zip(to.as_chunks_mut::<PIECE>().0);
-                    for ((from, to), (s, t)) in pieces.zip(scale.iter().zip(shift)) {
-                        for i in 0..PIECE {
-                            let y = s[i] * from[i] + t[i];
-                            to[i] = if relu { y.larger(T::default()) } else { y };
-                        }
-                    }
-                }
-            }
+        }
+    }
+}
+
+/// Writes the sum of what readers of two values see.
+#[inline(always)]
+pub(super) fn add_readings<S: Simd, T: Number>(
+    simd: S,
+    stride: usize,
+    readings: [Reading<'_, T>; 2],
+    values: [&[T]; 2],
+    output: &mut [T],
+) {
+    let [left, right] = values.map(|values| T::vectors::<S>(values));
+    let (output, count) = (T::vectors_mut::<S>(output), T::num_vectors::<S>(stride));
+    let pixels = left.chunks_exact(count).zip(right.chunks_exact(count));
+    for ((left, right), output) in pixels.zip(output.chunks_exact_mut(count)) {
+        for at in 0..count {
+            let term = readings[1].vector(simd, at, right[at]);
+            output[at] = T::plus(simd, readings[0].vector(simd, at, left[at]), term);
         }
     }
 }
@@ -75,86 +90,81 @@ impl<T: Number> PullBack<'_, T> {
 
     /// g': the gradient where the reading was not cut off.
     #[inline(always)]
-    fn kept(&self, z: T, s: T, t: T, g: T) -> T {
-        if !self.reading.relu || s * z + t > T::default() { g } else { T::default() }
+    fn kept<S: Simd>(&self, simd: S, at: usize, z: T::Vector<S>, g: T::Vector<S>) -> T::Vector<S> {
+        if !self.reading.relu {
+            return g;
+        }
+        let uncut = Reading { relu: false, ..self.reading };
+        T::where_positive(simd, uncut.vector(simd, at, z), g)
+    }
+
+    /// ∂z of vector `at` of a pixel.
+    #[inline(always)]
+    fn vector<S: Simd>(&self, simd: S, at: usize, z: T::Vector<S>, g: T::Vector<S>) -> T::Vector<S> {
+        let kept = self.kept(simd, at, z, g);
+        match self.slopes {
+            None => kept,
+            Some([a, b, c]) => {
+                let own = T::mul_add(simd, T::vectors::<S>(b)[at], z, T::vectors::<S>(c)[at]);
+                T::mul_add(simd, T::vectors::<S>(a)[at], kept, own)
+            }
+        }
     }
 
     /// Writes ∂z of whole pixels.
     #[inline(always)]
-    pub fn pull(&self, stride: usize, values: &[T], gradients: &[T], to: &mut [T]) {
-        match (self.reading.norm, self.slopes) {
-            (Some(norm), Some(slopes)) => {
-                let (scale, shift) = (norm.scale.as_chunks::<PIECE>().0, norm.shift.as_chunks::<PIECE>().0);
-                let [a, b, c] = slopes.map(|slope| slope.as_chunks::<PIECE>().0);
-                let pixels = values.chunks_exact(stride).zip(gradients.chunks_exact(stride));
-                for ((z, g), to) in pixels.zip(to.chunks_exact_mut(stride)) {
-                    let (z, g) = (z.as_chunks::<PIECE>().0, g.as_chunks::<PIECE>().0);
-                    for (piece, to) in to.as_chunks_mut::<PIECE>().0.iter_mut().enumerate() {
-                        let (z, g, s, t) = (&z[piece], &g[piece], &scale[piece], &shift[piece]);
-                        let (a, b, c) = (&a[piece], &b[piece], &c[piece]);
-                        for i in 0..PIECE {
-                            let kept = self.kept(z[i], s[i], t[i], g[i]);
-                            to[i] = a[i] * kept + (b[i] * z[i] + c[i]);
-                        }
-                    }
-                }
+    pub fn pull<S: Simd>(&self, simd: S, stride: usize, values: &[T], gradients: &[T], to: &mut [T]) {
+        if self.is_plain() {
+            to.copy_from_slice(gradients);
+            return;
+        }
+        let (values, gradients, to) = (T::vectors::<S>(values), T::vectors::<S>(gradients), T::vectors_mut::<S>(to));
+        let count = T::num_vectors::<S>(stride);
+        let pixels = values.chunks_exact(count).zip(gradients.chunks_exact(count));
+        for ((z, g), to) in pixels.zip(to.chunks_exact_mut(count)) {
+            for at in 0..count {
+                to[at] = self.vector(simd, at, z[at], g[at]);
             }
-            _ if self.reading.relu => {
-                for ((to, &z), &g) in to.iter_mut().zip(values).zip(gradients) {
-                    *to = if z > T::default() { g } else { T::default() };
-                }
-            }
-            _ => to.copy_from_slice(gradients),
         }
     }
 
     /// The same in place.
     #[inline(always)]
-    pub fn pull_in_place(&self, stride: usize, values: &[T], gradients: &mut [T]) {
-        match (self.reading.norm, self.slopes) {
-            (Some(norm), Some(slopes)) => {
-                let (scale, shift) = (norm.scale.as_chunks::<PIECE>().0, norm.shift.as_chunks::<PIECE>().0);
-                let [a, b, c] = slopes.map(|slope| slope.as_chunks::<PIECE>().0);
-                for (z, g) in values.chunks_exact(stride).zip(gradients.chunks_exact_mut(stride)) {
-                    let z = z.as_chunks::<PIECE>().0;
-                    for (piece, g) in g.as_chunks_mut::<PIECE>().0.iter_mut().enumerate() {
-                        let (z, s, t) = (&z[piece], &scale[piece], &shift[piece]);
-                        let (a, b, c) = (&a[piece], &b[piece], &c[piece]);
-                        for i in 0..PIECE {
-                            let kept = self.kept(z[i], s[i], t[i], g[i]);
-                            g[i] = a[i] * kept + (b[i] * z[i] + c[i]);
-                        }
-                    }
-                }
+    pub fn pull_in_place<S: Simd>(&self, simd: S, stride: usize, values: &[T], gradients: &mut [T]) {
+        let (values, gradients) = (T::vectors::<S>(values), T::vectors_mut::<S>(gradients));
+        let count = T::num_vectors::<S>(stride);
+        for (z, g) in values.chunks_exact(count).zip(gradients.chunks_exact_mut(count)) {
+            for at in 0..count {
+                g[at] = self.vector(simd, at, z[at], g[at]);
             }
-            _ if self.reading.relu => {
-                for (g, &z) in gradients.iter_mut().zip(values) {
-                    *g = if z > T::default() { *g } else { T::default() };
-                }
-            }
-            _ => {}
         }
     }
 
     /// Adds Σ g' and Σ g'·z of each channel: first all of the one, then all of the other.
     #[inline(always)]
-    pub fn add_sums(&self, stride: usize, line: usize, values: &[T], gradients: &[T], sums: &mut [f64]) {
-        let Some(norm) = self.reading.norm else { return };
+    pub fn add_sums<S: Simd>(
+        &self,
+        simd: S,
+        stride: usize,
+        line: usize,
+        values: &[T],
+        gradients: &[T],
+        sums: &mut [f64],
+    ) {
         let (sums, products) = sums.split_at_mut(stride);
-        let (scale, shift) = (norm.scale.as_chunks::<PIECE>().0, norm.shift.as_chunks::<PIECE>().0);
+        let count = T::num_vectors::<S>(stride);
         for (values, gradients) in values.chunks(line).zip(gradients.chunks(line)) {
-            for (piece, (s, t)) in scale.iter().zip(shift).enumerate() {
-                let (mut sum, mut product) = ([T::default(); PIECE], [T::default(); PIECE]);
-                for (z, g) in values.chunks_exact(stride).zip(gradients.chunks_exact(stride)) {
-                    let (z, g) = (&z.as_chunks::<PIECE>().0[piece], &g.as_chunks::<PIECE>().0[piece]);
-                    for i in 0..PIECE {
-                        let kept = self.kept(z[i], s[i], t[i], g[i]);
-                        sum[i] += kept;
-                        product[i] += kept * z[i];
-                    }
+            let (values, gradients) = (T::vectors::<S>(values), T::vectors::<S>(gradients));
+            for at in 0..count {
+                let mut sum = T::splat(simd, T::default());
+                let mut product = sum;
+                for (z, g) in values.chunks_exact(count).zip(gradients.chunks_exact(count)) {
+                    let kept = self.kept(simd, at, z[at], g[at]);
+                    sum = T::plus(simd, sum, kept);
+                    product = T::mul_add(simd, kept, z[at], product);
                 }
-                add_to(&mut sums[piece * PIECE..], &sum);
-                add_to(&mut products[piece * PIECE..], &product);
+                add_lanes::<S, T>(at, sum, sums);
+                add_lanes::<S, T>(at, product, products);
             }
         }
     }
@@ -163,44 +173,47 @@ impl<T: Number> PullBack<'_, T> {
 /// Adds Σ z and Σ z² of each channel: first all of the one, then all of the other. A line's sums are taken in single
 /// precision, those of lines in double.
 #[inline(always)]
-pub(super) fn add_moments<T: Number>(stride: usize, line: usize, values: &[T], sums: &mut [f64]) {
+pub(super) fn add_moments<S: Simd, T: Number>(simd: S, stride: usize, line: usize, values: &[T], sums: &mut [f64]) {
     let (sums, squares) = sums.split_at_mut(stride);
+    let count = T::num_vectors::<S>(stride);
     for values in values.chunks(line) {
-        for piece in 0..stride / PIECE {
-            let (mut sum, mut square) = ([T::default(); PIECE], [T::default(); PIECE]);
-            for z in values.chunks_exact(stride) {
-                let z = &z.as_chunks::<PIECE>().0[piece];
-                for i in 0..PIECE {
-                    sum[i] += z[i];
-                    square[i] += z[i] * z[i];
-                }
+        let values = T::vectors::<S>(values);
+        for at in 0..count {
+            let mut sum = T::splat(simd, T::default());
+            let mut square = sum;
+            for z in values.chunks_exact(count) {
+                sum = T::plus(simd, sum, z[at]);
+                square = T::mul_add(simd, z[at], z[at], square);
             }
-            add_to(&mut sums[piece * PIECE..], &sum);
-            add_to(&mut squares[piece * PIECE..], &square);
+            add_lanes::<S, T>(at, sum, sums);
+            add_lanes::<S, T>(at, square, squares);
         }
     }
 }
 
 /// Adds Σ z of each channel.
 #[inline(always)]
-pub(super) fn add_columns<T: Number>(stride: usize, line: usize, values: &[T], sums: &mut [f64]) {
+pub(super) fn add_columns<S: Simd, T: Number>(simd: S, stride: usize, line: usize, values: &[T], sums: &mut [f64]) {
+    let count = T::num_vectors::<S>(stride);
     for values in values.chunks(line) {
-        for piece in 0..stride / PIECE {
-            let mut sum = [T::default(); PIECE];
-            for z in values.chunks_exact(stride) {
-                let z = &z.as_chunks::<PIECE>().0[piece];
-                for i in 0..PIECE {
-                    sum[i] += z[i];
-                }
+        let values = T::vectors::<S>(values);
+        for at in 0..count {
+            let mut sum = T::splat(simd, T::default());
+            for z in values.chunks_exact(count) {
+                sum = T::plus(simd, sum, z[at]);
             }
-            add_to(&mut sums[piece * PIECE..], &sum);
+            add_lanes::<S, T>(at, sum, sums);
         }
     }
 }
 
+/// Adds the numbers of vector `at` to theirs among the sums.
 #[inline(always)]
-fn add_to<T: Number>(sums: &mut [f64], terms: &[T; PIECE]) {
-    for (sum, term) in sums.iter_mut().zip(terms) {
-        *sum += term.to_f64();
+fn add_lanes<S: Simd, T: Number>(at: usize, vector: T::Vector<S>, sums: &mut [f64]) {
+    let mut lanes = [T::default(); PIECE];
+    T::vectors_mut::<S>(&mut lanes)[0] = vector;
+    let num_lanes = PIECE / T::num_vectors::<S>(PIECE);
+    for (sum, lane) in sums[at * num_lanes..][..num_lanes].iter_mut().zip(lanes) {
+        *sum += lane.to_f64();
     }
 }

@@ -13,14 +13,16 @@
 //! ⊙ is a product of matrices for each of the 16 places of a tile: rows are tiles, columns channels. The transforms only
 //! add and halve, so that little precision is lost.
 
-use super::kernels::{Factors, Lines, Number, PIECE, Results, Start};
+use std::ops::Range;
+
+use pulp::Simd;
+
+use super::kernels::{Factors, Lines, Number, Results, Start};
 
 /// Places of a tile.
 pub(super) const PLACES: usize = 16;
 /// Tiles that are transformed before they are multiplied: they stay in the second cache.
 const TILES_TOGETHER: usize = 64;
-
-type Piece<T> = [T; PIECE];
 
 /// Tiles of 2×2 pixels that cover an output.
 #[derive(Clone, Copy, Debug)]
@@ -62,64 +64,56 @@ impl Tiling {
     }
 }
 
+/// Bᵀ of four vectors.
 #[inline(always)]
-fn add<T: Number>(a: Piece<T>, b: Piece<T>) -> Piece<T> {
-    let mut sum = a;
-    for i in 0..PIECE {
-        sum[i] = a[i] + b[i];
-    }
-    sum
+fn spread_input<S: Simd, T: Number>(simd: S, [a, b, c, d]: [T::Vector<S>; 4]) -> [T::Vector<S>; 4] {
+    [T::minus(simd, a, c), T::plus(simd, b, c), T::minus(simd, c, b), T::minus(simd, b, d)]
 }
 
+/// A of two vectors.
 #[inline(always)]
-fn subtract<T: Number>(a: Piece<T>, b: Piece<T>) -> Piece<T> {
-    let mut difference = a;
-    for i in 0..PIECE {
-        difference[i] = a[i] - b[i];
-    }
-    difference
+fn spread_gradient<S: Simd, T: Number>(simd: S, [a, b]: [T::Vector<S>; 2]) -> [T::Vector<S>; 4] {
+    let zero = T::splat(simd, T::default());
+    [a, T::plus(simd, a, b), T::minus(simd, a, b), T::minus(simd, zero, b)]
 }
 
-/// Bᵀ of four pieces.
+/// Aᵀ of four vectors.
 #[inline(always)]
-fn spread_input<T: Number>([a, b, c, d]: [Piece<T>; 4]) -> [Piece<T>; 4] {
-    [subtract(a, c), add(b, c), subtract(c, b), subtract(b, d)]
-}
-
-/// A of two pieces.
-#[inline(always)]
-fn spread_gradient<T: Number>([a, b]: [Piece<T>; 2]) -> [Piece<T>; 4] {
-    [a, add(a, b), subtract(a, b), subtract([T::default(); PIECE], b)]
-}
-
-/// Aᵀ of four pieces.
-#[inline(always)]
-fn gather_output<T: Number>([a, b, c, d]: [Piece<T>; 4]) -> [Piece<T>; 2] {
-    [add(add(a, b), c), subtract(subtract(b, c), d)]
+fn gather_output<S: Simd, T: Number>(simd: S, [a, b, c, d]: [T::Vector<S>; 4]) -> [T::Vector<S>; 2] {
+    let sum = T::plus(simd, T::plus(simd, a, b), c);
+    [sum, T::minus(simd, T::minus(simd, b, c), d)]
 }
 
 /// Bᵀ X B of the tiles in rows `rows` of a canvas.
 #[inline(always)]
-fn transform_input<T: Number>(tiling: &Tiling, channels: usize, rows: std::ops::Range<usize>, canvas: &[T], to: &mut [T]) {
-    let (line, stride) = (tiling.canvas_width() * channels, tiling.place_stride(channels));
+fn transform_input<S: Simd, T: Number>(
+    simd: S,
+    tiling: &Tiling,
+    channels: usize,
+    rows: Range<usize>,
+    canvas: &[T],
+    to: &mut [T],
+) {
+    let count = T::num_vectors::<S>(channels);
+    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tiling.place_stride(channels)));
+    let (canvas, to) = (T::vectors::<S>(canvas), T::vectors_mut::<S>(to));
+    let zero = T::splat(simd, T::default());
     for (row, tile_row) in rows.enumerate() {
         for column in 0..tiling.across {
             let tile = row * tiling.across + column;
-            for piece in (0..channels).step_by(PIECE) {
-                let corner = 2 * tile_row * line + 2 * column * channels + piece;
-                let mut lines = [[[T::default(); PIECE]; 4]; 4];
+            for at in 0..count {
+                let corner = 2 * tile_row * line + 2 * column * count + at;
+                let mut lines = [[zero; 4]; 4];
                 for (i, pixels) in lines.iter_mut().enumerate() {
-                    let mut read = [[T::default(); PIECE]; 4];
-                    for (j, pixel) in read.iter_mut().enumerate() {
-                        pixel.copy_from_slice(&canvas[corner + i * line + j * channels..][..PIECE]);
-                    }
-                    *pixels = spread_input(read);
+                    let read = &canvas[corner + i * line..][..3 * count + 1];
+                    let read = [read[0], read[count], read[2 * count], read[3 * count]];
+                    *pixels = spread_input::<S, T>(simd, read);
                 }
-                let to = &mut to[tile * channels + piece..];
+                let to = &mut to[tile * count + at..][..15 * stride + 1];
                 for j in 0..4 {
-                    let column = spread_input([lines[0][j], lines[1][j], lines[2][j], lines[3][j]]);
-                    for (i, value) in column.iter().enumerate() {
-                        to[(4 * i + j) * stride..][..PIECE].copy_from_slice(value);
+                    let column = [lines[0][j], lines[1][j], lines[2][j], lines[3][j]];
+                    for (i, value) in spread_input::<S, T>(simd, column).into_iter().enumerate() {
+                        to[(4 * i + j) * stride] = value;
                     }
                 }
             }
@@ -129,32 +123,33 @@ fn transform_input<T: Number>(tiling: &Tiling, channels: usize, rows: std::ops::
 
 /// A ∂z Aᵀ of the tiles in rows `rows` of a canvas whose image begins one pixel down and right.
 #[inline(always)]
-fn transform_gradient<T: Number>(
+fn transform_gradient<S: Simd, T: Number>(
+    simd: S,
     tiling: &Tiling,
     channels: usize,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     canvas: &[T],
     to: &mut [T],
 ) {
-    let (line, stride) = (tiling.canvas_width() * channels, tiling.place_stride(channels));
+    let count = T::num_vectors::<S>(channels);
+    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tiling.place_stride(channels)));
+    let (canvas, to) = (T::vectors::<S>(canvas), T::vectors_mut::<S>(to));
+    let zero = T::splat(simd, T::default());
     for (row, tile_row) in rows.enumerate() {
         for column in 0..tiling.across {
             let tile = row * tiling.across + column;
-            for piece in (0..channels).step_by(PIECE) {
-                let corner = (2 * tile_row + 1) * line + (2 * column + 1) * channels + piece;
-                let mut lines = [[[T::default(); PIECE]; 4]; 2];
+            for at in 0..count {
+                let corner = (2 * tile_row + 1) * line + (2 * column + 1) * count + at;
+                let mut lines = [[zero; 4]; 2];
                 for (i, pixels) in lines.iter_mut().enumerate() {
-                    let mut read = [[T::default(); PIECE]; 2];
-                    for (j, pixel) in read.iter_mut().enumerate() {
-                        pixel.copy_from_slice(&canvas[corner + i * line + j * channels..][..PIECE]);
-                    }
-                    *pixels = spread_gradient(read);
+                    let read = &canvas[corner + i * line..][..count + 1];
+                    *pixels = spread_gradient::<S, T>(simd, [read[0], read[count]]);
                 }
-                let to = &mut to[tile * channels + piece..];
+                let to = &mut to[tile * count + at..][..15 * stride + 1];
                 for j in 0..4 {
-                    let column = spread_gradient([lines[0][j], lines[1][j]]);
-                    for (i, value) in column.iter().enumerate() {
-                        to[(4 * i + j) * stride..][..PIECE].copy_from_slice(value);
+                    let column = spread_gradient::<S, T>(simd, [lines[0][j], lines[1][j]]);
+                    for (i, value) in column.into_iter().enumerate() {
+                        to[(4 * i + j) * stride] = value;
                     }
                 }
             }
@@ -162,57 +157,55 @@ fn transform_gradient<T: Number>(
     }
 }
 
-/// Aᵀ M A of the tiles in rows `rows`, written to (or added to) an image without padding.
+/// Where the products of tiles go: an image without padding.
+struct Image<'a, T> {
+    values: &'a mut [T],
+    bias: Option<&'a [T]>,
+    /// Whether products are added to what is there.
+    adds: bool,
+}
+
+/// Aᵀ M A of the tiles in rows `rows`.
 #[inline(always)]
-fn transform_output<T: Number>(
+fn transform_output<S: Simd, T: Number>(
+    simd: S,
     tiling: &Tiling,
     channels: usize,
-    rows: std::ops::Range<usize>,
+    rows: Range<usize>,
     from: &[T],
-    bias: Option<&[T]>,
-    adds: bool,
-    image: &mut [T],
+    image: Image<'_, T>,
 ) {
-    let (line, stride) = (tiling.width * channels, tiling.place_stride(channels));
+    let count = T::num_vectors::<S>(channels);
+    let (line, stride) = (tiling.width * count, T::num_vectors::<S>(tiling.place_stride(channels)));
+    let from = T::vectors::<S>(from);
+    let Image { values, bias, adds } = image;
+    let (values, bias) = (T::vectors_mut::<S>(values), bias.map(|bias| T::vectors::<S>(bias)));
+    let zero = T::splat(simd, T::default());
     for (row, tile_row) in rows.enumerate() {
         for column in 0..tiling.across {
             let tile = row * tiling.across + column;
-            for piece in (0..channels).step_by(PIECE) {
-                let from = &from[tile * channels + piece..];
-                let mut lines = [[[T::default(); PIECE]; 4]; 2];
+            for at in 0..count {
+                let from = &from[tile * count + at..][..15 * stride + 1];
+                let mut lines = [[zero; 4]; 2];
                 for j in 0..4 {
-                    let mut read = [[T::default(); PIECE]; 4];
-                    for (i, value) in read.iter_mut().enumerate() {
-                        value.copy_from_slice(&from[(4 * i + j) * stride..][..PIECE]);
-                    }
-                    let [upper, lower] = gather_output(read);
-                    lines[0][j] = upper;
-                    lines[1][j] = lower;
+                    let read = [from[j * stride], from[(4 + j) * stride], from[(8 + j) * stride], from[(12 + j) * stride]];
+                    [lines[0][j], lines[1][j]] = gather_output::<S, T>(simd, read);
                 }
-                for (i, pixels) in lines.iter().enumerate() {
+                for (i, pixels) in lines.into_iter().enumerate() {
                     let y = 2 * tile_row + i;
                     if y == tiling.height {
                         break;
                     }
-                    let pair = gather_output(*pixels);
-                    for (j, pixel) in pair.iter().enumerate() {
+                    for (j, mut pixel) in gather_output::<S, T>(simd, pixels).into_iter().enumerate() {
                         let x = 2 * column + j;
                         if x == tiling.width {
                             break;
                         }
-                        let to = &mut image[y * line + x * channels + piece..][..PIECE];
-                        let mut value = *pixel;
+                        let to = &mut values[y * line + x * count + at];
                         if let Some(bias) = bias {
-                            for i in 0..PIECE {
-                                value[i] += bias[piece + i];
-                            }
+                            pixel = T::plus(simd, pixel, bias[at]);
                         }
-                        if adds {
-                            for i in 0..PIECE {
-                                value[i] += to[i];
-                            }
-                        }
-                        to.copy_from_slice(&value);
+                        *to = if adds { T::plus(simd, pixel, *to) } else { pixel };
                     }
                 }
             }
@@ -236,13 +229,13 @@ pub(super) struct TileProduct<'a, T> {
 
 impl<T: Number> TileProduct<'_, T> {
     #[inline(always)]
-    pub fn run<S: pulp::Simd>(self, simd: S) {
+    pub fn run<S: Simd>(self, simd: S) {
         let Self { tiling, from, to, canvas, packed, bias, adds, image, tiles, products } = self;
         let together = tiling.rows_together();
         for first in (0..tiling.down).step_by(together) {
             let rows = first..(first + together).min(tiling.down);
             let num_rows = rows.len() * tiling.across;
-            transform_input(&tiling, from, rows.clone(), canvas, tiles);
+            transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
             for place in 0..PLACES {
                 let values = &tiles[place * tiling.place_stride(from)..];
                 let factors = Factors { values, step: from, num_pieces: 1, piece_stride: 0, piece_len: from };
@@ -250,7 +243,7 @@ impl<T: Number> TileProduct<'_, T> {
                 let results = Results { values, step: to, num_rows, num_columns: to };
                 T::product(simd, factors, &packed[place * from * to..][..from * to], Start::Zero, results);
             }
-            transform_output(&tiling, to, rows, products, bias, adds, image);
+            transform_output(simd, &tiling, to, rows, products, Image { values: &mut *image, bias, adds });
         }
     }
 }
@@ -270,14 +263,14 @@ pub(super) struct TileOuterProduct<'a, T> {
 
 impl<T: Number> TileOuterProduct<'_, T> {
     #[inline(always)]
-    pub fn run<S: pulp::Simd>(self, simd: S) {
+    pub fn run<S: Simd>(self, simd: S) {
         let Self { tiling, from, to, canvas, gradient_canvas, sums, tiles, gradient_tiles } = self;
         let together = tiling.rows_together();
         for first in (0..tiling.down).step_by(together) {
             let rows = first..(first + together).min(tiling.down);
             let num_tiles = rows.len() * tiling.across;
-            transform_input(&tiling, from, rows.clone(), canvas, tiles);
-            transform_gradient(&tiling, to, rows, gradient_canvas, gradient_tiles);
+            transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
+            transform_gradient(simd, &tiling, to, rows, gradient_canvas, gradient_tiles);
             for place in 0..PLACES {
                 let values = &tiles[place * tiling.place_stride(from)..];
                 let factors = Lines { values, step: from, line_stride: 0 };
