@@ -31,7 +31,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             }
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
-            let data = Problem::read(&settings, common.data_dir.as_deref())?;
+            let data = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
             (settings, data, false)
         }
         (None, Some(file)) => {

@@ -127,7 +127,7 @@ fn tiny(change: impl Fn(&mut Settings)) -> Settings {
 }
 
 fn sampled(settings: Settings) -> (Problem, SampledChain) {
-    let problem = Problem::new(Problem::read(&settings, None).unwrap(), &settings).unwrap();
+    let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
     let spec =
         ChainSpec { label: "β = 1".into(), repetition: 0, slot: Slot::Bayes, inverse_temperature: 1.0, start: None };
     let experiment = Experiment::new(&problem, settings).unwrap();
@@ -177,7 +177,7 @@ fn energies_of_all_rows_by_parts_are_those_of_all_at_once() {
 fn batches_that_batch_norm_cannot_use_are_refused() {
     let refused = |change: fn(&mut Settings), phrases: &[&str]| {
         let settings = tiny(change);
-        let problem = Problem::new(Problem::read(&settings, None).unwrap(), &settings).unwrap();
+        let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
         let error = Experiment::new(&problem, settings).err().expect("a refusal").to_string();
         assert!(phrases.iter().all(|phrase| error.contains(phrase)), "{error}");
     };

@@ -85,7 +85,7 @@ pub struct ImageSource {
 
 impl Problem {
     /// Reads the data set that `data.source` names, or the CSV file it points to.
-    pub fn read(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
+    pub fn read_dataset(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
         let data = &settings.data;
         let known = known_datasets().iter().find(|known| known.name == data.source && data.target.is_empty());
         match known {
@@ -268,7 +268,7 @@ mod tests {
     fn problem(change: impl Fn(&mut Settings)) -> Result<Problem, ExperimentError> {
         let mut settings = preset("stripes").unwrap().settings();
         change(&mut settings);
-        Problem::new(Problem::read(&settings, None)?, &settings)
+        Problem::new(Problem::read_dataset(&settings, None)?, &settings)
     }
 
     #[test]

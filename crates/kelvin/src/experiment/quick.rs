@@ -52,7 +52,7 @@ impl Settings {
         let epochs_of = |steps: u64| (steps / steps_of(sampler.batch_size.rows())).max(1);
         if sampler.epochs > epochs_of(CHAIN_STEPS) {
             sampler.burn_in = epochs_of(CHAIN_STEPS / 3);
-            sampler.ramp_end = epochs_of(CHAIN_STEPS / 6).min(sampler.burn_in);
+            sampler.ramp_end = epochs_of(CHAIN_STEPS / 12).min(sampler.burn_in);
             sampler.ramp_start = sampler.ramp_end / 2;
             sampler.cycle = epochs_of(CHAIN_STEPS * 2 / 3 / DRAWS);
             sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
