@@ -1,5 +1,6 @@
 //! `kelvin bench`: µs per chain-step of the paper's networks, on one thread and on all.
 
+use std::sync::Mutex;
 use std::time::Instant;
 
 use kelvin::data::{Examples, Inputs, Targets};
@@ -8,14 +9,14 @@ use kelvin::network::Network;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, MassRule, Plan, Silent, run_population};
+use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, MassRule, Plan, run_population};
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;
 use crate::output::print_result;
 
-/// Timed calls of a case; the median counts.
+/// Readings of a case; the median counts.
 const TIMES: usize = 9;
 const HIDDEN: usize = 64;
 
@@ -25,7 +26,7 @@ struct Case {
     num_examples: usize,
     batch_size: Option<usize>,
     learning_rate: f64,
-    /// Of a timed call.
+    /// From one reading to the next.
     num_steps: u64,
 }
 
@@ -137,24 +138,27 @@ fn time(case: &Case, threads: usize, num_chains: usize) -> anyhow::Result<Timing
     let mut chains: Vec<Chain> = (0..num_chains as u32)
         .map(|id| Chain::new(id, Temperature::BAYES, network.initial_parameters(0, id), &posterior.layout()))
         .collect();
-    let mut microseconds = Vec::new();
-    for call in 0..=TIMES as u64 {
-        let plan = Plan { seed: 0, batches, num_steps: (call + 1) * case.num_steps, keep: Keep { burn_in: 0, every: u64::MAX } };
-        let start = Instant::now();
-        pool.install(|| run_population(&posterior, &rule, &plan, &mut chains, &Silent));
-        let each = start.elapsed().as_secs_f64() * 1e6 / (case.num_steps as f64 * chains.len() as f64);
-        // The first call warms up.
-        if call > 0 {
-            microseconds.push(each);
-        }
-    }
+    // One run, read at every kept state: a new run would first have to touch all its memory.
+    let keep = Keep { burn_in: 0, every: case.num_steps };
+    let plan = Plan { seed: 0, batches, num_steps: (TIMES as u64 + 1) * case.num_steps, keep };
+    let readings = Mutex::new(vec![Vec::new(); num_chains]);
+    let read = |index: usize, _: &Chain| {
+        let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        readings[index].push(Instant::now());
+    };
+    pool.install(|| run_population(&posterior, &rule, &plan, &mut chains, &read));
     anyhow::ensure!(chains.iter().all(|chain| chain.divergence.is_none()), "a chain of the benchmark diverged");
+    let readings = readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // What lies before the first reading warms up.
+    let intervals = readings.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0]));
+    let steps = case.num_steps as f64 * num_chains as f64;
+    let mut microseconds: Vec<f64> = intervals.map(|time| time.as_secs_f64() * 1e6 / steps).collect();
     microseconds.sort_by(f64::total_cmp);
     Ok(Timing {
         case: case.name,
         threads,
         chains: chains.len(),
-        us_per_chain_step: (microseconds[TIMES / 2] * 1e3).round() / 1e3,
+        us_per_chain_step: (microseconds[microseconds.len() / 2] * 1e3).round() / 1e3,
     })
 }
 

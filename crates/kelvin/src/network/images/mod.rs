@@ -15,6 +15,8 @@ mod plan;
 mod pool;
 mod reading;
 mod response_norm;
+#[cfg(test)]
+mod tests;
 mod winograd;
 mod workspace;
 

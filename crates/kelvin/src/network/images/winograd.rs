@@ -70,6 +70,12 @@ fn spread_input<S: Simd, T: Number>(simd: S, [a, b, c, d]: [T::Vector<S>; 4]) ->
     [T::minus(simd, a, c), T::plus(simd, b, c), T::minus(simd, c, b), T::minus(simd, b, d)]
 }
 
+/// Bᵀ of the four pixels at and below `x`. (A closure would not be compiled for the vectors of `S`.)
+#[inline(always)]
+fn spread_column<S: Simd, T: Number>(simd: S, corner: &[T::Vector<S>], line: usize, x: usize) -> [T::Vector<S>; 4] {
+    spread_input::<S, T>(simd, [corner[x], corner[line + x], corner[2 * line + x], corner[3 * line + x]])
+}
+
 /// A of two vectors.
 #[inline(always)]
 fn spread_gradient<S: Simd, T: Number>(simd: S, [a, b]: [T::Vector<S>; 2]) -> [T::Vector<S>; 4] {
@@ -97,23 +103,23 @@ fn transform_input<S: Simd, T: Number>(
     let count = T::num_vectors::<S>(channels);
     let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tiling.place_stride(channels)));
     let (canvas, to) = (T::vectors::<S>(canvas), T::vectors_mut::<S>(to));
-    let zero = T::splat(simd, T::default());
     for (row, tile_row) in rows.enumerate() {
-        for column in 0..tiling.across {
-            let tile = row * tiling.across + column;
-            for at in 0..count {
-                let corner = 2 * tile_row * line + 2 * column * count + at;
-                let mut lines = [[zero; 4]; 4];
-                for (i, pixels) in lines.iter_mut().enumerate() {
-                    let read = &canvas[corner + i * line..][..3 * count + 1];
-                    let read = [read[0], read[count], read[2 * count], read[3 * count]];
-                    *pixels = spread_input::<S, T>(simd, read);
-                }
-                let to = &mut to[tile * count + at..][..15 * stride + 1];
-                for j in 0..4 {
-                    let column = [lines[0][j], lines[1][j], lines[2][j], lines[3][j]];
-                    for (i, value) in spread_input::<S, T>(simd, column).into_iter().enumerate() {
-                        to[(4 * i + j) * stride] = value;
+        for at in 0..count {
+            let corner = &canvas[2 * tile_row * line + at..][..4 * line - at];
+            // Neighbouring tiles share two columns.
+            let first = spread_column::<S, T>(simd, corner, line, 0);
+            let mut shared = [first, spread_column::<S, T>(simd, corner, line, count)];
+            for across in 0..tiling.across {
+                let [a, b] = shared;
+                let x = (2 * across + 2) * count;
+                let c = spread_column::<S, T>(simd, corner, line, x);
+                let d = spread_column::<S, T>(simd, corner, line, x + count);
+                shared = [c, d];
+                let to = &mut to[(row * tiling.across + across) * count + at..][..15 * stride + 1];
+                for i in 0..4 {
+                    let places = spread_input::<S, T>(simd, [a[i], b[i], c[i], d[i]]);
+                    for (j, place) in places.into_iter().enumerate() {
+                        to[(4 * i + j) * stride] = place;
                     }
                 }
             }
