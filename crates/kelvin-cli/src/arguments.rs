@@ -28,7 +28,7 @@ pub enum Command {
         override_usage = "kelvin sweep [OPTIONS] <PRESET|FILE.toml>\n       kelvin sweep [OPTIONS] --data <FILE.csv> --target <COLUMN>"
     )]
     Sweep(SweepArguments),
-    /// Predict new rows with the draws of a run
+    /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
     /// List the presets, or print one as TOML
     Presets {
@@ -63,7 +63,7 @@ pub struct SourceArguments {
     /// What kind of answer the target is (guessed when not given)
     #[arg(long, requires = "data")]
     pub task: Option<TaskArgument>,
-    /// A rough answer in a few seconds: fewer epochs and chains
+    /// A rough answer soon: fewer epochs, chains and images
     #[arg(long)]
     pub quick: bool,
 }
@@ -127,8 +127,8 @@ pub struct SweepArguments {
 pub struct PredictArguments {
     /// A folder written by `kelvin run`
     pub run: PathBuf,
-    /// A CSV file with the run's feature columns
-    #[arg(long, value_name = "FILE.csv")]
+    /// A CSV file with the run's feature columns; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
+    #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]

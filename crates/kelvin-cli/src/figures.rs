@@ -294,10 +294,10 @@ fn temperature_traces(experiment: &Experiment<'_>, group: &ChainGroup<'_>) -> an
 
 fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
     let problem = experiment.problem;
-    let standardiser = &problem.standardiser;
-    let kelvin::data::Targets::Real(targets) = &problem.test.targets else {
-        anyhow::bail!("a regression has numbers as targets");
+    let (kelvin::data::Targets::Real(targets), Some(table)) = (&problem.test.targets, problem.table()) else {
+        anyhow::bail!("a regression has a table with numbers as targets");
     };
+    let standardiser = &table.standardiser;
     let means = predictive.means()?;
     let deviations: Vec<f64> = predictive.variances(PredictiveModel::Tempered)?.iter().map(|v| v.sqrt()).collect();
     let original = |value: f64| standardiser.target_value(value);
@@ -309,7 +309,7 @@ fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -
         let deviation = significant(standardiser.target_std(deviation), 3);
         hover.push(format!("predicted {} ± {deviation}, true {}", significant(mean, 4), significant(truth, 4)));
     }
-    let name = &problem.dataset.target_name;
+    let name = &table.dataset.target_name;
     let chart = Chart::new(
         format!("Predictions of {name} on test rows"),
         Axis::linear(format!("predicted mean of {name}")),

@@ -1,4 +1,4 @@
-//! metrics.csv: one line for each method, β and set of rows, every score a column.
+//! metrics.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
 
 use kelvin::experiment::Scores;
 use serde_json::{Map, Value};
@@ -36,16 +36,15 @@ fn cell(value: &Value) -> String {
 }
 
 fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
-    [("validation", &row.validation), ("test", &row.test)]
-        .into_iter()
+    let other = row.out_of_distribution.as_ref().map(|scores| {
+        let mut line = named_line(row, "out_of_distribution");
+        add_by_model(&mut line, [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]);
+        line
+    });
+    let of_sets = [("validation", &row.validation), ("test", &row.test)].into_iter();
+    of_sets
         .map(|(set, scores)| {
-            let mut line = Map::new();
-            line.insert("method".into(), row.method.name().into());
-            line.insert("label".into(), row.label.as_str().into());
-            line.insert("repetition".into(), row.repetition.map_or(Value::Null, |r| (r + 1).into()));
-            line.insert("beta".into(), row.beta.into());
-            line.insert("set".into(), set.into());
-            line.insert("num_draws".into(), row.num_draws.into());
+            let mut line = named_line(row, set);
             add_scores(&mut line, scores);
             if let (Scores::Regression(scores), Some(std)) = (scores, target_std) {
                 let original = scores.standard.in_original_units(std).ok();
@@ -65,17 +64,34 @@ fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
             put("seconds", Some(row.seconds));
             line
         })
+        .chain(other)
         .collect()
 }
 
+/// A line with the columns that say whose scores it holds.
+fn named_line(row: &Row, set: &str) -> Map<String, Value> {
+    let mut line = Map::new();
+    line.insert("method".into(), row.method.name().into());
+    line.insert("label".into(), row.label.as_str().into());
+    line.insert("repetition".into(), row.repetition.map_or(Value::Null, |r| (r + 1).into()));
+    line.insert("beta".into(), row.beta.into());
+    line.insert("set".into(), set.into());
+    line.insert("num_draws".into(), row.num_draws.into());
+    line
+}
+
 fn add_scores(line: &mut Map<String, Value>, scores: &Scores) {
-    let (standard, tempered) = match scores {
-        Scores::Regression(scores) => (serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)),
+    let by_model = match scores {
+        Scores::Regression(scores) => [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)],
         Scores::Classification(scores) => {
-            (serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered))
+            [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]
         }
     };
-    for (suffix, value) in [("sm", standard), ("tm", tempered)] {
+    add_by_model(line, by_model);
+}
+
+fn add_by_model(line: &mut Map<String, Value>, by_model: [serde_json::Result<Value>; 2]) {
+    for (suffix, value) in ["sm", "tm"].into_iter().zip(by_model) {
         if let Ok(Value::Object(fields)) = value {
             for (name, value) in fields {
                 // The point prediction of a regression is the same under both models.

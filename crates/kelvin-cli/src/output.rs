@@ -3,6 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use kelvin::data::DataError;
 use kelvin::experiment::ExperimentError;
 use unicode_width::UnicodeWidthStr;
 
@@ -70,7 +71,10 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
                     | ExperimentError::OutOfRange { .. }
                     | ExperimentError::Unreadable { .. }
                     | ExperimentError::BatchSize(_)
-                    | ExperimentError::Network(_)
+                    | ExperimentError::Data(DataError::UnknownDataset { .. } | DataError::NotImages { .. })
+                    | ExperimentError::DoesNotApply { .. }
+                    | ExperimentError::OtherShape { .. }
+                    | ExperimentError::Network { .. }
             )
         );
     ExitCode::from(if wrong_question { 2 } else { 1 })

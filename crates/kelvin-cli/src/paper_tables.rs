@@ -1,5 +1,6 @@
 //! The paper's tables from the rows of a sweep: point predictions, LPD, kinetic temperature, R̂, wall-clock.
 
+use kelvin::experiment::OutOfDistributionScores;
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
@@ -170,6 +171,32 @@ impl<'a> Sweep<'a> {
             let show = |value: &Option<f64>, decimals| value.map_or("–".into(), |value| fixed(value, decimals));
             table.push(vec![significant(*beta, 3), show(rhat, 2), show(bulk_ess, 0)]);
         }
+        table
+    }
+
+    /// Doubt on the images of another set, and how well it tells them from the test images, under the standard model.
+    pub fn out_of_distribution(&self, other: &str) -> Table {
+        let header = ["method", "H other", "AUROC H", "I other", "AUROC I"];
+        let title = format!("Doubt on {other} against test images: entropy H, mutual information I (nats), mean ± SD");
+        let mut table = Table::new(title, header);
+        let mut push = |name: &str, rows: Vec<&Row>| {
+            let of = |value: fn(&OutOfDistributionScores) -> Option<f64>| {
+                let scores = rows.iter().filter_map(|row| row.out_of_distribution.as_ref());
+                mean_pm_std(&scores.filter_map(|scores| value(&scores.standard)).collect::<Vec<_>>())
+            };
+            table.push([
+                name.to_owned(),
+                of(|scores| Some(scores.mean_entropy)),
+                of(|scores| scores.entropy_auroc),
+                of(|scores| Some(scores.mean_mutual_information)),
+                of(|scores| scores.mutual_information_auroc),
+            ]);
+        };
+        push("SGD", self.of(Method::Sgd));
+        for beta in self.grid_betas() {
+            push(&format!("β = {}", significant(beta, 3)), self.at(beta));
+        }
+        push(&format!("β = {BETA_STAR}"), self.of(Method::Chosen));
         table
     }
 

@@ -1,7 +1,7 @@
 //! Where a run's numbers come from: version, commit, seed, data hash, machine.
 
-use kelvin::data::Dataset;
-use kelvin::experiment::Settings;
+use kelvin::data::{Examples, Inputs, Target, Targets};
+use kelvin::experiment::{Problem, ProblemSource, Settings};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -14,7 +14,8 @@ pub struct Provenance {
     /// Names what was asked for: SHA-256 of the command and the settings before any pilot.
     pub asked_sha256: String,
     pub seed: u64,
-    /// SHA-256 of the numbers that were read: features, then targets, as little-endian f64.
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     pub data_rows: usize,
     pub features: Vec<String>,
@@ -26,17 +27,18 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    pub fn new(asked_sha256: String, settings: &Settings, dataset: &Dataset) -> Self {
+    pub fn new(asked_sha256: String, settings: &Settings, problem: &Problem) -> Self {
+        let table = problem.table().map(|table| &table.dataset);
         Self {
             kelvin: env!("CARGO_PKG_VERSION"),
             commit: env!("KELVIN_COMMIT"),
             command: std::env::args().skip(1).collect(),
             asked_sha256,
             seed: settings.run.seed,
-            data_sha256: data_hash(dataset),
-            data_rows: dataset.num_rows(),
-            features: dataset.feature_names.clone(),
-            dropped_constant_columns: dataset.dropped_constant.clone(),
+            data_sha256: data_hash(problem),
+            data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
+            features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
+            dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
             operating_system: std::env::consts::OS,
             processor: std::env::consts::ARCH,
             vector_instructions: kelvin::network::vector_instructions(),
@@ -45,16 +47,32 @@ impl Provenance {
     }
 }
 
-fn data_hash(dataset: &Dataset) -> String {
+fn data_hash(problem: &Problem) -> String {
     let mut hash = Sha256::new();
-    for value in &dataset.features {
-        hash.update(value.to_le_bytes());
-    }
-    match &dataset.target {
-        kelvin::data::Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
-        kelvin::data::Target::Classes { labels, .. } => {
-            labels.iter().for_each(|&label| hash.update(f64::from(label).to_le_bytes()));
+    match &problem.source {
+        ProblemSource::Table(table) => {
+            for value in &table.dataset.features {
+                hash.update(value.to_le_bytes());
+            }
+            match &table.dataset.target {
+                Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
+                Target::Classes { labels, .. } => {
+                    labels.iter().for_each(|&label| hash.update(f64::from(label).to_le_bytes()));
+                }
+            }
+        }
+        ProblemSource::Images(_) => {
+            for part in [&problem.train, &problem.validation, &problem.test] {
+                add_images(&mut hash, part);
+            }
         }
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn add_images(hash: &mut Sha256, part: &Examples) {
+    if let (Inputs::Bytes(pixels), Targets::Classes(labels)) = (&part.inputs, &part.targets) {
+        hash.update(pixels);
+        labels.iter().for_each(|label| hash.update(label.to_le_bytes()));
+    }
 }

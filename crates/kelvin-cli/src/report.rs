@@ -1,7 +1,7 @@
 //! The story of a run as one page: the answer, the table, the figures, the warnings, the settings.
 
 use kelvin::diagnostics::Warning;
-use kelvin::experiment::Experiment;
+use kelvin::experiment::{Experiment, ProblemSource, TableSource};
 
 use crate::chart::{fixed, significant};
 use crate::figures::Figure;
@@ -44,17 +44,15 @@ impl RunReport<'_> {
             Block::Warnings(shown.collect())
         };
         let rows = |rows: usize| rows.to_string();
-        let facts = vec![
-            ("data".into(), problem.dataset.name.clone()),
-            ("target".into(), problem.dataset.target_name.clone()),
-            ("features".into(), problem.dataset.feature_names.join(", ")),
+        let mut facts = facts(&problem.source);
+        facts.extend([
             ("training rows".into(), rows(problem.train.len())),
             ("validation rows".into(), rows(problem.validation.len())),
             ("test rows".into(), rows(problem.test.len())),
             ("network".into(), problem.network.describe()),
             ("seed".into(), settings.run.seed.to_string()),
             ("kelvin".into(), format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))),
-        ];
+        ]);
         let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
         Page {
             title: format!("kelvin: {}", settings.name),
@@ -74,6 +72,26 @@ impl RunReport<'_> {
                     ],
                 ),
             ],
+        }
+    }
+}
+
+/// Where the rows come from.
+fn facts(source: &ProblemSource) -> Vec<(String, String)> {
+    match source {
+        ProblemSource::Table(TableSource { dataset, .. }) => vec![
+            ("data".into(), dataset.name.clone()),
+            ("target".into(), dataset.target_name.clone()),
+            ("features".into(), dataset.feature_names.join(", ")),
+        ],
+        ProblemSource::Images(images) => {
+            let mut facts = vec![
+                ("data".into(), images.name.clone()),
+                ("images".into(), images.shape.to_string()),
+                ("classes".into(), images.class_names.join(", ")),
+            ];
+            facts.extend(images.out_of_distribution.iter().map(|other| ("another set".into(), other.clone())));
+            facts
         }
     }
 }

@@ -1,6 +1,10 @@
 //! One line of results: a method at one inverse temperature with its scores and measurements.
 
-use kelvin::experiment::{ChainGroup, Experiment, Measured, Predictive, SampledChain, Scores};
+use kelvin::experiment::{
+    ChainGroup, Experiment, ExperimentError, Measured, OutOfDistributionScores, Predictive, SampledChain, Scores,
+};
+use kelvin::held_out::HeldOut;
+use kelvin::predictive::ByModel;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -40,6 +44,9 @@ pub struct Row {
     pub num_draws: usize,
     pub validation: Scores,
     pub test: Scores,
+    /// How far doubt tells another set from the test images, where one is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
     pub measured: Option<Measured>,
     /// Time of its chains, one after the other.
     pub seconds: f64,
@@ -58,18 +65,18 @@ impl Row {
     ) -> anyhow::Result<Self> {
         let beta = choice.inverse_temperature;
         let likelihood = experiment.problem.likelihood;
-        let scores = |held_out| {
-            let draws = std::iter::once(choice.weights());
-            Predictive::of_draws(likelihood, held_out, beta, draws)?.scores()
-        };
+        let held_out = HeldOutScores::new(experiment, |held_out| {
+            Predictive::of_draws(likelihood, held_out, beta, std::iter::once(choice.weights()))
+        })?;
         Ok(Self {
             method: Method::Sgd,
             label: "SGD".into(),
             repetition,
             beta,
             num_draws: 1,
-            validation: scores(&experiment.validation)?,
-            test: scores(&experiment.test)?,
+            validation: held_out.validation,
+            test: held_out.test,
+            out_of_distribution: held_out.out_of_distribution,
             measured: None,
             seconds,
         })
@@ -85,7 +92,8 @@ impl Row {
     ) -> anyhow::Result<Self> {
         let beta = group.inverse_temperature;
         let likelihood = experiment.problem.likelihood;
-        let scores = |held_out| Predictive::of_draws(likelihood, held_out, beta, group.draws())?.scores();
+        let held_out =
+            HeldOutScores::new(experiment, |held_out| Predictive::of_draws(likelihood, held_out, beta, group.draws()))?;
         let temperature = experiment.sampler_temperature(beta)?;
         Ok(Self {
             method,
@@ -93,10 +101,36 @@ impl Row {
             repetition,
             beta,
             num_draws: group.num_draws(),
-            validation: scores(&experiment.validation)?,
-            test: scores(&experiment.test)?,
+            validation: held_out.validation,
+            test: held_out.test,
+            out_of_distribution: held_out.out_of_distribution,
             measured: Some(group.measured(temperature, experiment.expected_inflation()?)),
             seconds,
+        })
+    }
+}
+
+/// Scores on everything an experiment holds out.
+struct HeldOutScores {
+    validation: Scores,
+    test: Scores,
+    out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+}
+
+impl HeldOutScores {
+    fn new(
+        experiment: &Experiment<'_>,
+        predict: impl Fn(&HeldOut<'_>) -> Result<Predictive, ExperimentError>,
+    ) -> Result<Self, ExperimentError> {
+        let test = predict(&experiment.test)?;
+        let other = experiment.out_of_distribution.as_ref().map(&predict).transpose()?;
+        Ok(Self {
+            validation: predict(&experiment.validation)?.scores()?,
+            test: test.scores()?,
+            out_of_distribution: match &other {
+                Some(other) => OutOfDistributionScores::new(&test, other)?,
+                None => None,
+            },
         })
     }
 }

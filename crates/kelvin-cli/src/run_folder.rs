@@ -80,8 +80,11 @@ impl RunFolder {
 
     /// Writes what is known before the first step.
     pub fn write_start(&self, settings: &Settings, problem: &Problem) -> anyhow::Result<()> {
-        self.write_json(PROVENANCE, &Provenance::new(self.identity.clone(), settings, &problem.dataset))?;
-        self.write_json("split.json", &problem.split)?;
+        self.write_json(PROVENANCE, &Provenance::new(self.identity.clone(), settings, problem))?;
+        // Images come divided.
+        if let Some(table) = problem.table() {
+            self.write_json("split.json", &table.split)?;
+        }
         self.write_settings(settings)
     }
 

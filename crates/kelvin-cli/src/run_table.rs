@@ -1,6 +1,7 @@
 //! The table of a run: SGD, β = 1, β̂* and the grid, side by side.
 
 use kelvin::experiment::Scores;
+use kelvin::predictive::ByModel;
 
 use crate::chart::{fixed, significant};
 use crate::row::Row;
@@ -44,4 +45,35 @@ pub fn run_table(title: &str, rows: &[Row]) -> Table {
         ]);
     }
     table
+}
+
+/// Doubt on the test images and on those of another set, and how well it tells the two apart; nothing where no other set
+/// is named.
+pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Table> {
+    let header =
+        ["method", "β", "H test", "H other", "AUC H SM", "AUC H TM", "I test", "I other", "AUC I SM", "AUC I TM"];
+    let title =
+        format!("Doubt on test images and {}: entropy H, mutual information I (nats, SM); AUC = their AUROC", other?);
+    let mut table = Table::new(title, header);
+    for row in rows {
+        let (Some(ByModel { standard, tempered }), Scores::Classification(test)) =
+            (&row.out_of_distribution, &row.test)
+        else {
+            continue;
+        };
+        let auroc = |value: Option<f64>| value.map_or("–".into(), |value| fixed(value, 3));
+        table.push([
+            row.label.clone(),
+            significant(row.beta, 3),
+            fixed(test.standard.mean_entropy, 3),
+            fixed(standard.mean_entropy, 3),
+            auroc(standard.entropy_auroc),
+            auroc(tempered.entropy_auroc),
+            fixed(test.standard.mean_mutual_information, 3),
+            fixed(standard.mean_mutual_information, 3),
+            auroc(standard.mutual_information_auroc),
+            auroc(tempered.mutual_information_auroc),
+        ]);
+    }
+    Some(table)
 }

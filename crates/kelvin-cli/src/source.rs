@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use kelvin::data::{Dataset, Table};
 use kelvin::experiment::{
-    DataSettings, Problem, RunSettings, Settings, TaskSetting, automatic_settings, preset, with_override,
+    DataSettings, Problem, RunSettings, Settings, SourceData, TaskSetting, automatic_settings, preset, with_override,
 };
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
@@ -14,7 +14,7 @@ use crate::output::WrongFlags;
 /// What an experiment starts from.
 pub struct Source {
     pub settings: Settings,
-    pub dataset: Dataset,
+    pub data: SourceData,
     /// Whether step sizes were derived from the table and want a pilot.
     pub automatic: bool,
 }
@@ -23,7 +23,7 @@ pub struct Source {
 /// heard before they are read.
 pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
-    let (mut settings, dataset, automatic) = match (&source.experiment, &source.data) {
+    let (mut settings, data, automatic) = match (&source.experiment, &source.data) {
         (Some(name), _) => {
             let mut settings = named(name)?;
             if common.seed.is_some() {
@@ -31,26 +31,34 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             }
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
-            let dataset = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
-            (settings, dataset, false)
+            let data = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
+            (settings, data, false)
         }
         (None, Some(file)) => {
             refuse_overrides_of_the_table(&common.overrides)?;
             let (settings, dataset) = own_table(file, source, seed)?;
             // A rate that was asked for is not tuned.
             let rate_is_given = common.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
-            (settings, dataset, !rate_is_given)
+            (settings, dataset.into(), !rate_is_given)
         }
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
     if source.quick {
-        let num_train = dataset.num_rows() * 4 / 5;
-        let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
-        settings = settings.quick(steps as u64);
+        settings = match &data {
+            SourceData::Table(dataset) => {
+                let num_train = dataset.num_rows() * 4 / 5;
+                let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
+                settings.quick(steps as u64)
+            }
+            SourceData::Images { images, .. } => {
+                let num_train = settings.data.train_images.unwrap_or(images.train.len());
+                settings.quick_images(num_train.min(images.train.len()))
+            }
+        };
     }
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
-    Ok(Source { settings, dataset, automatic })
+    Ok(Source { settings, data, automatic })
 }
 
 fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Result<Settings> {
@@ -92,6 +100,7 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
             Some(TaskArgument::Regression) => TaskSetting::Regression,
             Some(TaskArgument::Classification) => TaskSetting::Classification,
         },
+        ..DataSettings::default()
     };
     let table = Table::read(file)?;
     let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;

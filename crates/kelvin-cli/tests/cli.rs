@@ -256,11 +256,12 @@ fn damaged_models_are_refused(here: &Path) {
     type Damage = (fn(&mut Value), &'static str);
     let path = here.join("run/model.json");
     let whole = std::fs::read(&path).unwrap();
-    let damage: [Damage; 8] = [
-        (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input, one layer"),
-        (|model| model["network"]["num_inputs"] = 7.into(), "a network of 7 inputs"),
+    let damage: [Damage; 9] = [
+        (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input and one layer"),
+        (|model| model["network"]["input"]["channels"] = 7.into(), "a network of 7 inputs"),
         (|model| model["feature_names"] = serde_json::json!(["a"]), "1 feature_names"),
         (|model| model["standardiser"]["features"] = serde_json::json!([]), "0 scales"),
+        (|model| model["standardiser"] = Value::Null, "2 feature_names, and no standardiser"),
         (|model| model["standardiser"]["target"] = Value::Null, "needs the scale of its target"),
         (|model| model["likelihood"] = serde_json::json!({"categorical": {"num_classes": 3}}), "needs 3 outputs"),
         (|model| model["likelihood"]["gaussian"]["noise_variance"] = 0.into(), "noise_variance"),
@@ -433,7 +434,9 @@ fn folders_of_others_are_left_alone() {
 fn presets_can_be_listed_printed_changed_and_run() {
     let folder = TempDir::new().unwrap();
     let (out, _) = succeeds(folder.path(), &["presets"]);
-    assert!(["concrete", "energy", "naval"].iter().all(|name| out.contains(name)));
+    assert!(
+        ["concrete", "energy", "naval", "mnist-small", "cifar10-da", "stripes"].iter().all(|name| out.contains(name))
+    );
     let (toml, _) = succeeds(folder.path(), &["presets", "concrete"]);
     std::fs::write(folder.path().join("mine.toml"), toml).unwrap();
     let mut arguments = vec!["run", "mine.toml", "--quick"];

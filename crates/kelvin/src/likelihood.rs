@@ -145,10 +145,7 @@ impl<'a> LikelihoodSum<'a> {
     fn categorical(&mut self, num_classes: usize, labels: &[u32], first_row: usize, logits: &mut [f32]) {
         let beta = self.beta;
         for (index, logits) in logits.chunks_exact_mut(num_classes).enumerate() {
-            let row = match self.rows {
-                Rows::All => first_row + index,
-                Rows::These(rows) => rows[first_row + index] as usize,
-            };
+            let row = self.rows.listed().map_or(first_row + index, |rows| rows[first_row + index] as usize);
             let label = labels[row] as usize;
             let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
             let (mut total, mut weighted) = (0.0, 0.0);
@@ -191,9 +188,9 @@ impl pulp::NullaryFnOnce for Residuals<'_> {
         for (block, means) in means.chunks_mut(LANES).enumerate() {
             let first = first_row + block * LANES;
             let mut wanted = [0.0; LANES];
-            match rows {
-                Rows::All => wanted[..means.len()].copy_from_slice(&targets[first..first + means.len()]),
-                Rows::These(picked) => {
+            match rows.listed() {
+                None => wanted[..means.len()].copy_from_slice(&targets[first..first + means.len()]),
+                Some(picked) => {
                     for (wanted, &row) in wanted.iter_mut().zip(&picked[first..first + means.len()]) {
                         *wanted = targets[row as usize];
                     }

@@ -1,12 +1,12 @@
-//! `kelvin predict`: the predictive distribution of a run for new rows.
+//! `kelvin predict`: the predictive distribution of a run for new rows of a table or new images.
 
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Table, prediction_inputs};
+use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::Rows;
+use kelvin::network::{Rows, Shape};
 use kelvin::predictive::{GaussianMixture, PredictiveModel};
 use kelvin::write_file::write_atomically;
 use serde_json::{Map, Value};
@@ -19,16 +19,22 @@ const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")]
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let model = saved_model(&arguments.run)?;
-    let table = Table::read(&arguments.input)?;
-    let features = prediction_inputs(&table, &model.feature_names)?;
-    let inputs = model.standardiser.inputs(&features, &model.feature_names)?;
+    let inputs = match &model.standardiser {
+        Some(standardiser) => {
+            let table = Table::read(&arguments.input)?;
+            let features = prediction_inputs(&table, &model.feature_names)?;
+            standardiser.inputs(&features, &model.feature_names)?.into()
+        }
+        None => images(&arguments.input, model.network.input())?,
+    };
     let outputs = outputs_of_draws(&arguments.run, &model, &inputs)?;
 
     let (names, rows) = match model.likelihood {
         Likelihood::Gaussian { noise_variance } => {
             let which = arguments.model.unwrap_or(ModelArgument::Tempered);
             let variance = noise_variance / predictive_model(which).power(model.inverse_temperature);
-            numbers(&model, &outputs, variance)?
+            let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
+            numbers(standardiser, &outputs, variance)?
         }
         Likelihood::Categorical { num_classes } => {
             let which = arguments.model.unwrap_or(ModelArgument::Standard);
@@ -45,6 +51,24 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Images of the shape that a run was trained on: a batch of CIFAR-10 by its ending, else an idx file.
+fn images(path: &Path, needed: Shape) -> anyhow::Result<Inputs> {
+    let name = path.to_string_lossy();
+    let (shape, pixels) = if name.ends_with(".bin") || name.ends_with(".delta.zst") {
+        let batch = read_cifar_batch(path)?;
+        (batch.shape, batch.pixels)
+    } else {
+        let images = read_idx_images(path)?;
+        (images.shape, images.pixels)
+    };
+    let found = Shape::image(shape.height, shape.width, shape.channels);
+    ensure!(
+        found == needed,
+        "{name} holds images of {found}, and the run was trained on images of {needed}\n  give images of that shape"
+    );
+    Ok(Inputs::Bytes(pixels.into()))
 }
 
 fn predictive_model(argument: ModelArgument) -> PredictiveModel {
@@ -75,38 +99,52 @@ fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
 
 /// Refuses a model whose parts do not fit each other.
 fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
-    let (network, standardiser) = (&model.network, &model.standardiser);
+    let network = &model.network;
     let beta = model.inverse_temperature;
     ensure!(beta.is_finite() && beta > 0.0, "inverse_temperature must be a finite number > 0, got {beta}");
-    let (names, scales, inputs) = (model.feature_names.len(), standardiser.features.len(), network.num_inputs());
-    ensure!(
-        names == scales && scales == inputs,
-        "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
-    );
+    let target = match &model.standardiser {
+        Some(standardiser) => check_columns(model, standardiser)?,
+        None => {
+            let names = model.feature_names.len();
+            ensure!(names == 0, "there are {names} feature_names, and no standardiser that says how to scale them");
+            false
+        }
+    };
     let (needed, outputs) = (model.likelihood.num_outputs(), network.num_outputs());
     ensure!(needed == outputs, "the likelihood needs {needed} outputs and the network has {outputs}");
     match model.likelihood {
         Likelihood::Gaussian { noise_variance } => {
             let positive = noise_variance.is_finite() && noise_variance > 0.0;
             ensure!(positive, "noise_variance must be a finite number > 0, got {noise_variance}");
-            ensure!(standardiser.target.is_some(), "a regression needs the scale of its target, and there is none");
+            ensure!(target, "a regression needs the scale of its target, and there is none");
         }
         Likelihood::Categorical { num_classes } => {
             let names = model.class_names.len();
             ensure!(names == num_classes, "there are {num_classes} classes and {names} class_names");
         }
     }
+    Ok(())
+}
+
+/// Refuses columns and scales that do not fit the network; whether the target has a scale.
+fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Result<bool> {
+    let (names, scales) = (model.feature_names.len(), standardiser.features.len());
+    let inputs = model.network.num_inputs();
+    ensure!(
+        names == scales && scales == inputs,
+        "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
+    );
     for scale in standardiser.features.iter().chain(&standardiser.target) {
         let usable = scale.mean.is_finite() && scale.std.is_finite() && scale.std > 0.0;
         ensure!(usable, "a scale must have a finite mean and a std > 0, got {} and {}", scale.mean, scale.std);
     }
-    Ok(())
+    Ok(standardiser.target.is_some())
 }
 
 /// Outputs of every draw at the new rows: one vector a draw.
-fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &[f32]) -> anyhow::Result<Vec<Vec<f32>>> {
+fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &Inputs) -> anyhow::Result<Vec<Vec<f32>>> {
     let evaluator = model.network.evaluator();
-    let prepared = evaluator.prepare(&inputs.to_vec().into());
+    let prepared = evaluator.prepare(inputs);
     let mut work = evaluator.workspace();
     let mut outputs = Vec::new();
     for name in &model.draws {
@@ -126,10 +164,9 @@ fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &[f32]) -> anyhow::R
 type Lines = (Vec<String>, Vec<Vec<Value>>);
 
 /// Mean, standard deviation and quantiles in the target's own units.
-fn numbers(model: &SavedModel, outputs: &[Vec<f32>], variance: f64) -> anyhow::Result<Lines> {
+fn numbers(standardiser: &Standardiser, outputs: &[Vec<f32>], variance: f64) -> anyhow::Result<Lines> {
     let mut names = vec!["mean".to_owned(), "std".into()];
     names.extend(QUANTILES.iter().map(|(_, name)| (*name).to_owned()));
-    let standardiser = &model.standardiser;
     let num_rows = outputs[0].len();
     let mut rows = Vec::with_capacity(num_rows);
     for row in 0..num_rows {

@@ -14,8 +14,9 @@ use crate::progress::Progress;
 use crate::report::{RunReport, best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_folder::RunFolder;
-use crate::run_table::run_table;
+use crate::run_table::{out_of_distribution_table, run_table};
 use crate::source;
+use crate::table::Table;
 use crate::{doubts, figures, metrics};
 
 /// What `predict` needs beside the draws; written as model.json.
@@ -24,10 +25,13 @@ pub struct SavedModel {
     pub inverse_temperature: f64,
     pub likelihood: kelvin::likelihood::Likelihood,
     pub network: kelvin::network::Network,
+    /// The columns a table must have; none for images, whose shape is the network's input.
     pub feature_names: Vec<String>,
     pub target_name: String,
     pub class_names: Vec<String>,
-    pub standardiser: kelvin::data::Standardiser,
+    /// Training statistics of a table; none for images, which are divided by 255.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standardiser: Option<kelvin::data::Standardiser>,
     /// Names of the draws files of β̂*.
     pub draws: Vec<String>,
 }
@@ -48,7 +52,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     threads(common.threads)?;
     let source = source::read(&arguments.source, common)?;
     let command = if arguments.grid { "run --grid" } else { "run" };
-    let problem = Problem::new(source.dataset, &source.settings)?;
+    let problem = Problem::new(source.data, &source.settings)?;
     let mut experiment = Experiment::new(&problem, source.settings)?;
     // The folder is named after the settings as they were asked for, before any pilot.
     let folder = RunFolder::open(common.out.as_deref(), command, &experiment.settings)?;
@@ -94,19 +98,19 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
             inverse_temperature: beta,
             likelihood: problem.likelihood,
             network: problem.network.clone(),
-            feature_names: problem.dataset.feature_names.clone(),
-            target_name: problem.dataset.target_name.clone(),
-            class_names: problem.dataset.class_names().to_vec(),
-            standardiser: problem.standardiser.clone(),
+            feature_names: problem.table().map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
+            target_name: problem.table().map_or("class".into(), |table| table.dataset.target_name.clone()),
+            class_names: problem.class_names().to_vec(),
+            standardiser: problem.table().map(|table| table.standardiser.clone()),
             draws: saved,
         },
     )?;
-    let target_std = problem.standardiser.target.as_ref().map(|scale| scale.std);
-    folder.write("metrics.csv", metrics::to_csv(&rows, target_std).as_bytes())?;
+    folder.write("metrics.csv", metrics::to_csv(&rows, problem.target_std()).as_bytes())?;
     folder.write_json("warnings.json", &warnings)?;
 
     let title = format!("{} — test scores", experiment.settings.name);
     let table = run_table(&title, &rows);
+    let others: Vec<Table> = out_of_distribution_table(problem.out_of_distribution_name(), &rows).into_iter().collect();
     let verdict = verdict(beta, &rows);
     let chosen = groups.iter().find(|(method, _)| *method == Method::Chosen).map(|(_, group)| group);
     let figures = figures::of_run(&experiment, &rows, &choices, chosen)?;
@@ -117,7 +121,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         experiment: &experiment,
         verdict: &verdict,
         table: &table,
-        tables: &[],
+        tables: &others,
         figures: &figures,
         warnings: &warnings,
     };
@@ -136,7 +140,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
     let best = best_of(&rows);
-    print_result(&format!("{}\n{}{best}", table.to_text(), wrapped(&verdict, "  ")))?;
+    let others: String = others.iter().map(|table| format!("\n{}", table.to_text())).collect();
+    print_result(&format!("{}{others}\n{}{best}", table.to_text(), wrapped(&verdict, "  ")))?;
     eprint!("{}", doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }

@@ -36,7 +36,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     if let Some(repetitions) = arguments.repetitions {
         source.settings.run.repetitions = repetitions;
     }
-    let problem = Problem::new(source.dataset, &source.settings)?;
+    let problem = Problem::new(source.data, &source.settings)?;
     let mut experiment = Experiment::new(&problem, source.settings)?;
     let folder = RunFolder::open(common.out.as_deref(), "sweep", &experiment.settings)?;
     folder.write_start(&experiment.settings, &problem)?;
@@ -104,13 +104,17 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     }
 
     let name = &experiment.settings.name;
-    let tables = [sweep.results(), sweep.kinetic(), sweep.agreement(&agreement), sweep.wall_clock()];
-    for (file, table) in ["results", "kinetic_temperature", "agreement", "wall_clock"].iter().zip(&tables) {
+    let mut files = vec!["results", "kinetic_temperature", "agreement", "wall_clock"];
+    let mut tables = vec![sweep.results(), sweep.kinetic(), sweep.agreement(&agreement), sweep.wall_clock()];
+    if let Some(other) = problem.out_of_distribution_name() {
+        files.push("out_of_distribution");
+        tables.push(sweep.out_of_distribution(other));
+    }
+    for (file, table) in files.iter().zip(&tables) {
         folder.write(&format!("{file}.csv"), table.to_csv().as_bytes())?;
     }
     folder.write("summary.csv", sweep.summary_csv().as_bytes())?;
-    let target_std = problem.standardiser.target.as_ref().map(|scale| scale.std);
-    folder.write("metrics.csv", metrics::to_csv(&rows, target_std).as_bytes())?;
+    folder.write("metrics.csv", metrics::to_csv(&rows, problem.target_std()).as_bytes())?;
     folder.write_json("warnings.json", &warnings)?;
     let mut drawn = figures::of_grid(name, &rows);
     drawn.push(figures::selection_path(name, &choices));

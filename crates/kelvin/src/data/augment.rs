@@ -107,26 +107,23 @@ pub fn write_plain(image: &[u8], to: &mut [f32]) {
     }
 }
 
-/// Writes an image as numbers from 0 to 1, flipped and cropped as `placement` says.
+/// Writes an image as numbers from 0 to 1, flipped and cropped as `placement` says, its pixels `stride` numbers apart; what
+/// lies between them stays as it is.
 ///
 /// # Panics
-/// If the image or `to` does not have the size of `shape`.
-pub fn write_augmented(image: &[u8], shape: ImageShape, placement: Placement, to: &mut [f32]) {
+/// If the image does not have the size of `shape`, or `to` not that of its pixels.
+pub fn write_augmented(image: &[u8], shape: ImageShape, placement: Placement, to: &mut [f32], stride: usize) {
     let ImageShape { height, width, channels } = shape;
-    assert_eq!((image.len(), to.len()), (shape.num_values(), shape.num_values()), "the size of {shape:?}");
+    assert_eq!((image.len(), to.len()), (shape.num_values(), height * width * stride), "the size of {shape:?}");
     let inside = |at: usize, size: usize| at.checked_sub(PADDING).filter(|&at| at < size);
-    for (row, to_row) in to.chunks_exact_mut(width * channels).enumerate() {
-        let Some(row) = inside(row + placement.top, height) else {
-            to_row.fill(0.0);
-            continue;
-        };
-        let from_row = &image[row * width * channels..][..width * channels];
-        for (column, to_pixel) in to_row.chunks_exact_mut(channels).enumerate() {
-            match inside(column + placement.left, width) {
-                None => to_pixel.fill(0.0),
-                Some(column) => {
+    for (row, to_row) in to.chunks_exact_mut(width * stride).enumerate() {
+        let row = inside(row + placement.top, height);
+        for (column, to_pixel) in to_row.chunks_exact_mut(stride).enumerate() {
+            match row.zip(inside(column + placement.left, width)) {
+                None => to_pixel[..channels].fill(0.0),
+                Some((row, column)) => {
                     let column = if placement.flip { width - 1 - column } else { column };
-                    write_plain(&from_row[column * channels..][..channels], to_pixel);
+                    write_plain(&image[(row * width + column) * channels..][..channels], &mut to_pixel[..channels]);
                 }
             }
         }
@@ -149,7 +146,7 @@ mod tests {
     fn moved(placement: Placement) -> Vec<u8> {
         let (shape, image) = (ImageShape { height: 3, width: 3, channels: 1 }, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let mut to = [-1.0; 9];
-        write_augmented(&image, shape, placement, &mut to);
+        write_augmented(&image, shape, placement, &mut to, 1);
         to.iter().map(|&value| (value * 255.0).round() as u8).collect()
     }
 
@@ -169,10 +166,13 @@ mod tests {
     fn channels_stay_together() {
         let shape = ImageShape { height: 1, width: 2, channels: 3 };
         let mut to = [0.0; 6];
-        write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { flip: true, ..Placement::PLAIN }, &mut to);
+        write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { flip: true, ..Placement::PLAIN }, &mut to, 3);
         assert_eq!(to, [4, 5, 6, 1, 2, 3].map(scaled));
-        write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { left: 5, ..Placement::PLAIN }, &mut to);
+        write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { left: 5, ..Placement::PLAIN }, &mut to, 3);
         assert_eq!(to, [4, 5, 6, 0, 0, 0].map(scaled));
+        let mut wide = [-1.0; 8];
+        write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { left: 5, ..Placement::PLAIN }, &mut wide, 4);
+        assert_eq!(wide, [scaled(4), scaled(5), scaled(6), -1.0, 0.0, 0.0, 0.0, -1.0]);
     }
 
     #[test]

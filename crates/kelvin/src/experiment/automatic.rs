@@ -15,11 +15,12 @@
 //! - Lengths: 15 000 steps of search (6000 for classes); 30 000 steps a chain on full batches, 60 000 on minibatches,
 //!   80 000 from 20 000 rows on (20 000 for classes), a sixth of them cold, a third burn-in, the rest in 100 cycles.
 
+use super::model_settings::ModelSettings;
 use super::problem::Problem;
 use super::run::Experiment;
 use super::settings::{
-    BatchSize, DataSettings, ModelSettings, Preconditioner, RateSchedule, RunSettings, SamplerSettings,
-    SelectionSettings, Settings, Start,
+    BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
+    SamplerSettings, SelectionSettings, Settings, Start,
 };
 use crate::data::{Dataset, Split, Standardiser, Targets, Task};
 use crate::exact::LinearRegression;
@@ -31,7 +32,7 @@ const DRAWS: u64 = 100;
 /// Settings for a data set read from `data.source`.
 pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run: RunSettings) -> Settings {
     let linear_noise = linear_noise(dataset, run.seed);
-    let trial = ModelSettings { noise_variance: linear_noise, ..ModelSettings::default() };
+    let trial = ModelSettings { noise_variance: linear_noise, ..ModelSettings::default() }.spelled_out();
     let settings = settings_for(name, data.clone(), dataset, run.clone(), linear_noise, trial);
     match (dataset.task(), trial_model(dataset, &settings)) {
         (Task::Regression, Some(model)) => settings_for(name, data, dataset, run, linear_noise, model),
@@ -102,6 +103,10 @@ fn settings_for(
             cycle,
             clip_norm: 1e6,
             preconditioner: Preconditioner::None,
+            preconditioner_batches: 32,
+            preconditioner_statistics: PreconditionerStatistics::Running,
+            draw_statistics: DrawStatistics::Running,
+            energy_rows: None,
         },
         run,
     }
@@ -163,8 +168,7 @@ mod tests {
     #[test]
     fn settings_make_sense_from_few_to_many_rows() {
         for rows in [20, 300, 2000, 30_000] {
-            let data =
-                DataSettings { source: "t.csv".into(), target: "y".into(), drop: vec![], task: Default::default() };
+            let data = DataSettings { source: "t.csv".into(), target: "y".into(), ..DataSettings::default() };
             let settings = automatic_settings("t", data, &table(rows), RunSettings::default());
             settings.check().unwrap();
             assert_eq!(settings.draws_per_chain(), 100, "{rows} rows");

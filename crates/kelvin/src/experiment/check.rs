@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use super::error::ExperimentError;
-use super::settings::{BatchSize, RateSchedule, Settings};
+use super::problem::Problem;
+use super::settings::{BatchSize, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, Settings};
 
 /// Far beyond any experiment: a typo must neither overflow a step count nor run for ever.
 const MOST_EPOCHS: u64 = 1_000_000_000;
@@ -33,9 +34,19 @@ impl Settings {
         let share =
             |key: &'static str, found: f64| check((0.0..1.0).contains(&found), key, "at least 0 and below 1", found);
         let (model, selection, sampler, run) = (&self.model, &self.selection, &self.sampler, &self.run);
-        check(!self.data.source.is_empty(), "data.source", "a known data set or a CSV file", "nothing")?;
+        let data = &self.data;
+        check(!data.source.is_empty(), "data.source", "a known data set or a CSV file", "nothing")?;
+        let strength = data.augmentation;
+        check((0.0..=1.0).contains(&strength), "data.augmentation", "a probability from 0 to 1", strength)?;
+        let limit = |key: &'static str, found: Option<usize>| check(found != Some(0), key, "at least 1", 0);
+        limit("data.train_images", data.train_images)?;
+        limit("data.validation_images", data.validation_images)?;
+        limit("data.test_images", data.test_images)?;
+        limit("sampler.energy_rows", sampler.energy_rows)?;
+        model.check_keys()?;
         let wide = |width: &usize| (1..=65_536).contains(width);
-        check(model.hidden.iter().all(wide), "model.hidden", "widths from 1 to 65536", format!("{:?}", model.hidden))?;
+        let hidden = model.hidden.as_deref().unwrap_or_default();
+        check(hidden.iter().all(wide), "model.hidden", "widths from 1 to 65536", format!("{hidden:?}"))?;
         positive("model.noise_variance", model.noise_variance)?;
         positive("model.prior_variance", model.prior_variance)?;
 
@@ -71,6 +82,13 @@ impl Settings {
         check(sampler.ramp_end <= sampler.burn_in, "sampler.ramp_end", "at most sampler.burn_in", sampler.ramp_end)?;
         let one_draw = sampler.burn_in.checked_add(sampler.cycle).is_some_and(|end| end <= sampler.epochs);
         check(one_draw, "sampler.epochs", "at least sampler.burn_in + sampler.cycle, for one draw", sampler.epochs)?;
+        count("sampler.preconditioner_batches", sampler.preconditioner_batches)?;
+        let by_batch = sampler.preconditioner_statistics == PreconditionerStatistics::Batch;
+        if by_batch && sampler.preconditioner == Preconditioner::None {
+            let reason = "there is no preconditioner; set sampler.preconditioner = \"layerwise\"";
+            let key = "sampler.preconditioner_statistics";
+            return Err(ExperimentError::DoesNotApply { key, reason: reason.into() });
+        }
         let draws = self.draws_per_chain();
         check(
             draws <= MOST_DRAWS,
@@ -94,6 +112,35 @@ impl Settings {
         }
         let increasing = run.grid.windows(2).all(|pair| pair[0] < pair[1]);
         check(increasing, "run.grid", "in increasing order", format!("{:?}", run.grid))
+    }
+}
+
+impl Settings {
+    /// Refuses what does not fit the rows or the network.
+    pub(super) fn check_against(&self, problem: &Problem) -> Result<(), ExperimentError> {
+        let (selection, sampler) = (&self.selection, &self.sampler);
+        let num_train = problem.train.len();
+        let has_batch_norm = problem.network.has_batch_norm();
+        for (key, size) in [("selection.batch_size", selection.batch_size), ("sampler.batch_size", sampler.batch_size)]
+        {
+            size.check_rows(key, num_train)?;
+            let reason = match size.rows() {
+                None if has_batch_norm => "batch norm takes its statistics over the batch of a step",
+                None if self.data.augmentation > 0.0 => "augmentation changes the images of each batch",
+                _ => continue,
+            };
+            let needs = format!("a number of images here, for example 128: {reason}");
+            return Err(ExperimentError::OutOfRange { key, needs: needs.into(), found: "\"full\"".into() });
+        }
+        if sampler.draw_statistics == DrawStatistics::Reestimated && !has_batch_norm {
+            return Err(ExperimentError::DoesNotApply {
+                key: "sampler.draw_statistics",
+                reason: "the network has no batch norm, so draws carry no statistics".into(),
+            });
+        }
+        let rows = sampler.energy_rows.unwrap_or(num_train);
+        let needs = format!("from 1 to {num_train} (the rows of the training set)");
+        check((1..=num_train).contains(&rows), "sampler.energy_rows", needs, rows)
     }
 }
 
@@ -155,8 +202,13 @@ mod tests {
         );
         assert!(bad(|s| s.sampler.epochs = 10_100).contains("sampler.epochs must be at least"));
         assert!(bad(|s| s.run.grid = vec![1.0, 0.5]).contains("increasing"));
-        assert!(bad(|s| s.model.hidden = vec![0]).contains("model.hidden"));
+        assert!(bad(|s| s.model.hidden = Some(vec![0])).contains("model.hidden"));
         assert!(bad(|s| s.selection.momentum = 1.0).contains("below 1"));
+        assert!(bad(|s| s.data.augmentation = 1.5).contains("data.augmentation must be a probability from 0 to 1"));
+        assert!(bad(|s| s.data.train_images = Some(0)).contains("data.train_images must be at least 1, got 0"));
+        assert!(bad(|s| s.sampler.energy_rows = Some(0)).contains("sampler.energy_rows"));
+        let by_batch = bad(|s| s.sampler.preconditioner_statistics = PreconditionerStatistics::Batch);
+        assert!(by_batch.contains("sampler.preconditioner_statistics does not apply"), "{by_batch}");
     }
 
     #[test]

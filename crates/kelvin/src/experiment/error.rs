@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use thiserror::Error;
 
 use crate::data::DataError;
-use crate::network::NetworkError;
+use crate::network::{NetworkError, Shape};
 use crate::potential::PosteriorError;
 use crate::predictive::PredictiveError;
 use crate::prior::PriorError;
@@ -19,8 +19,13 @@ pub enum ExperimentError {
     #[error(transparent)]
     Data(#[from] DataError),
     /// The network.
-    #[error(transparent)]
-    Network(#[from] NetworkError),
+    #[error("{key}: {source}")]
+    Network {
+        /// The setting that describes it.
+        key: &'static str,
+        /// Why it cannot be built.
+        source: NetworkError,
+    },
     /// The posterior.
     #[error(transparent)]
     Posterior(#[from] PosteriorError),
@@ -82,6 +87,29 @@ pub enum ExperimentError {
         needs: Cow<'static, str>,
         /// What it is.
         found: String,
+    },
+    /// A setting that something else leaves no use for.
+    #[error("{key} does not apply here: {reason}")]
+    DoesNotApply {
+        /// The setting.
+        key: &'static str,
+        /// Why, and what to do.
+        reason: Cow<'static, str>,
+    },
+    /// Another set whose images the network cannot read.
+    #[error(
+        "data.out_of_distribution `{asked}` has images of {found}, and those of `{source_name}` are {needed}; \
+         name a set whose images have the same shape"
+    )]
+    OtherShape {
+        /// The set asked for.
+        asked: String,
+        /// Its images.
+        found: Shape,
+        /// The set learnt from.
+        source_name: String,
+        /// Its images.
+        needed: Shape,
     },
     /// Every run of the selector diverged.
     #[error(

@@ -3,22 +3,29 @@
 mod automatic;
 mod check;
 mod error;
+mod kept_draws;
+mod layer_list;
+mod model_settings;
+mod out_of_distribution;
 mod outcome;
 mod override_key;
 mod pilot;
 mod presets;
 mod problem;
+mod quick;
 mod run;
 mod settings;
 
 pub use automatic::automatic_settings;
 pub use error::ExperimentError;
+pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting};
+pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured, Predictive, Scores};
 pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
-pub use problem::Problem;
+pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot};
 pub use settings::{
-    BatchSize, DataSettings, ModelSettings, Preconditioner, RateSchedule, RunSettings, SamplerSettings,
-    SelectionSettings, Settings, Start, TaskSetting,
+    BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
+    SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
 };

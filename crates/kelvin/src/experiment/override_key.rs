@@ -1,7 +1,7 @@
 //! One setting changed by name: `sampler.learning_rate=1e-3`.
 
 use super::error::ExperimentError;
-use super::settings::Settings;
+use super::settings::{OPTIONAL, Settings};
 use crate::data::nearest_name;
 
 /// The settings with `text` ("key=value") applied; an unknown key is refused with the nearest right one.
@@ -16,7 +16,10 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
     let place = format!(" from `{text}`");
     let unreadable = |reason: String| ExperimentError::Unreadable { place: place.clone(), reason };
     let mut table = toml::Table::try_from(settings).map_err(|error| unreadable(error.to_string()))?;
-    let known = keys(&table, "");
+    let mut known = keys(&table, "");
+    let absent = |name: &&&str| !known.iter().any(|key| key == **name);
+    let optional: Vec<String> = OPTIONAL.iter().filter(absent).map(|&name| name.to_owned()).collect();
+    known.extend(optional);
     if !known.iter().any(|name| name == key) {
         let suggestion = nearest_name(key, known.iter().map(String::as_str))
             .or_else(|| known.iter().map(String::as_str).find(|name| name.ends_with(&format!(".{key}"))))
@@ -72,7 +75,11 @@ mod tests {
         assert_eq!(changed("sampler.learning_rate=2e-3").unwrap().sampler.learning_rate, 2e-3);
         assert_eq!(changed("model.noise_variance = 1").unwrap().model.noise_variance, 1.0);
         assert_eq!(changed("sampler.integrator=baoa").unwrap().sampler.integrator, crate::sampler::Integrator::Baoa);
-        assert_eq!(changed("model.hidden=[32, 16]").unwrap().model.hidden, [32, 16]);
+        assert_eq!(changed("model.hidden=[32, 16]").unwrap().model.hidden, Some(vec![32, 16]));
+        let other = changed("data.out_of_distribution=fashion-mnist").unwrap().data.out_of_distribution;
+        assert_eq!(other.as_deref(), Some("fashion-mnist"));
+        assert_eq!(changed("sampler.energy_rows=500").unwrap().sampler.energy_rows, Some(500));
+        assert_eq!(changed("model.layers=['relu', { dense = { units = 2 } }]").unwrap().model.layers.unwrap().len(), 2);
         assert_eq!(changed("sampler.batch_size=64").unwrap().sampler.batch_size.rows(), Some(64));
     }
 

@@ -13,10 +13,17 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-const PRESETS: [Preset; 3] = [
+const PRESETS: [Preset; 10] = [
     Preset { name: "concrete", text: include_str!("../../presets/concrete.toml") },
     Preset { name: "energy", text: include_str!("../../presets/energy.toml") },
     Preset { name: "naval", text: include_str!("../../presets/naval.toml") },
+    Preset { name: "mnist", text: include_str!("../../presets/mnist.toml") },
+    Preset { name: "mnist-small", text: include_str!("../../presets/mnist-small.toml") },
+    Preset { name: "cifar10", text: include_str!("../../presets/cifar10.toml") },
+    Preset { name: "cifar10-small", text: include_str!("../../presets/cifar10-small.toml") },
+    Preset { name: "cifar10-da", text: include_str!("../../presets/cifar10-da.toml") },
+    Preset { name: "cifar10-da-small", text: include_str!("../../presets/cifar10-da-small.toml") },
+    Preset { name: "stripes", text: include_str!("../../presets/stripes.toml") },
 ];
 
 /// All presets.
@@ -51,6 +58,7 @@ impl Preset {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model_settings::*;
     use super::super::settings::*;
     use super::*;
     use crate::sampler::{ClipScope, Integrator};
@@ -61,8 +69,13 @@ mod tests {
     fn presets_hold_the_papers_settings() {
         let small = |name: &str| Settings {
             name: name.into(),
-            data: DataSettings { source: name.into(), target: String::new(), drop: vec![], task: TaskSetting::Auto },
-            model: ModelSettings { hidden: vec![64], noise_variance: 0.01, prior_variance: 0.1 },
+            data: DataSettings { source: name.into(), ..DataSettings::default() },
+            model: ModelSettings {
+                hidden: Some(vec![64]),
+                noise_variance: 0.01,
+                prior_variance: 0.1,
+                ..ModelSettings::default()
+            },
             selection: SelectionSettings {
                 learning_rate: 1e-6,
                 schedule: RateSchedule::Cosine,
@@ -88,6 +101,10 @@ mod tests {
                 cycle: 200,
                 clip_norm: 1e6,
                 preconditioner: Preconditioner::None,
+                preconditioner_batches: 32,
+                preconditioner_statistics: PreconditionerStatistics::Running,
+                draw_statistics: DrawStatistics::Running,
+                energy_rows: None,
             },
             run: RunSettings {
                 repetitions: 5,
@@ -114,12 +131,78 @@ mod tests {
             cycle: 100,
             ..naval.sampler
         };
-        for expected in [small("concrete"), small("energy"), naval] {
+        let mut mnist = small("mnist");
+        mnist.model.network = Some(NetworkName::MnistCnn);
+        mnist.model.hidden = None;
+        mnist.selection.batch_size = BatchSize::Rows(128);
+        (mnist.selection.epochs, mnist.selection.checkpoints) = (10, 10);
+        mnist.sampler = SamplerSettings {
+            learning_rate: 0.01,
+            batch_size: BatchSize::Rows(128),
+            ramp_start: 10,
+            ramp_end: 20,
+            burn_in: 200,
+            epochs: 1_200,
+            cycle: 10,
+            ..mnist.sampler
+        };
+        for expected in [small("concrete"), small("energy"), naval, mnist.clone()] {
             let settings = preset(&expected.name).unwrap().settings();
             assert_eq!(settings, expected);
             assert_eq!(settings.draws_per_chain(), 100);
         }
-        assert_eq!(presets().len(), 3, "a new preset needs its numbers here");
+        let mut cifar10 = Settings { name: "cifar10".into(), ..mnist };
+        cifar10.data.source = "cifar10".into();
+        cifar10.model.network = Some(NetworkName::Resnet(20));
+        cifar10.model.prior_variance = 1.0;
+        cifar10.selection = SelectionSettings {
+            schedule: RateSchedule::Piecewise(vec![(80, 0.1), (120, 0.01), (160, 0.001), (180, 0.0005)]),
+            weight_decay: 500.0,
+            epochs: 200,
+            checkpoints: 20,
+            ..cifar10.selection
+        };
+        cifar10.sampler = SamplerSettings {
+            learning_rate: 0.1,
+            ramp_start: 100,
+            ramp_end: 150,
+            burn_in: 500,
+            epochs: 2_000,
+            cycle: 50,
+            preconditioner: Preconditioner::Layerwise,
+            ..cifar10.sampler
+        };
+        let mut augmented = Settings { name: "cifar10-da".into(), ..cifar10.clone() };
+        augmented.data.augmentation = 1.0;
+        for expected in [cifar10, augmented] {
+            let settings = preset(&expected.name).unwrap().settings();
+            assert_eq!(settings, expected);
+            assert_eq!(settings.draws_per_chain(), 30);
+        }
+    }
+
+    /// Few images, a short grid, two chains; the likelihood, prior, batch norms and masses of the full experiment.
+    #[test]
+    fn small_twins_differ_in_size_alone() {
+        for name in ["mnist", "cifar10", "cifar10-da"] {
+            let (full, small) =
+                (preset(name).unwrap().settings(), preset(&format!("{name}-small")).unwrap().settings());
+            assert_eq!((small.data.source, small.data.augmentation), (full.data.source, full.data.augmentation));
+            assert!(small.data.train_images.unwrap() <= 1000 && small.data.test_images.unwrap() <= 500, "{name}");
+            assert_eq!(small.model.prior_variance, full.model.prior_variance, "{name}");
+            assert_eq!(small.sampler.preconditioner, full.sampler.preconditioner, "{name}");
+            assert_eq!((small.run.chains, small.run.repetitions), (2, 2), "{name}");
+            assert!(small.run.grid.len() <= 5 && small.run.grid.contains(&1.0), "{name}");
+        }
+        assert_eq!(presets().len(), 6 + 3 + 1, "a new preset needs its numbers here");
+    }
+
+    #[test]
+    fn every_preset_is_named_as_it_is_asked_for_and_says_what_it_is() {
+        for preset in presets() {
+            assert_eq!(preset.settings().name, preset.name);
+            assert!(preset.about().lines().count() >= 3, "{}", preset.name);
+        }
     }
 
     #[test]

@@ -1,22 +1,24 @@
 //! The two halves of an experiment: choose β by joint ascent, sample chains at given temperatures.
 
-use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::sync::Arc;
 
 use super::check::num_steps;
 use super::error::ExperimentError;
+use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws};
 use super::problem::Problem;
-use super::settings::{BatchSize, Preconditioner, RateSchedule, Settings, Start};
-use crate::diagnostics::configurational_temperature;
+use super::settings::{
+    BatchSize, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start,
+};
+use crate::data::Augmentation;
 use crate::draws::Draws;
-use crate::held_out::HeldOut;
-use crate::potential::{Batch, Posterior, Potential};
+use crate::held_out::{HeldOut, SpareWorkspaces};
+use crate::potential::{Posterior, Potential};
 use crate::prior::IsotropicGaussian;
 use crate::sampler::{
     Batches, Chain, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Rule, run_population,
 };
 use crate::selection::{JointChoice, choose_jointly};
-use crate::temperature::{Schedule, Temperature, Tempering};
+use crate::temperature::{Schedule, Temperature};
 
 /// What a chain of a repetition is for; it names the chain's random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +97,9 @@ pub struct Experiment<'p> {
     pub validation: HeldOut<'p>,
     /// Test rows.
     pub test: HeldOut<'p>,
+    /// Rows of another set.
+    pub out_of_distribution: Option<HeldOut<'p>>,
+    workspaces: Arc<SpareWorkspaces>,
 }
 
 impl<'p> Experiment<'p> {
@@ -104,12 +109,12 @@ impl<'p> Experiment<'p> {
         let prior = IsotropicGaussian::new(settings.model.prior_variance)?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
         let outputs = problem.likelihood.num_outputs();
-        let held_out = |examples| HeldOut::new(posterior.evaluator(), examples, outputs);
+        let workspaces = Arc::new(SpareWorkspaces::new(posterior.evaluator()));
+        let held_out = |examples| HeldOut::sharing(&workspaces, examples, outputs);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
-        let experiment = Self { settings, problem, posterior, validation, test };
-        let (selection, sampler) = (&experiment.settings.selection, &experiment.settings.sampler);
-        selection.batch_size.check_rows("selection.batch_size", problem.train.len())?;
-        sampler.batch_size.check_rows("sampler.batch_size", problem.train.len())?;
+        let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
+        settings.check_against(problem)?;
+        let experiment = Self { settings, problem, posterior, validation, test, out_of_distribution, workspaces };
         experiment.selection_steps()?;
         experiment.sampler_steps()?;
         Ok(experiment)
@@ -117,9 +122,11 @@ impl<'p> Experiment<'p> {
 
     fn batches(&self, size: BatchSize) -> Result<Batches, ExperimentError> {
         let num_examples = self.problem.train.len();
-        // A batch of all rows needs no order.
-        let rows = size.rows().filter(|&rows| rows != num_examples);
-        Ok(Batches::new(num_examples, rows)?)
+        let augmentation = self.settings.data.augmentation;
+        // A batch of all rows needs no order, unless it is to be one batch to batch norm or augmented.
+        let needs_list = self.problem.network.has_batch_norm() || augmentation > 0.0;
+        let rows = size.rows().filter(|&rows| needs_list || rows != num_examples);
+        Ok(Batches::new(num_examples, rows)?.augmented(Augmentation::new(augmentation)?))
     }
 
     fn chain(&self, repetition: u32, slot: Slot, inverse_temperature: f64) -> Result<Chain, ExperimentError> {
@@ -219,7 +226,11 @@ impl<'p> Experiment<'p> {
             clip_norm: settings.clip_norm,
             mass: match settings.preconditioner {
                 Preconditioner::None => MassRule::Fixed,
-                Preconditioner::Layerwise => MassRule::Layerwise(LayerwiseMass::default()),
+                Preconditioner::Layerwise => MassRule::Layerwise(LayerwiseMass {
+                    num_batches: settings.preconditioner_batches,
+                    training_mode: settings.preconditioner_statistics == PreconditionerStatistics::Batch,
+                    ..LayerwiseMass::default()
+                }),
             },
         };
         let plan = Plan {
@@ -243,21 +254,22 @@ impl<'p> Experiment<'p> {
             }
             chains.push(chain);
         }
-        let dim = self.posterior.dim();
-        let kept = KeepDraws {
+        let energy = DrawEnergy {
             posterior: &self.posterior,
+            workspaces: &self.workspaces,
             tempering: rule.tempering,
-            measured: Rule::<Posterior<'_>>::has_momentum_temperature(&rule),
-            progress,
-            draws: specs.iter().map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect(),
+            num_rows: self.settings.sampler.energy_rows,
         };
+        let fresh = match (self.settings.sampler.draw_statistics, self.settings.sampler.batch_size.rows()) {
+            (DrawStatistics::Reestimated, Some(batch_size)) => {
+                Some(FreshStatistics::new(self.problem, self.settings.run.seed, batch_size)?)
+            }
+            _ => None,
+        };
+        let measured = Rule::<Posterior<'_>>::has_momentum_temperature(&rule);
+        let kept = KeepDraws::new(energy, fresh, measured, progress, specs.len());
         run_population(&self.posterior, &rule, &plan, &mut chains, &kept);
-        let draws: Vec<Draws> = kept
-            .draws
-            .into_iter()
-            .map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
-            .collect();
-        let sampled = specs.iter().cloned().zip(chains).zip(draws);
+        let sampled = specs.iter().cloned().zip(chains).zip(kept.into_draws());
         Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
     }
 
@@ -273,49 +285,5 @@ impl<'p> Experiment<'p> {
         let (first, steps) = (plan.keep.burn_in, plan.keep.every);
         let sum: f64 = (first..first + steps).map(|step| rule.kinetic_target(rule.step_scale.at(step), 1.0)).sum();
         Ok(sum / steps as f64)
-    }
-}
-
-struct KeepDraws<'a, O> {
-    posterior: &'a Posterior<'a>,
-    tempering: Tempering,
-    measured: bool,
-    progress: &'a O,
-    draws: Vec<Mutex<Draws>>,
-}
-
-impl<O: Observer> Observer for KeepDraws<'_, O> {
-    fn started(&self, index: usize) {
-        self.progress.started(index);
-    }
-
-    fn kept(&self, index: usize, chain: &Chain) {
-        let position = &chain.state.position;
-        let mut gradient = vec![0.0; position.len()];
-        let mut work = self.posterior.workspace();
-        // The temperature is that of the energy the sampler moves on; the energy reported is U itself.
-        let likelihood_weight = self.tempering.likelihood_power(chain.temperature);
-        let sampled = Batch { likelihood_weight, ..Batch::ALL };
-        let mut energy = self.posterior.evaluate(position, sampled, &mut gradient, &mut work);
-        let configurational = configurational_temperature(position, &gradient).unwrap_or(f64::NAN);
-        if likelihood_weight != 1.0 {
-            energy = self.posterior.evaluate(position, Batch::ALL, &mut gradient, &mut work);
-        }
-        let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        draws.positions.extend_from_slice(position);
-        draws.statistics.extend_from_slice(&chain.state.statistics);
-        draws.potential_energy.push(energy);
-        draws.configurational_temperature.push(configurational);
-        if self.measured {
-            let layout = self.posterior.layout();
-            let mut squares = vec![0.0; layout.tensors().len()];
-            chain.state.kinetic_squares(&layout, &mut squares);
-            draws.kinetic_temperature.push(squares.iter().sum::<f64>() / position.len() as f64);
-        }
-        self.progress.kept(index, chain);
-    }
-
-    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
-        self.progress.advanced(index, steps)
     }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::ExperimentError;
+use super::model_settings::ModelSettings;
 use crate::data::Task;
 use crate::sampler::{ClipScope, Integrator};
 use crate::temperature::Tempering;
@@ -28,10 +29,10 @@ pub struct Settings {
 }
 
 /// Where the rows come from.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSettings {
-    /// A known data set, or the path of a CSV file.
+    /// A known data set (a table or images), or the path of a CSV file.
     pub source: String,
     /// The column to predict; empty for a known data set's own.
     #[serde(default)]
@@ -42,7 +43,38 @@ pub struct DataSettings {
     /// What kind of answer the target is.
     #[serde(default)]
     pub task: TaskSetting,
+    /// The probability that an image of a training batch is flipped and cropped.
+    #[serde(default)]
+    pub augmentation: f64,
+    /// Only the first so many training images; all where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_images: Option<usize>,
+    /// Only the first so many validation images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_images: Option<usize>,
+    /// Only the first so many test images, also of the other set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_images: Option<usize>,
+    /// Another known set of images of the same shape: how far does doubt tell it from the test images?
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution: Option<String>,
 }
+
+/// Settings that a file may lack, or have as a table: `--set` knows them all the same.
+pub(super) const OPTIONAL: [&str; 12] = [
+    "data.train_images",
+    "data.validation_images",
+    "data.test_images",
+    "data.out_of_distribution",
+    "model.network",
+    "model.hidden",
+    "model.normalisation",
+    "model.batch_norm_momentum",
+    "model.batch_norm_epsilon",
+    "model.layers",
+    "selection.schedule",
+    "sampler.energy_rows",
+];
 
 /// The task, or leave to guess it from the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,24 +97,6 @@ impl TaskSetting {
             Self::Regression => Some(Task::Regression),
             Self::Classification => Some(Task::Classification),
         }
-    }
-}
-
-/// Network, likelihood and prior.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct ModelSettings {
-    /// Widths of the hidden layers.
-    pub hidden: Vec<usize>,
-    /// σ² of a regression, on the scale of the standardised target.
-    pub noise_variance: f64,
-    /// σ_p² of every parameter.
-    pub prior_variance: f64,
-}
-
-impl Default for ModelSettings {
-    fn default() -> Self {
-        Self { hidden: vec![64], noise_variance: 0.01, prior_variance: 0.1 }
     }
 }
 
@@ -170,6 +184,28 @@ pub enum Preconditioner {
     Layerwise,
 }
 
+/// Whose means and variances the batch norms use while masses are estimated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PreconditionerStatistics {
+    /// The chain's running ones (inference mode).
+    #[default]
+    Running,
+    /// Each batch's own (training mode): biases before a batch norm then have no gradient and dictate the scale.
+    Batch,
+}
+
+/// Which means and variances of batch norms a draw carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DrawStatistics {
+    /// The chain's running ones.
+    #[default]
+    Running,
+    /// Averages over training batches at the draw's own weights: dearer, and free of what the chain was before.
+    Reestimated,
+}
+
 /// Where chains start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -216,6 +252,19 @@ pub struct SamplerSettings {
     /// Masses.
     #[serde(default)]
     pub preconditioner: Preconditioner,
+    /// Fresh batches from which masses are estimated, at the start of every epoch.
+    #[serde(default = "preconditioner_batches")]
+    pub preconditioner_batches: u64,
+    /// Whose statistics batch norms use while masses are estimated.
+    #[serde(default)]
+    pub preconditioner_statistics: PreconditionerStatistics,
+    /// Which statistics of batch norms a draw carries.
+    #[serde(default)]
+    pub draw_statistics: DrawStatistics,
+    /// Energies of draws from the first so many training rows alone, scaled up to all; from all where it is not given.
+    /// A pass over 60,000 images for every draw is worth saving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub energy_rows: Option<usize>,
 }
 
 /// Seeds, chains, grid.
@@ -247,6 +296,10 @@ fn sampler_momentum() -> f64 {
     0.98
 }
 
+fn preconditioner_batches() -> u64 {
+    32
+}
+
 fn one() -> f64 {
     1.0
 }
@@ -258,10 +311,11 @@ fn checkpoints() -> u64 {
 impl Settings {
     /// Reads settings from TOML and checks them; `place` names the text in an error.
     pub fn from_toml(text: &str, place: &str) -> Result<Self, ExperimentError> {
-        let settings: Self = toml::from_str(text).map_err(|error| ExperimentError::Unreadable {
+        let mut settings: Self = toml::from_str(text).map_err(|error| ExperimentError::Unreadable {
             place: format!(" in {place}"),
             reason: error.to_string(),
         })?;
+        settings.model = settings.model.spelled_out();
         settings.check()?;
         Ok(settings)
     }
@@ -275,46 +329,26 @@ impl Settings {
     pub fn draws_per_chain(&self) -> u64 {
         (self.sampler.epochs - self.sampler.burn_in) / self.sampler.cycle
     }
-
-    /// A rough answer in seconds: 40 draws of two shorter chains, two repetitions. The search keeps its length where it
-    /// can: cut short it would not only be rough but wrong, since β first falls far and then climbs back.
-    pub fn quick(mut self, steps_per_epoch: u64) -> Self {
-        const DRAWS: u64 = 40;
-        let full_batch = steps_per_epoch == 1;
-        let epochs_of = |steps: u64| (steps / steps_per_epoch.max(1)).max(1);
-        let (selection, sampler) = (&mut self.selection, &mut self.sampler);
-        let longest_search = epochs_of(if full_batch { 15_000 } else { 200_000 }).max(selection.checkpoints);
-        if selection.epochs > longest_search {
-            // A shorter search moves β as far by a higher rate.
-            selection.learning_rate *= (selection.epochs as f64 / longest_search as f64).min(3.0);
-            selection.epochs = longest_search;
-        }
-        let longest_chain = epochs_of(if full_batch { 6_000 } else { 40_000 });
-        if sampler.epochs > longest_chain {
-            sampler.burn_in = (longest_chain / 3).max(1);
-            sampler.ramp_end = longest_chain / 6;
-            sampler.ramp_start = sampler.ramp_end * 24 / 25;
-            sampler.cycle = ((longest_chain - sampler.burn_in) / DRAWS).max(1);
-            sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
-        }
-        self.run.chains = self.run.chains.min(2);
-        self.run.repetitions = self.run.repetitions.min(2);
-        self.name.push_str("-quick");
-        self
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::preset;
+    use super::super::{preset, presets};
     use super::*;
 
     #[test]
     fn settings_survive_toml() {
-        for name in ["concrete", "energy", "naval"] {
-            let settings = preset(name).unwrap().settings();
-            assert_eq!(Settings::from_toml(&settings.to_toml(), "text").unwrap(), settings);
+        for preset in presets() {
+            let settings = preset.settings();
+            assert_eq!(Settings::from_toml(&settings.to_toml(), "text").unwrap(), settings, "{}", preset.name);
         }
+    }
+
+    #[test]
+    fn what_a_dense_network_needs_is_spelled_out() {
+        let text = preset("concrete").unwrap().text.replace("hidden = [64]\n", "");
+        let settings = Settings::from_toml(&text, "text").unwrap();
+        assert!(settings.to_toml().contains("hidden = [64]"));
     }
 
     #[test]
@@ -322,16 +356,5 @@ mod tests {
         let text = preset("concrete").unwrap().settings().to_toml().replace("hidden", "hiden");
         let error = Settings::from_toml(&text, "my.toml").unwrap_err().to_string();
         assert!(error.contains("my.toml") && error.contains("hiden"), "{error}");
-    }
-
-    #[test]
-    fn quick_keeps_the_order_of_events() {
-        for (name, steps) in [("concrete", 1), ("naval", 74), ("naval", 1_000_000)] {
-            let quick = preset(name).unwrap().settings().quick(steps);
-            quick.check().unwrap();
-            assert_eq!(quick.draws_per_chain(), 40);
-        }
-        let concrete = preset("concrete").unwrap().settings();
-        assert_eq!(concrete.clone().quick(1).selection, concrete.selection);
     }
 }

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use aligned_vec::AVec;
 
+use crate::data::Augmentation;
+use crate::random::NoiseKey;
+
 /// Which rows of the prepared inputs a pass visits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rows<'a> {
@@ -11,6 +14,16 @@ pub enum Rows<'a> {
     All,
     /// These, in this order.
     These(&'a [u32]),
+    /// These, in this order, each image flipped and cropped as the key says for its place in the list. Networks that do
+    /// not read images see the plain rows.
+    Augmented {
+        /// Which rows.
+        rows: &'a [u32],
+        /// How often an image is changed.
+        augmentation: Augmentation,
+        /// Names the changes.
+        key: NoiseKey,
+    },
 }
 
 /// Inputs in the form an evaluator reads fastest.
@@ -71,13 +84,18 @@ impl PreparedInputs {
     }
 }
 
-impl Rows<'_> {
+impl<'a> Rows<'a> {
+    /// The rows in their order; `None` where a pass visits all.
+    pub fn listed(&self) -> Option<&'a [u32]> {
+        match *self {
+            Self::All => None,
+            Self::These(rows) | Self::Augmented { rows, .. } => Some(rows),
+        }
+    }
+
     /// How many rows of `num_rows` a pass visits.
     pub(super) fn count(&self, num_rows: usize) -> usize {
-        match self {
-            Self::All => num_rows,
-            Self::These(list) => list.len(),
-        }
+        self.listed().map_or(num_rows, <[u32]>::len)
     }
 }
 
@@ -88,12 +106,12 @@ impl PaddedRows {
 
     /// Copies rows `first..first + count` of a pass to `to`, row after row.
     pub(super) fn gather(&self, rows: Rows<'_>, first: usize, count: usize, to: &mut [f32]) {
-        match rows {
-            Rows::All => {
+        match rows.listed() {
+            None => {
                 let len = count * self.stride;
                 to[..len].copy_from_slice(&self.values[first * self.stride..][..len]);
             }
-            Rows::These(list) => {
+            Some(list) => {
                 for (&row, to) in list[first..first + count].iter().zip(to.chunks_exact_mut(self.stride)) {
                     to.copy_from_slice(&self.values[row as usize * self.stride..][..self.stride]);
                 }

@@ -52,7 +52,7 @@ impl std::fmt::Display for Shape {
 
 /// One layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Layer {
     /// Every output is a weighted sum of every input, plus a bias; images are flattened row by row, channels innermost.

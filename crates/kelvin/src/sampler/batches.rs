@@ -1,9 +1,11 @@
-//! Which rows a step visits: each epoch a fresh keyed order, cut into batches, the remainder dropped.
+//! Which rows a step visits: each epoch a fresh keyed order, cut into batches, the remainder dropped; and whether their
+//! images are augmented.
 
 use thiserror::Error;
 
+use crate::data::Augmentation;
 use crate::network::Rows;
-use crate::random::{Permutation, Purpose};
+use crate::random::{NoiseKey, Permutation, Purpose};
 
 /// Why a batch size does not fit.
 #[derive(Debug, Error, PartialEq, Eq)]
@@ -16,10 +18,11 @@ pub struct BatchSizeError {
 }
 
 /// How an epoch is cut; `None` is one batch of all rows in their own order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Batches {
     num_examples: usize,
     batch_size: Option<usize>,
+    augmentation: Option<Augmentation>,
 }
 
 impl Batches {
@@ -27,13 +30,19 @@ impl Batches {
     pub fn new(num_examples: usize, batch_size: Option<usize>) -> Result<Self, BatchSizeError> {
         match batch_size {
             Some(size) if size == 0 || size > num_examples => Err(BatchSizeError { batch_size: size, num_examples }),
-            _ => Ok(Self { num_examples, batch_size }),
+            _ => Ok(Self { num_examples, batch_size, augmentation: None }),
         }
     }
 
     /// All rows at every step.
     pub fn full(num_examples: usize) -> Self {
-        Self { num_examples, batch_size: None }
+        Self { num_examples, batch_size: None, augmentation: None }
+    }
+
+    /// The same batches with their images flipped and cropped, anew each time one is visited. Batches of all rows at once
+    /// stay as they are.
+    pub fn augmented(self, augmentation: Augmentation) -> Self {
+        Self { augmentation: Some(augmentation).filter(|augmentation| augmentation.strength() > 0.0), ..self }
     }
 
     /// Steps of an epoch.
@@ -71,7 +80,17 @@ impl Batches {
             store.rows.resize(size, 0);
             order.fill(first, &mut store.rows);
         }
-        Rows::These(&store.rows)
+        match self.augmentation {
+            None => Rows::These(&store.rows),
+            Some(augmentation) => {
+                let purpose = match purpose {
+                    Purpose::Preconditioner => Purpose::PreconditionerAugmentation,
+                    _ => Purpose::Augmentation,
+                };
+                let key = NoiseKey { seed, purpose, chain, step };
+                Rows::Augmented { rows: &store.rows, augmentation, key }
+            }
+        }
     }
 }
 
@@ -107,6 +126,27 @@ mod tests {
         assert_eq!(sorted.len(), 74 * 128);
         assert_ne!(first, second);
         assert_eq!(first, epoch(0, &mut RowStore::default()), "the same name gives the same rows");
+    }
+
+    #[test]
+    fn augmentation_is_named_by_purpose_chain_and_step() {
+        let batches = Batches::new(20, Some(5)).unwrap();
+        let augmented = batches.augmented(Augmentation::new(0.5).unwrap());
+        let mut store = RowStore::default();
+        let Rows::These(plain) = batches.rows(1, Purpose::BatchOrder, 3, 7, &mut store) else { panic!() };
+        let plain = plain.to_vec();
+        let Rows::Augmented { rows, augmentation, key } = augmented.rows(1, Purpose::BatchOrder, 3, 7, &mut store)
+        else {
+            panic!()
+        };
+        assert_eq!((rows, augmentation.strength()), (&plain[..], 0.5), "the rows do not depend on the augmentation");
+        assert_eq!(key, NoiseKey { seed: 1, purpose: Purpose::Augmentation, chain: 3, step: 7 });
+        let Rows::Augmented { key, .. } = augmented.rows(1, Purpose::Preconditioner, 3, 7, &mut store) else {
+            panic!()
+        };
+        assert_eq!(key.purpose, Purpose::PreconditionerAugmentation);
+        let none = batches.augmented(Augmentation::new(0.0).unwrap());
+        assert_eq!(none, batches, "strength 0 is no augmentation");
     }
 
     #[test]

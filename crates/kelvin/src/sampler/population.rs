@@ -3,6 +3,7 @@
 //! Chains share nothing and name their random numbers, so results do not depend on the number of threads.
 
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
@@ -11,8 +12,10 @@ use super::chain::{Chain, Divergence};
 use super::rule::{Rule, Scratch, StepName};
 use crate::potential::Potential;
 
-/// Steps between two reports of progress.
+/// The most steps between two reports of progress.
 const REPORT_EVERY: u64 = 256;
+/// Where steps are slow, the time after which progress is reported. Nothing but reports depends on the clock.
+const REPORT_AFTER: Duration = Duration::from_millis(200);
 
 /// Which states are kept: after `burn_in` steps, every `every`-th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Keep {
 }
 
 /// What a population is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Names all randomness.
     pub seed: u64,
@@ -55,7 +58,7 @@ pub trait Observer: Sync {
         let _ = (index, chain);
     }
 
-    /// Chain `index` did so many more steps; `Break` stops it after this step.
+    /// Chain `index` did so many more steps; `Break` stops it after this step. How many at a time depends on the clock.
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
         let _ = (index, steps);
         ControlFlow::Continue(())
@@ -106,6 +109,7 @@ fn run_chain<P: Potential>(
         chain.state.statistics = potential.initial_statistics();
     }
     observer.started(index);
+    let mut reported = Instant::now();
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {
         let step = chain.state.step;
         // A rule notices a bad position by its gradient, one step later; a state that others see cannot wait for that.
@@ -130,11 +134,11 @@ fn run_chain<P: Potential>(
                 observer.kept(index, chain);
             }
         }
-        if unreported == REPORT_EVERY || steps == plan.num_steps {
+        if unreported == REPORT_EVERY || steps == plan.num_steps || reported.elapsed() >= REPORT_AFTER {
             if observer.advanced(index, unreported).is_break() {
                 return;
             }
-            unreported = 0;
+            (unreported, reported) = (0, Instant::now());
         }
     }
 }

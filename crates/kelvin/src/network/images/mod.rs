@@ -28,8 +28,8 @@ use self::plan::Plan;
 pub use self::workspace::ImageWorkspace;
 use super::inputs::{ImageRows, Pixels, Rows};
 use super::program::Program;
-use super::{Mode, OutputGradient, Weights};
-use crate::data::{Inputs, scaled};
+use super::{Mode, OutputGradient, Shape, Weights};
+use crate::data::{ImageShape, Inputs, scaled, write_augmented};
 
 /// A network ready to be evaluated on batches of images.
 #[derive(Clone, Debug)]
@@ -82,19 +82,21 @@ impl ImageStack {
         let (stride, len) = (self.plan.strides[0], shape.len());
         let to = work.values[0].chunks_exact_mut(shape.num_pixels() * stride);
         for (position, to) in (first..first + count).zip(to) {
-            let row = match rows {
-                Rows::All => position,
-                Rows::These(list) => list[position] as usize,
-            };
+            let row = rows.listed().map_or(position, |list| list[position] as usize);
             let place = row * len..(row + 1) * len;
-            match &inputs.pixels {
-                Pixels::Numbers(numbers) => {
+            match (&inputs.pixels, rows) {
+                (Pixels::Bytes(bytes), Rows::Augmented { augmentation, key, .. }) => {
+                    let Shape { height, width, channels } = shape;
+                    let placement = augmentation.placement(&key, position);
+                    write_augmented(&bytes[place], ImageShape { height, width, channels }, placement, to, stride);
+                }
+                (Pixels::Numbers(numbers), _) => {
                     let pixels = numbers[place].chunks_exact(shape.channels);
                     for (from, to) in pixels.zip(to.chunks_exact_mut(stride)) {
                         to[..shape.channels].copy_from_slice(from);
                     }
                 }
-                Pixels::Bytes(bytes) => {
+                (Pixels::Bytes(bytes), _) => {
                     let pixels = bytes[place].chunks_exact(shape.channels);
                     for (from, to) in pixels.zip(to.chunks_exact_mut(stride)) {
                         for (to, &byte) in to.iter_mut().zip(from) {

@@ -15,9 +15,9 @@ pub(super) fn block_inputs<'a, S: Simd>(
     block_rows: usize,
     room: &'a mut [f32],
 ) -> &'a [f32] {
-    match rows {
-        Rows::All => &inputs.values[first * inputs.stride..],
-        Rows::These(picked) => {
+    match rows.listed() {
+        None => &inputs.values[first * inputs.stride..],
+        Some(picked) => {
             gather::<S>(inputs, &picked[first..first + num_rows], room);
             room[num_rows * inputs.stride..block_rows * inputs.stride].fill(0.0);
             room

@@ -58,7 +58,7 @@ fn agrees_with_the_dense_evaluator() {
         for which in [Rows::All, Rows::These(&picked)] {
             let visited = match which {
                 Rows::All => wide(&data),
-                Rows::These(list) => {
+                Rows::These(list) | Rows::Augmented { rows: list, .. } => {
                     list.iter().flat_map(|&row| wide(&data[row as usize * inputs..][..inputs])).collect()
                 }
             };

@@ -1,0 +1,249 @@
+//! What a person sees of image experiments: run, sweep, predict, and what is refused.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Few images and steps: these tests are about what is said and written.
+const TINY: [&str; 20] = [
+    "--quiet",
+    "--set",
+    "data.train_images=128",
+    "--set",
+    "data.validation_images=32",
+    "--set",
+    "data.test_images=32",
+    "--set",
+    "selection.epochs=4",
+    "--set",
+    "selection.checkpoints=4",
+    "--set",
+    "sampler.ramp_start=0",
+    "--set",
+    "sampler.ramp_end=1",
+    "--set",
+    "sampler.burn_in=2",
+    "--set",
+    "sampler.cycle=1",
+    "--json",
+];
+
+fn kelvin(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::cargo_bin("kelvin").unwrap();
+    let output = command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn succeeds(folder: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = kelvin(folder, arguments);
+    assert_eq!(code, Some(0), "kelvin {arguments:?}\n{out}\n{err}");
+    out
+}
+
+fn refuses(folder: &Path, code: i32, arguments: &[&str], phrases: &[&str]) {
+    let (found, out, err) = kelvin(folder, arguments);
+    assert_eq!((found, out.as_str()), (Some(code), ""), "kelvin {arguments:?}\n{err}");
+    for phrase in phrases {
+        assert!(err.contains(phrase), "kelvin {arguments:?}: no `{phrase}` in\n{err}");
+    }
+}
+
+/// A tiny run or sweep; its JSON.
+fn tiny(folder: &Path, arguments: &[&str]) -> Value {
+    let mut all = arguments.to_vec();
+    all.extend(TINY);
+    all.extend(["--set", "sampler.epochs=6"]);
+    serde_json::from_str(&succeeds(folder, &all)).unwrap()
+}
+
+fn rows(csv: &str) -> Vec<BTreeMap<String, String>> {
+    let mut lines = csv.lines().map(|line| line.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let header = lines.next().unwrap();
+    lines.map(|cells| header.iter().cloned().zip(cells).collect()).collect()
+}
+
+/// Grey images as an idx file.
+fn write_idx(path: &Path, count: u32, height: u32, width: u32) {
+    let mut file = std::fs::File::create(path).unwrap();
+    for number in [0x0803, count, height, width] {
+        file.write_all(&number.to_be_bytes()).unwrap();
+    }
+    let pixels: Vec<u8> = (0..count * height * width).map(|i| (i * 37 % 251) as u8).collect();
+    file.write_all(&pixels).unwrap();
+}
+
+#[test]
+fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let result = tiny(here, &["run", "stripes", "--grid", "--out", "run"]);
+    let found = result["rows"].as_array().unwrap();
+    assert_eq!(found.len(), 3 + 5);
+    for row in found {
+        let doubt = &row["out_of_distribution"]["standard"];
+        assert!((0.0..=1.0).contains(&doubt["entropy_auroc"].as_f64().unwrap()), "{doubt}");
+        assert!(doubt["mean_entropy"].as_f64().unwrap() > 0.0);
+        assert_eq!(doubt["mutual_information_auroc"].is_null(), row["method"] == "sgd", "one draw cannot disagree");
+        assert!(row["test"]["classification"]["standard"]["mean_mutual_information"].is_number());
+    }
+    for name in ["experiment.toml", "provenance.json", "metrics.csv", "model.json", "report.html"] {
+        assert!(here.join("run").join(name).exists(), "{name}");
+    }
+    for figure in ["lpd_test", "point_metric", "selection_path", "calibration", "energy_traces", "temperature_traces"] {
+        assert!(here.join(format!("run/figures/{figure}.svg")).exists(), "{figure}");
+    }
+    let metrics = rows(&std::fs::read_to_string(here.join("run/metrics.csv")).unwrap());
+    let sets: Vec<&str> = metrics.iter().take(3).map(|row| row["set"].as_str()).collect();
+    assert_eq!(sets, ["validation", "test", "out_of_distribution"]);
+    assert!(metrics[5]["entropy_auroc_sm"].parse::<f64>().is_ok() && metrics[5]["accuracy_sm"].is_empty());
+    assert!(metrics[4]["mean_entropy_sm"].parse::<f64>().is_ok() && metrics[4]["entropy_auroc_sm"].is_empty());
+    let report = std::fs::read_to_string(here.join("run/report.html")).unwrap();
+    assert!(["12×12×1", "rings", "horizontal, vertical"].iter().all(|phrase| report.contains(phrase)));
+
+    write_idx(&here.join("new.idx"), 3, 12, 12);
+    let out = succeeds(here, &["predict", "run", "--input", "new.idx"]);
+    assert!(out.starts_with("class,p(horizontal),p(vertical),p(rising),p(falling)\n"), "{out}");
+    let predictions = rows(&out);
+    assert_eq!(predictions.len(), 3);
+    for row in &predictions {
+        let names = ["p(horizontal)", "p(vertical)", "p(rising)", "p(falling)"];
+        let sum: f64 = names.iter().map(|name| row[*name].parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+    }
+    write_idx(&here.join("large.idx"), 2, 28, 28);
+    let phrases = ["large.idx holds images of 28×28×1", "trained on images of 12×12×1"];
+    refuses(here, 1, &["predict", "run", "--input", "large.idx"], &phrases);
+    std::fs::write(here.join("batch.bin"), vec![1; 2 * 3073]).unwrap();
+    refuses(here, 1, &["predict", "run", "--input", "batch.bin"], &["images of 32×32×3", "12×12×1"]);
+    std::fs::write(here.join("table.csv"), "a,b\n1,2\n").unwrap();
+    refuses(here, 1, &["predict", "run", "--input", "table.csv"], &["table.csv", "idx images"]);
+
+    // The resolved settings repeat the run.
+    succeeds(here, &["run", "run/experiment.toml", "--quiet", "--out", "again"]);
+    assert_eq!(succeeds(here, &["predict", "again", "--input", "new.idx"]), out);
+}
+
+#[test]
+fn a_run_for_people_shows_doubt_in_a_second_table() {
+    let folder = TempDir::new().unwrap();
+    let mut arguments = vec!["run", "stripes", "--out", "run", "--set", "sampler.epochs=6"];
+    arguments.extend(&TINY[..TINY.len() - 1]);
+    let out = succeeds(folder.path(), &arguments);
+    assert!(out.contains("accuracy %") && out.contains("Doubt on test images and rings"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 104), "{out}");
+}
+
+#[test]
+fn a_sweep_of_images_gives_the_paper_s_tables() {
+    let folder = TempDir::new().unwrap();
+    let sweep = ["sweep", "stripes", "--repetitions", "2", "--set", "run.grid=[1.0, 10.0]", "--out", "sweep"];
+    let result = tiny(folder.path(), &sweep);
+    assert_eq!(result["beta_star"].as_array().unwrap().len(), 2);
+    for name in ["results", "kinetic_temperature", "agreement", "wall_clock", "out_of_distribution", "metrics"] {
+        assert!(folder.path().join(format!("sweep/{name}.csv")).exists(), "{name}");
+    }
+    for figure in ["lpd_test", "lpd_test_sm", "lpd_test_tm", "lpd_validation", "point_metric", "selection_path"] {
+        assert!(folder.path().join(format!("sweep/figures/{figure}.svg")).exists(), "{figure}");
+    }
+}
+
+#[test]
+fn augmented_numbers_do_not_depend_on_threads() {
+    let folder = TempDir::new().unwrap();
+    let run = |out: &str, threads: &str| {
+        let augmented = ["--set", "data.augmentation=0.5", "--set", "sampler.preconditioner=layerwise"];
+        let mut arguments = vec!["run", "stripes", "--threads", threads, "--out", out];
+        arguments.extend(augmented);
+        tiny(folder.path(), &arguments);
+        ["chosen-1", "bayes-2"]
+            .map(|name| std::fs::read(folder.path().join(format!("{out}/draws/{name}.safetensors"))).unwrap())
+    };
+    assert_eq!(run("one", "1"), run("two", "2"));
+}
+
+#[test]
+fn a_network_of_one_s_own_and_fresh_statistics() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let layers = "model.layers=[{ conv = { filters = 4, kernel = 3, stride = 2 } }, 'filter_response_norm', 'threshold', \
+                  'batch_norm', { residual = { body = [{ conv = { filters = 4, kernel = 3 } }] } }, 'relu', { dense = { units = 4 } }]";
+    tiny(here, &["run", "stripes", "--set", layers, "--set", "sampler.draw_statistics=reestimated", "--out", "own"]);
+    let settings = std::fs::read_to_string(here.join("own/experiment.toml")).unwrap();
+    assert!(settings.contains("residual") && settings.contains("reestimated"), "{settings}");
+    let toml = succeeds(here, &["presets", "stripes"]).replace("filters = 16", "filters = 6");
+    std::fs::write(here.join("mine.toml"), toml).unwrap();
+    let result = tiny(here, &["run", "mine.toml", "--quick", "--out", "mine"]);
+    assert_eq!(result["name"], "stripes-quick");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_by_name() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let set = |preset: &str, value: &str, phrases: &[&str]| {
+        refuses(here, 2, &["run", preset, "--set", value], phrases);
+    };
+    set("concrete", "data.augmentation=0.5", &["data.augmentation does not apply", "`concrete` is a table"]);
+    set("concrete", "data.train_images=5", &["data.train_images does not apply", "for images"]);
+    set("concrete", "model.network=mnist-cnn", &["model.hidden does not apply", "dense network"]);
+    set("stripes", "model.network=resnet-20", &["model.network does not apply", "model.layers already lists"]);
+    set("stripes", "model.network=resnet20", &["no network `resnet20`", "did you mean `resnet-20`?"]);
+    set("stripes", "data.train_images=600", &["data.train_images must be from 1 to 512", "got 600"]);
+    set("stripes", "data.augmentation=2", &["data.augmentation must be a probability from 0 to 1, got 2"]);
+    set("stripes", "sampler.batch_size=full", &["sampler.batch_size must be a number of images", "batch norm"]);
+    set("stripes", "model.layers=['relu']", &["model.layers", "relu1 has no layer to act on"]);
+    set("stripes", "model.layers=['rellu']", &["no layer `rellu`", "did you mean `relu`?"]);
+    set("stripes", "model.layers=[{ dense = { units = 3 } }]", &["last dense layer has 4 units", "got 3 units"]);
+    set("stripes", "data.out_of_distribution=concrete", &["`concrete` is a table"]);
+    set("stripes", "data.out_of_distribution=ringz", &["no data set is named `ringz`", "did you mean `rings`?"]);
+    assert_eq!(std::fs::read_dir(here).unwrap().count(), 0, "nothing was written");
+}
+
+#[test]
+fn missing_images_are_asked_for_by_file_and_source() {
+    let folder = TempDir::new().unwrap();
+    let phrases = ["train-images-idx3-ubyte", "t10k-labels-idx1-ubyte", "source: ", "--data-dir DIR", "KELVIN_DATA"];
+    refuses(folder.path(), 1, &["run", "mnist-small"], &phrases);
+    refuses(folder.path(), 1, &["run", "cifar10-small", "--data-dir", "none"], &["data_batch_1.bin", "not in none"]);
+    let other = ["run", "stripes", "--set", "data.out_of_distribution=fashion-mnist"];
+    refuses(folder.path(), 1, &other, &["fashion-mnist", "train-images-idx3-ubyte"]);
+}
+
+/// The data folder beside the repository, or `None`, said aloud.
+fn shared_data(needed: &str) -> Option<PathBuf> {
+    let shared = std::env::var_os("KELVIN_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let folder = shared.join("data");
+    if folder.join(needed).exists() {
+        return Some(folder);
+    }
+    // The test harness swallows what `eprintln!` says in a test that passes.
+    let message = format!("SKIPPED: {} is missing; set KELVIN_SHARED", folder.join(needed).display());
+    writeln!(std::io::stderr(), "{message}").expect("standard error can be written");
+    None
+}
+
+#[test]
+fn the_small_twins_run_on_the_real_images() {
+    for (preset, needed) in [("mnist-small", "mnist"), ("cifar10-da-small", "cifar10")] {
+        let Some(data) = shared_data(needed) else { continue };
+        let folder = TempDir::new().unwrap();
+        let data = data.display().to_string();
+        let short = ["--set", "selection.epochs=1", "--set", "selection.checkpoints=1"];
+        let mut arguments = vec!["run", preset, "--data-dir", &data, "--out", "run"];
+        arguments.extend(TINY);
+        arguments.extend(short);
+        arguments.extend(["--set", "sampler.epochs=3", "--set", "run.chains=1"]);
+        if preset.starts_with("cifar10") {
+            arguments.extend(["--set", "selection.schedule=cosine"]);
+        }
+        let result: Value = serde_json::from_str(&succeeds(folder.path(), &arguments)).unwrap();
+        assert_eq!(result["rows"].as_array().unwrap().len(), 3, "{preset}");
+        assert!(folder.path().join("run/draws/chosen-1.safetensors").exists());
+    }
+}

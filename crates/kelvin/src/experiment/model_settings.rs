@@ -1,0 +1,252 @@
+//! Network, likelihood and prior as settings, and the network they describe.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::ExperimentError;
+use super::layer_list;
+use crate::data::nearest_name;
+use crate::network::{Layer, Network, NetworkError, Normalisation, Shape};
+
+/// Network, likelihood and prior.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ModelSettings {
+    /// A network by name; dense where neither this nor `layers` is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkName>,
+    /// Widths of the hidden layers of a dense network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hidden: Option<Vec<usize>>,
+    /// What stands behind the convolutions of a ResNet; batch norm where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub normalisation: Option<NormalisationSetting>,
+    /// What a step leaves of the running statistics of a ResNet's batch norms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_norm_momentum: Option<f64>,
+    /// What a ResNet's batch norms add to a variance.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_norm_epsilon: Option<f64>,
+    /// σ² of a regression, on the scale of the standardised target.
+    pub noise_variance: f64,
+    /// σ_p² of every parameter.
+    pub prior_variance: f64,
+    /// The user's own network, layer by layer.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "layer_list::deserialize")]
+    pub layers: Option<Vec<Layer>>,
+}
+
+impl Default for ModelSettings {
+    fn default() -> Self {
+        Self {
+            network: None,
+            hidden: None,
+            normalisation: None,
+            batch_norm_momentum: None,
+            batch_norm_epsilon: None,
+            noise_variance: 0.01,
+            prior_variance: 0.1,
+            layers: None,
+        }
+    }
+}
+
+/// A network with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum NetworkName {
+    /// Hidden layers of ReLUs.
+    Dense,
+    /// The paper's network for MNIST.
+    MnistCnn,
+    /// A ResNet of so many layers.
+    Resnet(usize),
+}
+
+/// What stands behind the convolutions of a ResNet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NormalisationSetting {
+    /// Batch norm, then ReLU.
+    Batch,
+    /// Filter response norm, then a learned threshold: needs no batch and no running statistics.
+    FilterResponse,
+}
+
+/// Hidden layers where none are given.
+const HIDDEN: [usize; 1] = [64];
+
+impl TryFrom<String> for NetworkName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        const NAMES: [&str; 6] = ["dense", "mnist-cnn", "resnet-8", "resnet-20", "resnet-32", "resnet-56"];
+        let depth = name.strip_prefix("resnet-").and_then(|depth| depth.parse().ok());
+        match (name.as_str(), depth) {
+            ("dense", _) => Ok(Self::Dense),
+            ("mnist-cnn", _) => Ok(Self::MnistCnn),
+            (_, Some(depth)) => Ok(Self::Resnet(depth)),
+            _ => {
+                let nearest = nearest_name(&name, NAMES).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+                let known = "dense, mnist-cnn, resnet-N for N = 8, 14, 20, 32, 44, 56, 110";
+                Err(format!("there is no network `{name}` among {known}{nearest}"))
+            }
+        }
+    }
+}
+
+impl From<NetworkName> for String {
+    fn from(name: NetworkName) -> Self {
+        match name {
+            NetworkName::Dense => "dense".into(),
+            NetworkName::MnistCnn => "mnist-cnn".into(),
+            NetworkName::Resnet(depth) => format!("resnet-{depth}"),
+        }
+    }
+}
+
+impl ModelSettings {
+    /// Every value that the network needs spelled out.
+    pub(super) fn spelled_out(mut self) -> Self {
+        if self.layers.is_none() && self.network.is_none_or(|name| name == NetworkName::Dense) {
+            self.hidden.get_or_insert(HIDDEN.to_vec());
+        }
+        self
+    }
+
+    /// Refuses keys that contradict each other or that the network has no use for.
+    pub(super) fn check_keys(&self) -> Result<(), ExperimentError> {
+        let not_for = |key: &'static str, reason: &'static str, given: bool| {
+            if given { Err(ExperimentError::DoesNotApply { key, reason: reason.into() }) } else { Ok(()) }
+        };
+        let own = self.layers.is_some();
+        let name = self.network.unwrap_or(NetworkName::Dense);
+        let is_resnet = !own && matches!(name, NetworkName::Resnet(_));
+        let is_dense = !own && name == NetworkName::Dense;
+        not_for(
+            "model.network",
+            "model.layers already lists the network; give one of the two",
+            own && self.network.is_some(),
+        )?;
+        let hidden = "it is the widths of a dense network; leave it out, or leave out model.network and model.layers";
+        not_for("model.hidden", hidden, self.hidden.is_some() && !is_dense)?;
+        let of_resnets =
+            "it is for model.network = \"resnet-20\" and its like; in model.layers each norm has its own settings";
+        not_for("model.normalisation", of_resnets, self.normalisation.is_some() && !is_resnet)?;
+        not_for("model.batch_norm_momentum", of_resnets, self.batch_norm_momentum.is_some() && !is_resnet)?;
+        not_for("model.batch_norm_epsilon", of_resnets, self.batch_norm_epsilon.is_some() && !is_resnet)?;
+        let without = self.normalisation == Some(NormalisationSetting::FilterResponse);
+        let no_batch_norm = "model.normalisation = \"filter_response\" leaves no batch norm";
+        not_for("model.batch_norm_momentum", no_batch_norm, self.batch_norm_momentum.is_some() && without)?;
+        not_for("model.batch_norm_epsilon", no_batch_norm, self.batch_norm_epsilon.is_some() && without)
+    }
+
+    /// The network for rows of this shape.
+    pub(super) fn build(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
+        let of = |key: &'static str| move |source: NetworkError| ExperimentError::Network { key, source };
+        if let Some(layers) = &self.layers {
+            let network = Network::new(input, layers.clone()).map_err(of("model.layers"))?;
+            if network.num_outputs() != num_outputs {
+                return Err(ExperimentError::OutOfRange {
+                    key: "model.layers",
+                    needs: format!(
+                        "a list whose last dense layer has {num_outputs} units, one for each {}",
+                        if num_outputs == 1 { "number to predict" } else { "class" }
+                    )
+                    .into(),
+                    found: format!("{} units", network.num_outputs()),
+                });
+            }
+            return Ok(network);
+        }
+        let name = self.network.unwrap_or(NetworkName::Dense);
+        if name != NetworkName::Dense && input.num_pixels() == 1 {
+            return Err(ExperimentError::OutOfRange {
+                key: "model.network",
+                needs: "\"dense\" for a table (networks of convolutions read images)".into(),
+                found: String::from(name),
+            });
+        }
+        match name {
+            NetworkName::Dense => {
+                let hidden = self.hidden.as_deref().unwrap_or(&HIDDEN);
+                let dense = Network::dense(input.len(), hidden, num_outputs).map_err(of("model.hidden"))?;
+                // The shape of images stays known, so that new ones can be checked.
+                Network::new(input, dense.layers().to_vec()).map_err(of("model.hidden"))
+            }
+            NetworkName::MnistCnn => Network::small_cnn(input, num_outputs).map_err(of("model.network")),
+            NetworkName::Resnet(depth) => {
+                let normalisation = self.resnet_normalisation();
+                Network::resnet_for(input, depth, num_outputs, normalisation).map_err(of("model.network"))
+            }
+        }
+    }
+
+    fn resnet_normalisation(&self) -> Normalisation {
+        match (self.normalisation, Normalisation::BATCH) {
+            (Some(NormalisationSetting::FilterResponse), _) => Normalisation::FILTER_RESPONSE,
+            (_, Normalisation::Batch { momentum, epsilon }) => Normalisation::Batch {
+                momentum: self.batch_norm_momentum.unwrap_or(momentum),
+                epsilon: self.batch_norm_epsilon.unwrap_or(epsilon),
+            },
+            (_, other) => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<ModelSettings, String> {
+        let settings: ModelSettings = toml::from_str(text).map_err(|error| error.message().to_owned())?;
+        settings.check_keys().map_err(|error| error.to_string())?;
+        Ok(settings)
+    }
+
+    #[test]
+    fn networks_by_name() {
+        let image = Shape::image(32, 32, 3);
+        let built = |text: &str| read(text).unwrap().build(image, 10).unwrap();
+        assert_eq!(built("network = 'resnet-20'"), Network::resnet(20).unwrap());
+        assert_eq!(built("network = 'mnist-cnn'"), Network::small_cnn(image, 10).unwrap());
+        let dense = Network::dense(3072, &[64], 10).unwrap();
+        assert_eq!((built("").layers(), built("").input()), (dense.layers(), image));
+        let slow = built("network = 'resnet-8'\nbatch_norm_momentum = 0.9\nbatch_norm_epsilon = 1e-3");
+        assert_eq!(slow.layers()[1], Layer::BatchNorm { momentum: 0.9, epsilon: 1e-3 });
+        assert!(!built("network = 'resnet-8'\nnormalisation = 'filter_response'").has_batch_norm());
+        let own = built("layers = [{ conv = { filters = 2, kernel = 3 } }, 'relu', { dense = { units = 10 } }]");
+        assert_eq!(own.layers().len(), 3);
+    }
+
+    #[test]
+    fn wrong_names_and_keys_that_do_not_apply_are_refused() {
+        let refused = |text: &str, phrases: &[&str]| {
+            let error = read(text).unwrap_err();
+            assert!(phrases.iter().all(|phrase| error.contains(phrase)), "{error}");
+        };
+        refused("network = 'resnet20'", &["no network `resnet20`", "did you mean `resnet-20`?"]);
+        refused("network = 'mnist'", &["no network `mnist`", "mnist-cnn"]);
+        refused("network = 'dense'\nlayers = [{ dense = { units = 1 } }]", &["model.network", "model.layers"]);
+        refused("network = 'mnist-cnn'\nhidden = [8]", &["model.hidden", "dense network"]);
+        refused("normalisation = 'batch'", &["model.normalisation", "resnet-20"]);
+        refused("network = 'mnist-cnn'\nbatch_norm_momentum = 0.9", &["model.batch_norm_momentum", "resnet-20"]);
+        refused(
+            "network = 'resnet-8'\nnormalisation = 'filter_response'\nbatch_norm_epsilon = 0.1",
+            &["model.batch_norm_epsilon", "leaves no batch norm"],
+        );
+    }
+
+    #[test]
+    fn a_network_that_does_not_fit_the_data_is_refused() {
+        let build = |text: &str, input, outputs| read(text).unwrap().build(input, outputs).unwrap_err().to_string();
+        let error = build("network = 'resnet-20'", Shape::flat(8), 1);
+        assert!(
+            error.contains("model.network must be \"dense\" for a table") && error.contains("resnet-20"),
+            "{error}"
+        );
+        let error = build("layers = [{ dense = { units = 3 } }]", Shape::image(2, 2, 1), 4);
+        assert!(error.contains("last dense layer has 4 units, one for each class, got 3 units"), "{error}");
+        let error = build("network = 'resnet-21'", Shape::image(32, 32, 3), 10);
+        assert!(error.contains("6n + 2"), "{error}");
+    }
+}

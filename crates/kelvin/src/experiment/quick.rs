@@ -1,0 +1,88 @@
+//! A rough answer soon: settings cut down for `--quick`.
+
+use super::settings::Settings;
+
+impl Settings {
+    /// A rough answer in seconds: 40 draws of two shorter chains, two repetitions. The search keeps its length where it
+    /// can: cut short it would not only be rough but wrong, since β first falls far and then climbs back.
+    pub fn quick(mut self, steps_per_epoch: u64) -> Self {
+        const DRAWS: u64 = 40;
+        let full_batch = steps_per_epoch == 1;
+        let epochs_of = |steps: u64| (steps / steps_per_epoch.max(1)).max(1);
+        let (selection, sampler) = (&mut self.selection, &mut self.sampler);
+        let longest_search = epochs_of(if full_batch { 15_000 } else { 200_000 }).max(selection.checkpoints);
+        if selection.epochs > longest_search {
+            // A shorter search moves β as far by a higher rate.
+            selection.learning_rate *= (selection.epochs as f64 / longest_search as f64).min(3.0);
+            selection.epochs = longest_search;
+        }
+        let longest_chain = epochs_of(if full_batch { 6_000 } else { 40_000 });
+        if sampler.epochs > longest_chain {
+            sampler.burn_in = (longest_chain / 3).max(1);
+            sampler.ramp_end = longest_chain / 6;
+            sampler.ramp_start = sampler.ramp_end * 24 / 25;
+            sampler.cycle = ((longest_chain - sampler.burn_in) / DRAWS).max(1);
+            sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
+        }
+        self.run.chains = self.run.chains.min(2);
+        self.run.repetitions = self.run.repetitions.min(2);
+        self.name.push_str("-quick");
+        self
+    }
+
+    /// The same for images, whose steps are dear: fewer of them, 20 draws of two short chains. The rate of the search
+    /// grows as the sum over the images that it climbs on shrinks.
+    pub fn quick_images(mut self, num_train: usize) -> Self {
+        const DRAWS: u64 = 20;
+        const SEARCH_STEPS: u64 = 240;
+        const CHAIN_STEPS: u64 = 360;
+        let at_most = |limit: &mut Option<usize>, most: usize| *limit = Some(limit.map_or(most, |n| n.min(most)));
+        let train = num_train.min(512);
+        at_most(&mut self.data.train_images, train);
+        at_most(&mut self.data.validation_images, 256);
+        at_most(&mut self.data.test_images, 256);
+        let (selection, sampler) = (&mut self.selection, &mut self.sampler);
+        let steps_of = |rows: Option<usize>| rows.map_or(1, |rows| (train / rows.max(1)).max(1)) as u64;
+        let search_epochs = SEARCH_STEPS.div_ceil(steps_of(selection.batch_size.rows()));
+        selection.learning_rate *= num_train as f64 / train as f64;
+        if selection.epochs > search_epochs {
+            selection.epochs = search_epochs;
+            selection.checkpoints = selection.checkpoints.min(search_epochs);
+        }
+        let epochs_of = |steps: u64| (steps / steps_of(sampler.batch_size.rows())).max(1);
+        if sampler.epochs > epochs_of(CHAIN_STEPS) {
+            sampler.burn_in = epochs_of(CHAIN_STEPS / 3);
+            sampler.ramp_end = epochs_of(CHAIN_STEPS / 12).min(sampler.burn_in);
+            sampler.ramp_start = sampler.ramp_end / 2;
+            sampler.cycle = epochs_of(CHAIN_STEPS * 2 / 3 / DRAWS);
+            sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
+        }
+        sampler.preconditioner_batches = sampler.preconditioner_batches.min(4);
+        self.run.chains = self.run.chains.min(2);
+        self.run.repetitions = self.run.repetitions.min(2);
+        self.name.push_str("-quick");
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preset;
+
+    #[test]
+    fn quick_keeps_the_order_of_events() {
+        for (name, steps) in [("concrete", 1), ("naval", 74), ("naval", 1_000_000)] {
+            let quick = preset(name).unwrap().settings().quick(steps);
+            quick.check().unwrap();
+            assert_eq!(quick.draws_per_chain(), 40);
+        }
+        for (name, num_train) in [("mnist", 60_000), ("cifar10-da", 50_000), ("stripes", 512), ("mnist", 40)] {
+            let quick = preset(name).unwrap().settings().quick_images(num_train);
+            quick.check().unwrap();
+            assert!((1..=20).contains(&quick.draws_per_chain()), "{name}");
+            assert!(quick.data.train_images.unwrap() <= 512.min(num_train));
+        }
+        let concrete = preset("concrete").unwrap().settings();
+        assert_eq!(concrete.clone().quick(1).selection, concrete.selection);
+    }
+}
