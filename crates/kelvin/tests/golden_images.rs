@@ -279,7 +279,8 @@ fn resnet_with_running_statistics() {
         let error = relative_error(found, &wanted);
         assert!(error < tolerance, "{way}: logits off by {error:e}");
     }
-    // No file has gradients with running statistics: the two precisions must agree with each other.
+    // No file has gradients with running statistics, nor keeps ReLUs away from 0 there: the two precisions agree but for a
+    // unit or two that rounding may switch.
     let error = relative_error(&found.gradient, &reference.gradient);
-    assert!(error < 2e-5, "gradients with running statistics disagree by {error:e}");
+    assert!(error < 1e-3, "gradients with running statistics disagree by {error:e}");
 }

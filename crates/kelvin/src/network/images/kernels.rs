@@ -309,9 +309,10 @@ fn product_steps<S: Simd, const VECTORS: usize>(
     to: Results<'_, f32>,
 ) {
     match from.step {
-        16 => product_rows::<S, VECTORS, 16>(simd, from, panel, start, to),
-        32 => product_rows::<S, VECTORS, 32>(simd, from, panel, start, to),
-        64 => product_rows::<S, VECTORS, 64>(simd, from, panel, start, to),
+        // 16, 32 and 64 channels of Winograd's tiles.
+        272 => product_rows::<S, VECTORS, 272>(simd, from, panel, start, to),
+        528 => product_rows::<S, VECTORS, 528>(simd, from, panel, start, to),
+        1040 => product_rows::<S, VECTORS, 1040>(simd, from, panel, start, to),
         _ => product_rows::<S, VECTORS, 0>(simd, from, panel, start, to),
     }
 }

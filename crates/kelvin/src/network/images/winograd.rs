@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use pulp::Simd;
 
-use super::kernels::{Factors, Lines, Number, Results, Start};
+use super::kernels::{Factors, Lines, Number, PIECE, Results, Start};
 
 /// Places of a tile.
 pub(super) const PLACES: usize = 16;
@@ -53,15 +53,16 @@ impl Tiling {
         (TILES_TOGETHER / self.across).clamp(1, self.down)
     }
 
-    /// Numbers from one place to the next; one tile more than there are, so that places do not share cache lines.
-    fn place_stride(&self, channels: usize) -> usize {
-        (self.rows_together() * self.across + 1) * channels
-    }
-
     /// Numbers of transformed tiles.
     pub fn scratch(&self, channels: usize) -> usize {
-        PLACES * self.place_stride(channels)
+        self.rows_together() * self.across * tile_stride(channels)
     }
+}
+
+/// Numbers from one transformed tile to the next: its 16 places, and a gap, or the same place of all tiles would want the
+/// same lines of the cache.
+const fn tile_stride(channels: usize) -> usize {
+    PLACES * channels + PIECE
 }
 
 /// Bᵀ of four vectors.
@@ -74,6 +75,16 @@ fn spread_input<S: Simd, T: Number>(simd: S, [a, b, c, d]: [T::Vector<S>; 4]) ->
 #[inline(always)]
 fn spread_column<S: Simd, T: Number>(simd: S, corner: &[T::Vector<S>], line: usize, x: usize) -> [T::Vector<S>; 4] {
     spread_input::<S, T>(simd, [corner[x], corner[line + x], corner[2 * line + x], corner[3 * line + x]])
+}
+
+/// Applies B to four columns that Bᵀ was applied to.
+#[inline(always)]
+fn spread_columns<S: Simd, T: Number>(simd: S, [a, b, c, d]: [[T::Vector<S>; 4]; 4]) -> [T::Vector<S>; PLACES] {
+    let mut places = [a[0]; PLACES];
+    for i in 0..4 {
+        places[4 * i..4 * i + 4].copy_from_slice(&spread_input::<S, T>(simd, [a[i], b[i], c[i], d[i]]));
+    }
+    places
 }
 
 /// A of two vectors.
@@ -101,26 +112,37 @@ fn transform_input<S: Simd, T: Number>(
     to: &mut [T],
 ) {
     let count = T::num_vectors::<S>(channels);
-    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tiling.place_stride(channels)));
-    let (canvas, to) = (T::vectors::<S>(canvas), T::vectors_mut::<S>(to));
-    for (row, tile_row) in rows.enumerate() {
-        for at in 0..count {
-            let corner = &canvas[2 * tile_row * line + at..][..4 * line - at];
+    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tile_stride(channels)));
+    let canvas = T::vectors::<S>(canvas);
+    let mut tiles = T::vectors_mut::<S>(to).chunks_exact_mut(stride);
+    for tile_row in rows {
+        let mut row = tiles.by_ref().take(tiling.across);
+        let corner = &canvas[2 * tile_row * line..][..4 * line];
+        if count == 1 {
             // Neighbouring tiles share two columns.
             let first = spread_column::<S, T>(simd, corner, line, 0);
-            let mut shared = [first, spread_column::<S, T>(simd, corner, line, count)];
-            for across in 0..tiling.across {
-                let [a, b] = shared;
-                let x = (2 * across + 2) * count;
+            let mut shared = [first, spread_column::<S, T>(simd, corner, line, 1)];
+            for (across, tile) in row.enumerate() {
+                let x = 2 * across + 2;
                 let c = spread_column::<S, T>(simd, corner, line, x);
-                let d = spread_column::<S, T>(simd, corner, line, x + count);
+                let d = spread_column::<S, T>(simd, corner, line, x + 1);
+                let places = spread_columns::<S, T>(simd, [shared[0], shared[1], c, d]);
                 shared = [c, d];
-                let to = &mut to[(row * tiling.across + across) * count + at..][..15 * stride + 1];
-                for i in 0..4 {
-                    let places = spread_input::<S, T>(simd, [a[i], b[i], c[i], d[i]]);
-                    for (j, place) in places.into_iter().enumerate() {
-                        to[(4 * i + j) * stride] = place;
-                    }
+                tile[..PLACES].copy_from_slice(&places);
+            }
+            continue;
+        }
+        for across in 0..tiling.across {
+            let Some(tile) = row.next() else { break };
+            for at in 0..count {
+                let x = 2 * across * count + at;
+                let mut columns = [[T::splat(simd, T::default()); 4]; 4];
+                for (number, column) in columns.iter_mut().enumerate() {
+                    *column = spread_column::<S, T>(simd, corner, line, x + number * count);
+                }
+                let places = spread_columns::<S, T>(simd, columns);
+                for (to, place) in tile[at..].chunks_mut(count).zip(places) {
+                    to[0] = place;
                 }
             }
         }
@@ -138,25 +160,23 @@ fn transform_gradient<S: Simd, T: Number>(
     to: &mut [T],
 ) {
     let count = T::num_vectors::<S>(channels);
-    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tiling.place_stride(channels)));
-    let (canvas, to) = (T::vectors::<S>(canvas), T::vectors_mut::<S>(to));
-    let zero = T::splat(simd, T::default());
-    for (row, tile_row) in rows.enumerate() {
-        for column in 0..tiling.across {
-            let tile = row * tiling.across + column;
+    let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tile_stride(channels)));
+    let canvas = T::vectors::<S>(canvas);
+    let mut tiles = T::vectors_mut::<S>(to).chunks_exact_mut(stride);
+    for tile_row in rows {
+        let lines = &canvas[(2 * tile_row + 1) * line..][..2 * line];
+        let (upper, lower) = lines.split_at(line);
+        for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
             for at in 0..count {
-                let corner = (2 * tile_row + 1) * line + (2 * column + 1) * count + at;
-                let mut lines = [[zero; 4]; 2];
-                for (i, pixels) in lines.iter_mut().enumerate() {
-                    let read = &canvas[corner + i * line..][..count + 1];
-                    *pixels = spread_gradient::<S, T>(simd, [read[0], read[count]]);
+                let x = (2 * across + 1) * count + at;
+                let left = spread_gradient::<S, T>(simd, [upper[x], lower[x]]);
+                let right = spread_gradient::<S, T>(simd, [upper[x + count], lower[x + count]]);
+                let mut places = [T::splat(simd, T::default()); PLACES];
+                for i in 0..4 {
+                    places[4 * i..4 * i + 4].copy_from_slice(&spread_gradient::<S, T>(simd, [left[i], right[i]]));
                 }
-                let to = &mut to[tile * count + at..][..15 * stride + 1];
-                for j in 0..4 {
-                    let column = spread_gradient::<S, T>(simd, [lines[0][j], lines[1][j]]);
-                    for (i, value) in column.into_iter().enumerate() {
-                        to[(4 * i + j) * stride] = value;
-                    }
+                for (to, place) in tile[at..].chunks_mut(count).zip(places) {
+                    to[0] = place;
                 }
             }
         }
@@ -182,36 +202,39 @@ fn transform_output<S: Simd, T: Number>(
     image: Image<'_, T>,
 ) {
     let count = T::num_vectors::<S>(channels);
-    let (line, stride) = (tiling.width * count, T::num_vectors::<S>(tiling.place_stride(channels)));
-    let from = T::vectors::<S>(from);
+    let (line, stride) = (tiling.width * count, T::num_vectors::<S>(tile_stride(channels)));
+    let mut tiles = T::vectors::<S>(from).chunks_exact(stride);
     let Image { values, bias, adds } = image;
-    let (values, bias) = (T::vectors_mut::<S>(values), bias.map(|bias| T::vectors::<S>(bias)));
-    let zero = T::splat(simd, T::default());
-    for (row, tile_row) in rows.enumerate() {
-        for column in 0..tiling.across {
-            let tile = row * tiling.across + column;
+    let (values, bias) = (T::vectors_mut::<S>(values), bias.map(T::vectors::<S>));
+    for tile_row in rows {
+        let lines = &mut values[2 * tile_row * line..];
+        let (upper, lower) = lines.split_at_mut(line);
+        for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
             for at in 0..count {
-                let from = &from[tile * count + at..][..15 * stride + 1];
-                let mut lines = [[zero; 4]; 2];
-                for j in 0..4 {
-                    let read =
-                        [from[j * stride], from[(4 + j) * stride], from[(8 + j) * stride], from[(12 + j) * stride]];
-                    [lines[0][j], lines[1][j]] = gather_output::<S, T>(simd, read);
+                let mut places = [T::splat(simd, T::default()); PLACES];
+                for (place, from) in places.iter_mut().zip(tile[at..].chunks(count)) {
+                    *place = from[0];
                 }
-                for (i, pixels) in lines.into_iter().enumerate() {
-                    let y = 2 * tile_row + i;
-                    if y == tiling.height {
+                let mut columns = [[places[0]; 2]; 4];
+                for (j, column) in columns.iter_mut().enumerate() {
+                    *column = gather_output::<S, T>(simd, [places[j], places[4 + j], places[8 + j], places[12 + j]]);
+                }
+                let [a, b, c, d] = columns;
+                for (i, line) in [&mut *upper, &mut *lower].into_iter().enumerate() {
+                    let pair = gather_output::<S, T>(simd, [a[i], b[i], c[i], d[i]]);
+                    // The last tiles may reach over the edge.
+                    if 2 * tile_row + i == tiling.height {
                         break;
                     }
-                    for (j, mut pixel) in gather_output::<S, T>(simd, pixels).into_iter().enumerate() {
-                        let x = 2 * column + j;
+                    for (j, mut pixel) in pair.into_iter().enumerate() {
+                        let x = 2 * across + j;
                         if x == tiling.width {
                             break;
                         }
-                        let to = &mut values[y * line + x * count + at];
                         if let Some(bias) = bias {
                             pixel = T::plus(simd, pixel, bias[at]);
                         }
+                        let to = &mut line[x * count + at];
                         *to = if adds { T::plus(simd, pixel, *to) } else { pixel };
                     }
                 }
@@ -244,10 +267,10 @@ impl<T: Number> TileProduct<'_, T> {
             let num_rows = rows.len() * tiling.across;
             transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
             for place in 0..PLACES {
-                let values = &tiles[place * tiling.place_stride(from)..];
-                let factors = Factors { values, step: from, num_pieces: 1, piece_stride: 0, piece_len: from };
-                let values = &mut products[place * tiling.place_stride(to)..];
-                let results = Results { values, step: to, num_rows, num_columns: to };
+                let (values, step) = (&tiles[place * from..], tile_stride(from));
+                let factors = Factors { values, step, num_pieces: 1, piece_stride: 0, piece_len: from };
+                let values = &mut products[place * to..];
+                let results = Results { values, step: tile_stride(to), num_rows, num_columns: to };
                 T::product(simd, factors, &packed[place * from * to..][..from * to], Start::Zero, results);
             }
             transform_output(simd, &tiling, to, rows, products, Image { values: &mut *image, bias, adds });
@@ -279,10 +302,9 @@ impl<T: Number> TileOuterProduct<'_, T> {
             transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
             transform_gradient(simd, &tiling, to, rows, gradient_canvas, gradient_tiles);
             for place in 0..PLACES {
-                let values = &tiles[place * tiling.place_stride(from)..];
-                let factors = Lines { values, step: from, line_stride: 0 };
-                let values = &gradient_tiles[place * tiling.place_stride(to)..];
-                let terms = Lines { values, step: to, line_stride: 0 };
+                let factors = Lines { values: &tiles[place * from..], step: tile_stride(from), line_stride: 0 };
+                let values = &gradient_tiles[place * to..];
+                let terms = Lines { values, step: tile_stride(to), line_stride: 0 };
                 let values = &mut sums[place * from * to..][..from * to];
                 let results = Results { values, step: to, num_rows: from, num_columns: to };
                 T::add_outer(simd, factors, terms, 1, num_tiles, results);
