@@ -101,6 +101,23 @@ pub(super) enum Operation {
     },
 }
 
+impl Operation {
+    /// The values it reads.
+    pub fn reads(&self) -> impl Iterator<Item = usize> {
+        let (first, second) = match *self {
+            Self::Conv { from, .. }
+            | Self::Dense { from, .. }
+            | Self::FilterResponseNorm { from, .. }
+            | Self::Threshold { from, .. }
+            | Self::Pool { from, .. }
+            | Self::Copy { from, .. } => (Some(from), None),
+            Self::Add { left, right, .. } => (Some(left), Some(right)),
+            Self::BatchNorm { .. } => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}
+
 /// The operations of a network in order. Value 0 is the input, the last value the output.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Program {
@@ -161,16 +178,7 @@ impl Program {
 
     /// Whether some operation already reads this value.
     fn is_read(&self, value: usize) -> bool {
-        self.operations.iter().any(|operation| match operation {
-            Operation::Conv { from, .. }
-            | Operation::Dense { from, .. }
-            | Operation::FilterResponseNorm { from, .. }
-            | Operation::Threshold { from, .. }
-            | Operation::Pool { from, .. }
-            | Operation::Copy { from, .. } => *from == value,
-            Operation::Add { left, right, .. } => *left == value || *right == value,
-            Operation::BatchNorm { .. } => false,
-        })
+        self.operations.iter().any(|operation| operation.reads().any(|read| read == value))
     }
 
     fn push_layers(&mut self, start: usize, layers: &[Layer], scope: &str) -> Result<usize, NetworkError> {

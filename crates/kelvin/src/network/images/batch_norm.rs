@@ -28,6 +28,9 @@ pub(super) struct NormState<T> {
     bias: Vec<f64>,
     /// Numbers of a channel in the batch; 0 in inference mode.
     count: usize,
+    /// Σg and Σgz of each channel on the way back, where an operation took them in passing.
+    pub sums: Vec<f64>,
+    pub has_sums: bool,
 }
 
 impl<T: Number> NormState<T> {
@@ -42,6 +45,8 @@ impl<T: Number> NormState<T> {
             inverse_std: plain(),
             bias: plain(),
             count: 0,
+            sums: vec![0.0; 2 * stride],
+            has_sums: false,
         }
     }
 
@@ -97,8 +102,9 @@ impl<T: Number> NormState<T> {
     }
 
     /// Slopes for the way back, and the gradients of γ, β and b, from Σg and Σgz of each channel.
-    pub fn turn_back(&mut self, norm: &BatchNorm, sums: &[f64], gradient: &mut [T]) {
-        let (sums, products) = sums.split_at(sums.len() / 2);
+    pub fn turn_back(&mut self, norm: &BatchNorm, gradient: &mut [T]) {
+        self.has_sums = false;
+        let (sums, products) = self.sums.split_at(self.sums.len() / 2);
         for channel in 0..self.mean.len() {
             let (mean, inverse_std) = (self.mean[channel], self.inverse_std[channel]);
             let normed = (products[channel] - mean * sums[channel]) * inverse_std;

@@ -343,6 +343,8 @@ pub(super) struct InputGradient<'a, T> {
     pub values: &'a mut [T],
     /// Whether there is already a gradient to add to.
     pub adds: bool,
+    /// Where the sums for the value's batch norm go, if this gradient is complete.
+    pub norm_sums: Option<&'a mut [f64]>,
 }
 
 impl<T: Number> WithSimd for ConvBackward<'_, T> {
@@ -350,96 +352,141 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { plan, reading, pull_back, packed, mut input_gradient, kernel_sums, mut bias_sums, .. } = self;
-        let Convolution { input, output, kernel, stride, before: [above, left] } = plan.sizes;
-        let (canvas, back) = (plan.canvas(), plan.back_canvas());
-        let (from, to) = (plan.input_stride, plan.output_stride);
-        let ConvScratch { input: scratch, gradient: spread, tiles, products } = self.scratch;
-        let scratch = &mut scratch[..plan.input_scratch()];
-        let spread = &mut spread[..plan.gradient_scratch()];
-        scratch.fill(T::default());
-        spread.fill(T::default());
-        let (line, input_line) = (output.width * to, input.width * from);
+        let Self { plan, reading, packed, mut input_gradient, kernel_sums, mut bias_sums, mut scratch, .. } = self;
+        let (input, output) = (plan.sizes.input, plan.sizes.output);
+        let (line, input_line) = (output.width * plan.output_stride, input.width * plan.input_stride);
+        scratch.input[..plan.input_scratch()].fill(T::default());
+        scratch.gradient[..plan.gradient_scratch()].fill(T::default());
         let inputs = self.input.chunks_exact(input.height * input_line);
         let outputs = self.output.chunks_exact(output.height * line);
         let gradients = self.output_gradient.chunks_exact(output.height * line);
-        // Where ∂z begins on its canvas, and how far apart its pixels lie.
-        let begin = ((kernel - 1 - above) * back.width + kernel - 1 - left) * to;
-        let line_stride = stride * back.width * to;
         for (number, ((image, values), gradients)) in inputs.zip(outputs).zip(gradients).enumerate() {
-            plan.lay_out(simd, &reading, image, scratch);
-            for y in 0..output.height {
-                let (values, gradients) = (&values[y * line..][..line], &gradients[y * line..][..line]);
-                let spread = &mut spread[begin + y * line_stride..];
-                if stride == 1 {
-                    pull_back.pull(simd, to, values, gradients, &mut spread[..line]);
-                    if let Some(sums) = &mut bias_sums {
-                        add_columns(simd, to, line, &spread[..line], sums);
-                    }
-                } else {
-                    for x in 0..output.width {
-                        let pixel = x * to..(x + 1) * to;
-                        let spread = &mut spread[x * stride * to..][..to];
-                        pull_back.pull(simd, to, &values[pixel.clone()], &gradients[pixel], spread);
-                        if let Some(sums) = &mut bias_sums {
-                            add_columns(simd, to, to, spread, sums);
-                        }
-                    }
+            plan.lay_out(simd, &reading, image, scratch.input);
+            plan.spread(simd, &self.pull_back, values, gradients, scratch.gradient, bias_sums.as_deref_mut());
+            plan.add_kernel_sums(simd, &mut scratch, kernel_sums);
+            if let Some(gradient) = &mut input_gradient {
+                let to = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
+                plan.pull_image(simd, &mut scratch, packed, gradient.adds, to);
+                if let Some(sums) = &mut gradient.norm_sums {
+                    let pull_back = PullBack { reading, slopes: None };
+                    pull_back.add_sums(simd, plan.input_stride, input_line, image, to, sums);
                 }
             }
-            if let Some(tiling) = plan.tiling() {
-                let (canvas, gradient_canvas) = (&*scratch, &*spread);
-                let (tiles, products, sums) = (&mut *tiles, &mut *products, &mut *kernel_sums);
-                let gradient_tiles = &mut *products;
-                TileOuterProduct { tiling, from, to, canvas, gradient_canvas, sums, tiles, gradient_tiles }.run(simd);
-                if let Some(gradient) = &mut input_gradient {
-                    let image = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
-                    let (canvas, adds, bias) = (gradient_canvas, gradient.adds, None);
-                    // The way back: from filters to channels.
-                    let back =
-                        TileProduct { tiling, from: to, to: from, canvas, packed, bias, adds, image, tiles, products };
-                    back.run(simd);
+        }
+    }
+}
+
+impl ConvPlan {
+    /// Where ∂z begins on its canvas, and how far apart its lines lie.
+    fn spread_begin(&self) -> (usize, usize) {
+        let Convolution { kernel, stride, before: [above, left], .. } = self.sizes;
+        let width = self.back_canvas().width;
+        let begin = ((kernel - 1 - above) * width + kernel - 1 - left) * self.output_stride;
+        (begin, stride * width * self.output_stride)
+    }
+
+    /// Writes ∂z of an image to its canvas, whose other numbers are zero.
+    #[inline(always)]
+    fn spread<S: Simd, T: Number>(
+        &self,
+        simd: S,
+        pull_back: &PullBack<'_, T>,
+        values: &[T],
+        gradients: &[T],
+        canvas: &mut [T],
+        mut bias_sums: Option<&mut [f64]>,
+    ) {
+        let (pixel, stride) = (self.output_stride, self.sizes.stride);
+        let line = self.sizes.output.width * pixel;
+        let (begin, line_stride) = self.spread_begin();
+        let lines = values.chunks_exact(line).zip(gradients.chunks_exact(line));
+        for (y, (values, gradients)) in lines.enumerate() {
+            let canvas = &mut canvas[begin + y * line_stride..];
+            if stride == 1 {
+                pull_back.pull(simd, pixel, values, gradients, &mut canvas[..line]);
+                if let Some(sums) = &mut bias_sums {
+                    add_columns(simd, pixel, line, &canvas[..line], sums);
                 }
                 continue;
             }
-            for y in (0..output.height).step_by(LINES_TOGETHER) {
-                let num_lines = LINES_TOGETHER.min(output.height - y);
-                let terms = Lines { values: &spread[begin + y * line_stride..], step: stride * to, line_stride };
-                if plan.is_thin() {
-                    let window = plan.window();
-                    let values = &scratch[y * output.width * window..];
-                    let factors = Lines { values, step: window, line_stride: output.width * window };
-                    let sums = Results { values: kernel_sums, step: to, num_rows: window, num_columns: to };
-                    T::add_outer(simd, factors, terms, num_lines, output.width, sums);
-                    continue;
-                }
-                for i in 0..kernel {
-                    let factors = Lines {
-                        values: &scratch[(y * stride + i) * canvas.width * from..],
-                        step: stride * from,
-                        line_stride: stride * canvas.width * from,
-                    };
-                    let num_rows = kernel * from;
-                    let values = &mut kernel_sums[i * num_rows * to..][..num_rows * to];
-                    let sums = Results { values, step: to, num_rows, num_columns: to };
-                    T::add_outer(simd, factors, terms, num_lines, output.width, sums);
+            let pixels = values.chunks_exact(pixel).zip(gradients.chunks_exact(pixel));
+            for ((values, gradients), canvas) in pixels.zip(canvas.chunks_mut(stride * pixel)) {
+                pull_back.pull(simd, pixel, values, gradients, &mut canvas[..pixel]);
+                if let Some(sums) = &mut bias_sums {
+                    add_columns(simd, pixel, pixel, &canvas[..pixel], sums);
                 }
             }
-            if let Some(gradient) = &mut input_gradient {
-                let start = if gradient.adds { Start::Results } else { Start::Zero };
-                let image = &mut gradient.values[number * input.height * input_line..][..input.height * input_line];
-                for (y, image) in image.chunks_exact_mut(input_line).enumerate() {
-                    let factors = Factors {
-                        values: &spread[y * back.width * to..],
-                        step: to,
-                        num_pieces: kernel,
-                        piece_stride: back.width * to,
-                        piece_len: kernel * to,
-                    };
-                    let to = Results { values: image, step: from, num_rows: input.width, num_columns: from };
-                    T::product(simd, factors, packed, start, to);
-                }
+        }
+    }
+
+    /// Adds the kernel's gradient from one image whose input and ∂z are laid out.
+    #[inline(always)]
+    fn add_kernel_sums<S: Simd, T: Number>(&self, simd: S, scratch: &mut ConvScratch<'_, T>, sums: &mut [T]) {
+        let (from, to) = (self.input_stride, self.output_stride);
+        let (input, gradient) = (&*scratch.input, &*scratch.gradient);
+        if let Some(tiling) = self.tiling() {
+            let (tiles, gradient_tiles) = (&mut *scratch.tiles, &mut *scratch.products);
+            let (canvas, gradient_canvas) = (input, gradient);
+            TileOuterProduct { tiling, from, to, canvas, gradient_canvas, sums, tiles, gradient_tiles }.run(simd);
+            return;
+        }
+        let Convolution { output, kernel, stride, .. } = self.sizes;
+        let (begin, line_stride) = self.spread_begin();
+        for y in (0..output.height).step_by(LINES_TOGETHER) {
+            let num_lines = LINES_TOGETHER.min(output.height - y);
+            let terms = Lines { values: &gradient[begin + y * line_stride..], step: stride * to, line_stride };
+            if self.is_thin() {
+                let window = self.window();
+                let values = &input[y * output.width * window..];
+                let factors = Lines { values, step: window, line_stride: output.width * window };
+                let sums = Results { values: &mut *sums, step: to, num_rows: window, num_columns: to };
+                T::add_outer(simd, factors, terms, num_lines, output.width, sums);
+                continue;
             }
+            let line = self.canvas().width * from;
+            for i in 0..kernel {
+                let values = &input[(y * stride + i) * line..];
+                let factors = Lines { values, step: stride * from, line_stride: stride * line };
+                let num_rows = kernel * from;
+                let values = &mut sums[i * num_rows * to..][..num_rows * to];
+                let sums = Results { values, step: to, num_rows, num_columns: to };
+                T::add_outer(simd, factors, terms, num_lines, output.width, sums);
+            }
+        }
+    }
+
+    /// The gradient of an input image whose ∂z is laid out.
+    #[inline(always)]
+    fn pull_image<S: Simd, T: Number>(
+        &self,
+        simd: S,
+        scratch: &mut ConvScratch<'_, T>,
+        packed: &[T],
+        adds: bool,
+        image: &mut [T],
+    ) {
+        // The way back: from filters to channels.
+        let (from, to) = (self.output_stride, self.input_stride);
+        let canvas = &*scratch.gradient;
+        if let Some(tiling) = self.tiling() {
+            let (tiles, products) = (&mut *scratch.tiles, &mut *scratch.products);
+            let bias = None;
+            TileProduct { tiling, from, to, canvas, packed, bias, adds, image, tiles, products }.run(simd);
+            return;
+        }
+        let (kernel, width) = (self.sizes.kernel, self.sizes.input.width);
+        let line = self.back_canvas().width * from;
+        for (y, image) in image.chunks_exact_mut(width * to).enumerate() {
+            let factors = Factors {
+                values: &canvas[y * line..],
+                step: from,
+                num_pieces: kernel,
+                piece_stride: line,
+                piece_len: kernel * from,
+            };
+            let start = if adds { Start::Results } else { Start::Zero };
+            let results = Results { values: image, step: to, num_rows: width, num_columns: to };
+            T::product(simd, factors, packed, start, results);
         }
     }
 }

@@ -109,3 +109,47 @@ impl<T: Number> WithSimd for PullInPlace<'_, T> {
         self.pull_back.pull_in_place(simd, self.stride, self.values, self.gradients);
     }
 }
+
+/// The way back of a sum: `gradient` becomes that of the sum itself and so of one term, `copy` that of the other.
+pub(super) struct AddBackward<'a, T> {
+    pub stride: usize,
+    pub line: usize,
+    pub pull_back: PullBack<'a, T>,
+    pub values: &'a [T],
+    /// How the two terms are read, and their values.
+    pub terms: [(Reading<'a, T>, &'a [T]); 2],
+    /// Σg and Σgz for the batch norms of the terms whose gradient is complete.
+    pub sums: [Option<&'a mut [f64]>; 2],
+    pub gradient: &'a mut [T],
+    pub copy: &'a mut [T],
+    /// Whether the other term has a gradient to add to.
+    pub adds: bool,
+}
+
+impl<T: Number> WithSimd for AddBackward<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { stride, line, pull_back, values, terms, mut sums, gradient, copy, adds } = self;
+        let pieces = gradient.chunks_mut(line).zip(copy.chunks_mut(line));
+        for (number, (gradient, copy)) in pieces.enumerate() {
+            let place = number * line..number * line + gradient.len();
+            pull_back.pull_in_place(simd, stride, &values[place.clone()], gradient);
+            if adds {
+                let (copy, gradient) = (T::vectors_mut::<S>(copy), T::vectors::<S>(gradient));
+                for (to, &from) in copy.iter_mut().zip(gradient) {
+                    *to = T::plus(simd, *to, from);
+                }
+            } else {
+                copy.copy_from_slice(gradient);
+            }
+            for (((reading, values), sums), gradient) in terms.iter().zip(&mut sums).zip([&*gradient, &*copy]) {
+                if let Some(sums) = sums {
+                    let pull_back = PullBack { reading: *reading, slopes: None };
+                    pull_back.add_sums(simd, stride, line, &values[place.clone()], gradient, sums);
+                }
+            }
+        }
+    }
+}

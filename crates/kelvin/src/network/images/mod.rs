@@ -121,7 +121,7 @@ impl ImageStack {
         let units = self.plan.program.output().len();
         for (batch, outputs) in outputs.chunks_mut(Self::BATCH * units).enumerate() {
             let count = outputs.len() / units;
-            work.fit(&self.plan, count, false);
+            work.fit(&self.plan, count);
             self.gather(inputs, rows, batch * Self::BATCH, count, work);
             work.forward(&self.plan, weights.parameters, Statistics::Running);
             work.take_outputs(&self.plan);
@@ -147,7 +147,7 @@ impl ImageStack {
         let batch_len = self.batch_len(rows, mode, num_rows);
         for first in (0..num_rows).step_by(batch_len) {
             let count = batch_len.min(num_rows - first);
-            work.fit(&self.plan, count, true);
+            work.fit(&self.plan, count);
             self.gather(inputs, rows, first, count, work);
             work.forward(&self.plan, parameters, statistics);
             work.take_outputs(&self.plan);
@@ -175,7 +175,7 @@ impl ImageStack {
         let shape = self.plan.program.values[0].shape;
         let stride = self.plan.strides[0];
         let mut work = ImageWorkspace::<f64>::new(&self.plan, false);
-        work.fit(&self.plan, inputs.len() / shape.len(), true);
+        work.fit(&self.plan, inputs.len() / shape.len());
         work.take_kernels(&self.plan, parameters, true);
         for (from, to) in inputs.chunks_exact(shape.channels).zip(work.values[0].chunks_exact_mut(stride)) {
             to[..shape.channels].copy_from_slice(from);
@@ -227,10 +227,12 @@ impl<T: Number> ImageWorkspace<T> {
     /// Takes the gradient of the outputs for that of the last value.
     fn give_outputs(&mut self, plan: &Plan) {
         let (units, stride) = (plan.program.output().len(), plan.strides[plan.strides.len() - 1]);
-        let Some(last) = self.gradients.last_mut() else { return };
-        for (from, to) in self.outputs.chunks_exact(units).zip(last.chunks_exact_mut(stride)) {
+        let last = plan.strides.len() - 1;
+        let mut gradient = self.claim_gradient(plan, last);
+        for (from, to) in self.outputs.chunks_exact(units).zip(gradient.chunks_exact_mut(stride)) {
             to[..units].copy_from_slice(from);
             to[units..].fill(T::default());
         }
+        self.set_gradient(last, gradient);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::convolution::{ConvBackward, ConvForward, ConvScratch, InputGradient};
 use super::dense::{DenseBackward, DenseForward, DenseKernelGradient};
-use super::elementwise::{AddReadings, Columns, Moments, PullInPlace, PullSums, Read};
+use super::elementwise::{AddBackward, AddReadings, Columns, Moments, PullInPlace, PullSums, Read};
 use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::pool::{PoolBackward, PoolForward};
 use super::response_norm::{cut_off, normalise, pull_back_norm, pull_back_threshold};
-use super::workspace::{ImageWorkspace, over_parts};
+use super::workspace::{ImageWorkspace, Part, over_pairs, over_parts, over_used_parts};
 use crate::network::program::Operation;
 
 /// Whose statistics batch norm uses, in the evaluator's own numbers.
@@ -252,19 +252,17 @@ impl<T: Number> ImageWorkspace<T> {
 
     /// From the gradient of the last value to those of all parameters, which are added to `gradient`.
     pub(super) fn backward(&mut self, plan: &Plan, parameters: &[T], gradient: &mut [T]) {
-        self.has_gradient.fill(false);
-        if let Some(last) = self.has_gradient.last_mut() {
-            *last = true;
-        }
         for number in (0..plan.operations.len()).rev() {
             match &plan.program.operations[number] {
                 Operation::Conv { from, to, kernel, bias, adds_bias, .. } => {
                     let bias = adds_bias.then_some(&mut gradient[bias.clone()]);
                     self.conv_backward(plan, number, *from, *to, bias);
                     self.add_conv_gradient(plan, number, &mut gradient[kernel.clone()]);
+                    self.release_gradient(*to);
                 }
                 Operation::Dense { from, to, kernel, bias } => {
                     self.dense_backward(plan, number, *from, *to, &mut gradient[kernel.start..bias.end]);
+                    self.release_gradient(*to);
                 }
                 Operation::BatchNorm { number } => self.norm_backward(plan, *number, gradient),
                 Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
@@ -288,42 +286,101 @@ impl<T: Number> ImageWorkspace<T> {
                         *gradient += T::from_f64(sum);
                     }
                 }
-                Operation::Pool { from, to, .. } => self.pool_backward(plan, number, *from, *to),
-                Operation::Add { left, right, to } => {
-                    self.pull_in_place(plan, *to);
-                    // The gradient moves to one branch and is copied for the other.
-                    self.give_gradient(*to, *right);
-                    if *left == 0 || self.has_gradient[*left] {
-                        self.give_gradient(*to, *left);
-                    } else {
-                        self.gradients.swap(*to, *left);
-                        self.has_gradient[*left] = true;
-                    }
+                Operation::Pool { from, to, .. } => {
+                    self.pool_backward(plan, number, *from, *to);
+                    self.release_gradient(*to);
                 }
+                Operation::Add { left, right, to } => self.add_backward(plan, number, *left, *right, *to),
                 Operation::Copy { from, to } => {
                     self.pull_in_place(plan, *to);
-                    self.give_gradient(*to, *from);
+                    self.give_gradient(plan, *to, *from);
+                    self.release_gradient(*to);
                 }
             }
         }
     }
 
+    /// The number of a value's batch norm, where operation `number` is the last to add to the value's gradient.
+    fn norm_completed_by(&self, plan: &Plan, number: usize, value: usize) -> Option<usize> {
+        plan.program.values[value].norm.filter(|_| plan.first_readers[value] == number)
+    }
+
+    /// Sums over the parts what they took in passing for a batch norm.
+    fn take_norm_sums(&mut self, norm: usize, which: usize) {
+        let in_use = self.num_images.div_ceil(self.images_per_part());
+        let state = &mut self.norms[norm];
+        state.sums.fill(0.0);
+        for part in &self.parts[..in_use] {
+            for (sum, &term) in state.sums.iter_mut().zip(&part.norm_sums[which]) {
+                *sum += term;
+            }
+        }
+        state.has_sums = true;
+    }
+
+    /// The gradient of a sum goes to both terms: one takes its place, the other a copy.
+    fn add_backward(&mut self, plan: &Plan, number: usize, left: usize, right: usize, to: usize) {
+        if left == 0 || right == 0 || left == right || self.has_gradient[left] {
+            self.pull_in_place(plan, to);
+            self.give_gradient(plan, to, right);
+            self.give_gradient(plan, to, left);
+            return self.release_gradient(to);
+        }
+        let (stride, len) = (plan.strides[to], plan.image_len(to));
+        let line = plan.program.values[to].shape.width * stride;
+        let piece = self.images_per_part() * len;
+        let adds = self.has_gradient[right];
+        let norms = [left, right].map(|value| self.norm_completed_by(plan, number, value));
+        let mut gradient = std::mem::take(&mut self.gradients[to]);
+        self.has_gradient[to] = false;
+        let mut copy = self.claim_gradient(plan, right);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        over_pairs(self.parallel, &mut parts, [&mut gradient, &mut copy], piece, |number, part, gradient, copy| {
+            let piece_of = |value: usize| &work.values[value][number * piece..][..gradient.len()];
+            let [left_sums, right_sums] = &mut part.norm_sums;
+            left_sums.fill(0.0);
+            right_sums.fill(0.0);
+            T::dispatch(AddBackward {
+                stride,
+                line,
+                pull_back: work.pull_back(plan, to),
+                values: piece_of(to),
+                terms: [left, right].map(|value| (work.reading(plan, value), piece_of(value))),
+                sums: [
+                    norms[0].map(|_| &mut left_sums[..2 * stride]),
+                    norms[1].map(|_| &mut right_sums[..2 * stride]),
+                ],
+                gradient,
+                copy,
+                adds,
+            });
+        });
+        self.parts = parts;
+        self.set_gradient(left, gradient);
+        self.set_gradient(right, copy);
+        for (which, norm) in norms.into_iter().enumerate() {
+            if let Some(norm) = norm {
+                self.take_norm_sums(norm, which);
+            }
+        }
+    }
+
     /// Adds the gradient of `to` to that of `from`, which has the same shape.
-    fn give_gradient(&mut self, to: usize, from: usize) {
+    fn give_gradient(&mut self, plan: &Plan, to: usize, from: usize) {
         if from == 0 {
             return;
         }
-        let source = std::mem::take(&mut self.gradients[to]);
-        let target = &mut self.gradients[from];
-        if self.has_gradient[from] {
-            for (target, &source) in target.iter_mut().zip(&source) {
+        let adds = self.has_gradient[from];
+        let mut target = self.claim_gradient(plan, from);
+        if adds {
+            for (target, &source) in target.iter_mut().zip(&self.gradients[to]) {
                 *target += source;
             }
         } else {
-            target.copy_from_slice(&source);
+            target.copy_from_slice(&self.gradients[to]);
         }
-        self.has_gradient[from] = true;
-        self.gradients[to] = source;
+        self.set_gradient(from, target);
     }
 
     /// From the gradient of what readers of a value saw to that of the value itself.
@@ -368,28 +425,37 @@ impl<T: Number> ImageWorkspace<T> {
         self.gradients[to] = gradients;
         self.flat = flat;
         self.sum_parts(2 * stride);
-        self.give_gradient(to, from);
+        self.give_gradient(plan, to, from);
+        self.release_gradient(to);
     }
 
     fn norm_backward(&mut self, plan: &Plan, number: usize, gradient: &mut [T]) {
         let norm = &plan.program.norms[number];
-        let (value, stride) = (norm.value, plan.strides[norm.value]);
+        if !self.norms[number].has_sums {
+            self.norm_sums(plan, number);
+        }
+        self.norms[number].turn_back(norm, gradient);
+    }
+
+    /// Σg and Σgz for a batch norm that no operation summed in passing.
+    fn norm_sums(&mut self, plan: &Plan, norm: usize) {
+        let value = plan.program.norms[norm].value;
+        let stride = plan.strides[value];
         let line = plan.program.values[value].shape.width * stride;
         let piece = self.images_per_part() * plan.image_len(value);
         let mut gradients = std::mem::take(&mut self.gradients[value]);
         let mut parts = std::mem::take(&mut self.parts);
         let work = &*self;
         over_parts(self.parallel, &mut parts, &mut gradients, piece, |number, part, gradients| {
-            part.sums.fill(0.0);
+            let sums = &mut part.norm_sums[0];
+            sums.fill(0.0);
             let values = &work.values[value][number * piece..][..gradients.len()];
             let pull_back = work.pull_back(plan, value);
-            T::dispatch(PullSums { pull_back, stride, line, values, gradients, sums: &mut part.sums[..2 * stride] });
+            T::dispatch(PullSums { pull_back, stride, line, values, gradients, sums: &mut sums[..2 * stride] });
         });
         self.parts = parts;
         self.gradients[value] = gradients;
-        self.sum_parts(2 * stride);
-        let Self { norms, parts, .. } = self;
-        norms[number].turn_back(norm, &parts[0].sums[..2 * stride], gradient);
+        self.take_norm_sums(norm, 0);
     }
 
     fn conv_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, bias: Option<&mut [T]>) {
@@ -397,13 +463,15 @@ impl<T: Number> ImageWorkspace<T> {
         let images = self.images_per_part();
         let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
         let adds = self.has_gradient[from];
-        let wants_gradient = conv.has_input_gradient;
-        let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+        let norm = self.norm_completed_by(plan, number, from);
+        let mut input_gradient = self.claim_gradient(plan, from);
         let mut parts = std::mem::take(&mut self.parts);
         let work = &*self;
-        let run = |part_number: usize, part: &mut super::workspace::Part<T>, to_gradient: Option<&mut [T]>| {
+        let run = |part_number: usize, part: &mut Part<T>, to_gradient: Option<&mut [T]>| {
             part.sums.fill(0.0);
+            part.norm_sums[0].fill(0.0);
             part.kernel_sums[..conv.kernel_len()].fill(T::default());
+            let norm_sums = norm.map(|_| &mut part.norm_sums[0][..2 * conv.input_stride]);
             let end = |len: usize, total: usize| (part_number * len + len).min(total);
             let outputs = part_number * piece..end(piece, work.values[to].len());
             T::dispatch(ConvBackward {
@@ -414,7 +482,7 @@ impl<T: Number> ImageWorkspace<T> {
                 output: &work.values[to][outputs.clone()],
                 output_gradient: &work.gradients[to][outputs],
                 packed: &work.kernels[number].backward,
-                input_gradient: to_gradient.map(|values| InputGradient { values, adds }),
+                input_gradient: to_gradient.map(|values| InputGradient { values, adds, norm_sums }),
                 kernel_sums: &mut part.kernel_sums[..conv.kernel_len()],
                 bias_sums: bias.is_some().then_some(&mut part.sums[..conv.output_stride]),
                 scratch: ConvScratch {
@@ -425,12 +493,12 @@ impl<T: Number> ImageWorkspace<T> {
                 },
             });
         };
-        if wants_gradient {
+        if conv.has_input_gradient {
             over_parts(self.parallel, &mut parts, &mut input_gradient, from_piece, |number, part, to| {
                 run(number, part, Some(to));
             });
         } else {
-            super::workspace::over_used_parts(
+            over_used_parts(
                 self.parallel,
                 &mut parts,
                 work.num_images.div_ceil(images),
@@ -440,8 +508,10 @@ impl<T: Number> ImageWorkspace<T> {
             );
         }
         self.parts = parts;
-        self.gradients[from] = input_gradient;
-        self.has_gradient[from] = true;
+        self.set_gradient(from, input_gradient);
+        if let Some(norm) = norm {
+            self.take_norm_sums(norm, 0);
+        }
         if let Some(bias) = bias {
             self.sum_parts(conv.output_stride);
             for (gradient, &sum) in bias.iter_mut().zip(&self.parts[0].sums) {
@@ -501,7 +571,7 @@ impl<T: Number> ImageWorkspace<T> {
         }
         if dense.has_input_gradient {
             let adds = self.has_gradient[from];
-            let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+            let mut input_gradient = self.claim_gradient(plan, from);
             let work = &*self;
             over_parts(self.parallel, &mut parts, &mut input_gradient, images * len, |part, _, input_gradient| {
                 let rows = input_gradient.len() / len;
@@ -509,8 +579,7 @@ impl<T: Number> ImageWorkspace<T> {
                 let packed = &work.kernels[number].backward;
                 T::dispatch(DenseBackward { plan: dense, output_gradient, packed, input_gradient, adds });
             });
-            self.gradients[from] = input_gradient;
-            self.has_gradient[from] = true;
+            self.set_gradient(from, input_gradient);
         }
         self.parts = parts;
         self.kernel_sums = kernel_sums;
@@ -525,7 +594,7 @@ impl<T: Number> ImageWorkspace<T> {
         let images = self.images_per_part();
         let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
         let adds = self.has_gradient[from];
-        let mut input_gradient = std::mem::take(&mut self.gradients[from]);
+        let mut input_gradient = self.claim_gradient(plan, from);
         let mut parts = std::mem::take(&mut self.parts);
         let work = &*self;
         over_parts(self.parallel, &mut parts, &mut input_gradient, from_piece, |number, _, input_gradient| {
@@ -533,7 +602,6 @@ impl<T: Number> ImageWorkspace<T> {
             T::dispatch(PoolBackward { plan: pool, output_gradient, input_gradient, adds });
         });
         self.parts = parts;
-        self.gradients[from] = input_gradient;
-        self.has_gradient[from] = true;
+        self.set_gradient(from, input_gradient);
     }
 }

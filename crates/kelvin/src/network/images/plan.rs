@@ -15,6 +15,8 @@ pub(super) struct Plan {
     /// Numbers of a pixel of each value, padding included.
     pub strides: Vec<usize>,
     pub operations: Vec<OperationPlan>,
+    /// The first operation that reads each value: on the way back, the last to add to its gradient.
+    pub first_readers: Vec<usize>,
 }
 
 /// The sizes of an operation.
@@ -29,13 +31,8 @@ pub(super) enum OperationPlan {
 impl Plan {
     pub fn new(program: Arc<Program>) -> Self {
         // Products broadcast their inputs, so that an input which only products read needs no padding.
-        let only_products = program.operations.iter().all(|operation| match operation {
-            Operation::Conv { .. } | Operation::Dense { .. } | Operation::BatchNorm { .. } => true,
-            Operation::FilterResponseNorm { from, .. }
-            | Operation::Threshold { from, .. }
-            | Operation::Pool { from, .. }
-            | Operation::Copy { from, .. } => *from != 0,
-            Operation::Add { left, right, .. } => *left != 0 && *right != 0,
+        let only_products = program.operations.iter().all(|operation| {
+            matches!(operation, Operation::Conv { .. } | Operation::Dense { .. }) || !operation.reads().any(|read| read == 0)
         });
         let strides: Vec<usize> = program
             .values
@@ -72,7 +69,13 @@ impl Plan {
             }),
             _ => OperationPlan::Other,
         });
-        Self { operations: operations.collect(), strides, program: Arc::clone(&program) }
+        let mut first_readers = vec![usize::MAX; program.values.len()];
+        for (number, operation) in program.operations.iter().enumerate().rev() {
+            for value in operation.reads() {
+                first_readers[value] = number;
+            }
+        }
+        Self { operations: operations.collect(), first_readers, strides, program: Arc::clone(&program) }
     }
 
     /// Numbers of a value of one image, padding included.

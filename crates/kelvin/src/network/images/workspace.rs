@@ -15,9 +15,11 @@ const NUM_PARTS: usize = 8;
 #[derive(Debug)]
 pub struct ImageWorkspace<T> {
     pub(super) values: Vec<Vec<T>>,
+    /// Of values that have one so far, empty for others.
     pub(super) gradients: Vec<Vec<T>>,
-    /// Which values have a gradient so far.
     pub(super) has_gradient: Vec<bool>,
+    /// Gradients that are no longer needed: few are at a time, and few stay in cache.
+    spare: Vec<Vec<T>>,
     pub(super) norms: Vec<NormState<T>>,
     /// The kernels of each operation.
     pub(super) kernels: Vec<Kernels<T>>,
@@ -52,6 +54,8 @@ pub(super) struct Part<T> {
     pub products: Vec<T>,
     pub kernel_sums: Vec<T>,
     pub sums: Vec<f64>,
+    /// Sums for the batch norms of the values that an operation reads.
+    pub norm_sums: [Vec<f64>; 2],
 }
 
 impl<T: Number> ImageWorkspace<T> {
@@ -66,6 +70,7 @@ impl<T: Number> ImageWorkspace<T> {
             products: vec![T::default(); tiles],
             kernel_sums: vec![T::default(); kernel_sums],
             sums: vec![0.0; 2 * widest],
+            norm_sums: std::array::from_fn(|_| vec![0.0; 2 * widest]),
         };
         let kernels = plan.operations.iter().map(|operation| {
             let (forward, backward, bias) = match operation {
@@ -84,6 +89,7 @@ impl<T: Number> ImageWorkspace<T> {
             values: vec![Vec::new(); program.values.len()],
             gradients: vec![Vec::new(); program.values.len()],
             has_gradient: vec![false; program.values.len()],
+            spare: Vec::new(),
             norms: norms.collect(),
             kernels: kernels.collect(),
             parts: (0..NUM_PARTS).map(|_| part()).collect(),
@@ -96,17 +102,42 @@ impl<T: Number> ImageWorkspace<T> {
         }
     }
 
-    /// Makes room for a batch; gradients only where there will be a way back.
-    pub(super) fn fit(&mut self, plan: &Plan, num_images: usize, with_gradients: bool) {
+    /// Makes room for a batch.
+    pub(super) fn fit(&mut self, plan: &Plan, num_images: usize) {
+        if num_images != self.num_images {
+            self.spare.clear();
+        }
         self.num_images = num_images;
-        for value in 0..self.values.len() {
-            let len = num_images * plan.image_len(value);
-            self.values[value].resize(len, T::default());
-            if with_gradients && value > 0 {
-                self.gradients[value].resize(len, T::default());
-            }
+        for (number, value) in self.values.iter_mut().enumerate() {
+            value.resize(num_images * plan.image_len(number), T::default());
         }
         self.outputs.resize(num_images * plan.program.output().len(), T::default());
+    }
+
+    /// The gradient of a value, to be added to or, where it has none yet, to be written.
+    pub(super) fn claim_gradient(&mut self, plan: &Plan, value: usize) -> Vec<T> {
+        if self.has_gradient[value] || value == 0 {
+            return std::mem::take(&mut self.gradients[value]);
+        }
+        let len = self.num_images * plan.image_len(value);
+        match self.spare.iter().position(|spare| spare.len() == len) {
+            Some(at) => self.spare.swap_remove(at),
+            None => vec![T::default(); len],
+        }
+    }
+
+    /// Gives a claimed gradient back.
+    pub(super) fn set_gradient(&mut self, value: usize, gradient: Vec<T>) {
+        self.gradients[value] = gradient;
+        self.has_gradient[value] = value != 0;
+    }
+
+    /// The gradient of a value has been passed on.
+    pub(super) fn release_gradient(&mut self, value: usize) {
+        if self.has_gradient[value] {
+            self.spare.push(std::mem::take(&mut self.gradients[value]));
+            self.has_gradient[value] = false;
+        }
     }
 
     /// Images of a part.
@@ -156,5 +187,23 @@ pub(super) fn over_used_parts<T: Number>(
         parts[..count].par_iter_mut().enumerate().for_each(|(number, part)| work(number, part));
     } else {
         parts[..count].iter_mut().enumerate().for_each(|(number, part)| work(number, part));
+    }
+}
+
+/// Runs `work` on each part with its pieces of two values of the same shape, on threads if `parallel`.
+pub(super) fn over_pairs<T: Number>(
+    parallel: bool,
+    parts: &mut [Part<T>],
+    to: [&mut [T]; 2],
+    piece: usize,
+    work: impl Fn(usize, &mut Part<T>, &mut [T], &mut [T]) + Sync,
+) {
+    let [first, second] = to;
+    if parallel {
+        let pieces = parts.par_iter_mut().zip(first.par_chunks_mut(piece)).zip(second.par_chunks_mut(piece));
+        pieces.enumerate().for_each(|(number, ((part, first), second))| work(number, part, first, second));
+    } else {
+        let pieces = parts.iter_mut().zip(first.chunks_mut(piece)).zip(second.chunks_mut(piece));
+        pieces.enumerate().for_each(|(number, ((part, first), second))| work(number, part, first, second));
     }
 }
