@@ -347,10 +347,7 @@ impl<T: Number> ImageWorkspace<T> {
                 pull_back: work.pull_back(plan, to),
                 values: piece_of(to),
                 terms: [left, right].map(|value| (work.reading(plan, value), piece_of(value))),
-                sums: [
-                    norms[0].map(|_| &mut left_sums[..2 * stride]),
-                    norms[1].map(|_| &mut right_sums[..2 * stride]),
-                ],
+                sums: [norms[0].map(|_| &mut left_sums[..2 * stride]), norms[1].map(|_| &mut right_sums[..2 * stride])],
                 gradient,
                 copy,
                 adds,
@@ -498,14 +495,9 @@ impl<T: Number> ImageWorkspace<T> {
                 run(number, part, Some(to));
             });
         } else {
-            over_used_parts(
-                self.parallel,
-                &mut parts,
-                work.num_images.div_ceil(images),
-                |number, part| {
-                    run(number, part, None);
-                },
-            );
+            over_used_parts(self.parallel, &mut parts, work.num_images.div_ceil(images), |number, part| {
+                run(number, part, None);
+            });
         }
         self.parts = parts;
         self.set_gradient(from, input_gradient);

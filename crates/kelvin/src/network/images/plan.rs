@@ -32,7 +32,8 @@ impl Plan {
     pub fn new(program: Arc<Program>) -> Self {
         // Products broadcast their inputs, so that an input which only products read needs no padding.
         let only_products = program.operations.iter().all(|operation| {
-            matches!(operation, Operation::Conv { .. } | Operation::Dense { .. }) || !operation.reads().any(|read| read == 0)
+            matches!(operation, Operation::Conv { .. } | Operation::Dense { .. })
+                || !operation.reads().any(|read| read == 0)
         });
         let strides: Vec<usize> = program
             .values

@@ -15,7 +15,7 @@
 
 use std::ops::Range;
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 use super::kernels::{Factors, Lines, Number, PIECE, Results, Start};
 
@@ -101,146 +101,191 @@ fn gather_output<S: Simd, T: Number>(simd: S, [a, b, c, d]: [T::Vector<S>; 4]) -
     [sum, T::minus(simd, T::minus(simd, b, c), d)]
 }
 
-/// Bᵀ X B of the tiles in rows `rows` of a canvas.
-#[inline(always)]
-fn transform_input<S: Simd, T: Number>(
-    simd: S,
-    tiling: &Tiling,
+/// Tiles in rows `rows` of a canvas, and where they go once transformed.
+struct Tiles<'a, T> {
+    tiling: Tiling,
     channels: usize,
     rows: Range<usize>,
-    canvas: &[T],
-    to: &mut [T],
-) {
-    let count = T::num_vectors::<S>(channels);
+    canvas: &'a [T],
+    to: &'a mut [T],
+}
+
+/// Bᵀ X B.
+struct InputTransform<'a, T>(Tiles<'a, T>);
+
+impl<T: Number> WithSimd for InputTransform<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match T::num_vectors::<S>(self.0.channels) {
+            1 => transform_input::<S, T, 1>(simd, self.0),
+            2 => transform_input::<S, T, 2>(simd, self.0),
+            4 => transform_input::<S, T, 4>(simd, self.0),
+            _ => transform_input::<S, T, 0>(simd, self.0),
+        }
+    }
+}
+
+/// `COUNT` is the number of vectors of a pixel where it is not 0: places the compiler knows stay in registers.
+#[inline(always)]
+fn transform_input<S: Simd, T: Number, const COUNT: usize>(simd: S, tiles: Tiles<'_, T>) {
+    let Tiles { tiling, channels, rows, canvas, to } = tiles;
+    let count = if COUNT > 0 { COUNT } else { T::num_vectors::<S>(channels) };
     let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tile_stride(channels)));
     let canvas = T::vectors::<S>(canvas);
     let mut tiles = T::vectors_mut::<S>(to).chunks_exact_mut(stride);
     for tile_row in rows {
-        let mut row = tiles.by_ref().take(tiling.across);
         let corner = &canvas[2 * tile_row * line..][..4 * line];
-        if count == 1 {
-            // Neighbouring tiles share two columns.
-            let first = spread_column::<S, T>(simd, corner, line, 0);
-            let mut shared = [first, spread_column::<S, T>(simd, corner, line, 1)];
-            for (across, tile) in row.enumerate() {
-                let x = 2 * across + 2;
-                let c = spread_column::<S, T>(simd, corner, line, x);
-                let d = spread_column::<S, T>(simd, corner, line, x + 1);
-                let places = spread_columns::<S, T>(simd, [shared[0], shared[1], c, d]);
-                shared = [c, d];
-                tile[..PLACES].copy_from_slice(&places);
-            }
-            continue;
-        }
-        for across in 0..tiling.across {
-            let Some(tile) = row.next() else { break };
+        for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
             for at in 0..count {
                 let x = 2 * across * count + at;
                 let mut columns = [[T::splat(simd, T::default()); 4]; 4];
                 for (number, column) in columns.iter_mut().enumerate() {
                     *column = spread_column::<S, T>(simd, corner, line, x + number * count);
                 }
-                let places = spread_columns::<S, T>(simd, columns);
-                for (to, place) in tile[at..].chunks_mut(count).zip(places) {
-                    to[0] = place;
-                }
+                store_places(spread_columns::<S, T>(simd, columns), &mut tile[at..], count);
             }
         }
     }
 }
 
-/// A ∂z Aᵀ of the tiles in rows `rows` of a canvas whose image begins one pixel down and right.
+/// A ∂z Aᵀ, of a canvas whose image begins one pixel down and right.
+struct GradientTransform<'a, T>(Tiles<'a, T>);
+
+impl<T: Number> WithSimd for GradientTransform<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match T::num_vectors::<S>(self.0.channels) {
+            1 => transform_gradient::<S, T, 1>(simd, self.0),
+            2 => transform_gradient::<S, T, 2>(simd, self.0),
+            4 => transform_gradient::<S, T, 4>(simd, self.0),
+            _ => transform_gradient::<S, T, 0>(simd, self.0),
+        }
+    }
+}
+
 #[inline(always)]
-fn transform_gradient<S: Simd, T: Number>(
-    simd: S,
-    tiling: &Tiling,
-    channels: usize,
-    rows: Range<usize>,
-    canvas: &[T],
-    to: &mut [T],
-) {
-    let count = T::num_vectors::<S>(channels);
+fn transform_gradient<S: Simd, T: Number, const COUNT: usize>(simd: S, tiles: Tiles<'_, T>) {
+    let Tiles { tiling, channels, rows, canvas, to } = tiles;
+    let count = if COUNT > 0 { COUNT } else { T::num_vectors::<S>(channels) };
     let (line, stride) = (tiling.canvas_width() * count, T::num_vectors::<S>(tile_stride(channels)));
     let canvas = T::vectors::<S>(canvas);
     let mut tiles = T::vectors_mut::<S>(to).chunks_exact_mut(stride);
     for tile_row in rows {
-        let lines = &canvas[(2 * tile_row + 1) * line..][..2 * line];
-        let (upper, lower) = lines.split_at(line);
+        let (upper, lower) = canvas[(2 * tile_row + 1) * line..][..2 * line].split_at(line);
         for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
             for at in 0..count {
                 let x = (2 * across + 1) * count + at;
                 let left = spread_gradient::<S, T>(simd, [upper[x], lower[x]]);
                 let right = spread_gradient::<S, T>(simd, [upper[x + count], lower[x + count]]);
-                let mut places = [T::splat(simd, T::default()); PLACES];
+                let mut places = [left[0]; PLACES];
                 for i in 0..4 {
                     places[4 * i..4 * i + 4].copy_from_slice(&spread_gradient::<S, T>(simd, [left[i], right[i]]));
                 }
-                for (to, place) in tile[at..].chunks_mut(count).zip(places) {
-                    to[0] = place;
-                }
+                store_places(places, &mut tile[at..], count);
             }
         }
     }
 }
 
-/// Where the products of tiles go: an image without padding.
-struct Image<'a, T> {
-    values: &'a mut [T],
+/// Writes the 16 places of a tile, `count` vectors apart.
+#[inline(always)]
+fn store_places<V: Copy>(places: [V; PLACES], tile: &mut [V], count: usize) {
+    let tile = &mut tile[..(PLACES - 1) * count + 1];
+    for place in 0..PLACES {
+        tile[place * count] = places[place];
+    }
+}
+
+/// Reads the 16 places of a tile, `count` vectors apart.
+#[inline(always)]
+fn load_places<V: Copy>(tile: &[V], count: usize) -> [V; PLACES] {
+    let tile = &tile[..(PLACES - 1) * count + 1];
+    let mut places = [tile[0]; PLACES];
+    for place in 1..PLACES {
+        places[place] = tile[place * count];
+    }
+    places
+}
+
+/// Aᵀ M A of the tiles in rows `rows`, to an image without padding.
+struct OutputTransform<'a, T> {
+    tiling: Tiling,
+    channels: usize,
+    rows: Range<usize>,
+    products: &'a [T],
     bias: Option<&'a [T]>,
     /// Whether products are added to what is there.
     adds: bool,
+    image: &'a mut [T],
 }
 
-/// Aᵀ M A of the tiles in rows `rows`.
-#[inline(always)]
-fn transform_output<S: Simd, T: Number>(
-    simd: S,
-    tiling: &Tiling,
-    channels: usize,
-    rows: Range<usize>,
-    from: &[T],
-    image: Image<'_, T>,
-) {
-    let count = T::num_vectors::<S>(channels);
-    let (line, stride) = (tiling.width * count, T::num_vectors::<S>(tile_stride(channels)));
-    let mut tiles = T::vectors::<S>(from).chunks_exact(stride);
-    let Image { values, bias, adds } = image;
-    let (values, bias) = (T::vectors_mut::<S>(values), bias.map(T::vectors::<S>));
-    for tile_row in rows {
-        let lines = &mut values[2 * tile_row * line..];
-        let (upper, lower) = lines.split_at_mut(line);
-        for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
-            for at in 0..count {
-                let mut places = [T::splat(simd, T::default()); PLACES];
-                for (place, from) in places.iter_mut().zip(tile[at..].chunks(count)) {
-                    *place = from[0];
-                }
-                let mut columns = [[places[0]; 2]; 4];
-                for (j, column) in columns.iter_mut().enumerate() {
-                    *column = gather_output::<S, T>(simd, [places[j], places[4 + j], places[8 + j], places[12 + j]]);
-                }
-                let [a, b, c, d] = columns;
-                for (i, line) in [&mut *upper, &mut *lower].into_iter().enumerate() {
-                    let pair = gather_output::<S, T>(simd, [a[i], b[i], c[i], d[i]]);
-                    // The last tiles may reach over the edge.
-                    if 2 * tile_row + i == tiling.height {
-                        break;
+impl<T: Number> WithSimd for OutputTransform<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        match T::num_vectors::<S>(self.channels) {
+            1 => self.run::<S, 1>(simd),
+            2 => self.run::<S, 2>(simd),
+            4 => self.run::<S, 4>(simd),
+            _ => self.run::<S, 0>(simd),
+        }
+    }
+}
+
+impl<T: Number> OutputTransform<'_, T> {
+    #[inline(always)]
+    fn run<S: Simd, const COUNT: usize>(self, simd: S) {
+        let Self { tiling, channels, rows, products, bias, adds, image } = self;
+        let count = if COUNT > 0 { COUNT } else { T::num_vectors::<S>(channels) };
+        let (line, stride) = (tiling.width * count, T::num_vectors::<S>(tile_stride(channels)));
+        let mut tiles = T::vectors::<S>(products).chunks_exact(stride);
+        let (image, bias) = (T::vectors_mut::<S>(image), bias.map(T::vectors::<S>));
+        for tile_row in rows {
+            let (upper, lower) = image[2 * tile_row * line..].split_at_mut(line);
+            for (across, tile) in tiles.by_ref().take(tiling.across).enumerate() {
+                for at in 0..count {
+                    let places = load_places(&tile[at..], count);
+                    let mut columns = [[places[0]; 2]; 4];
+                    for (j, column) in columns.iter_mut().enumerate() {
+                        *column =
+                            gather_output::<S, T>(simd, [places[j], places[4 + j], places[8 + j], places[12 + j]]);
                     }
-                    for (j, mut pixel) in pair.into_iter().enumerate() {
-                        let x = 2 * across + j;
-                        if x == tiling.width {
-                            break;
+                    let [a, b, c, d] = columns;
+                    let mut lines = [gather_output::<S, T>(simd, [a[0], b[0], c[0], d[0]]); 2];
+                    lines[1] = gather_output::<S, T>(simd, [a[1], b[1], c[1], d[1]]);
+                    if let Some(bias) = bias {
+                        for pixel in lines.iter_mut().flatten() {
+                            *pixel = T::plus(simd, *pixel, bias[at]);
                         }
-                        if let Some(bias) = bias {
-                            pixel = T::plus(simd, pixel, bias[at]);
+                    }
+                    let x = 2 * across * count + at;
+                    // The last tiles may reach over the edge.
+                    let last_row = 2 * tile_row + 1 == tiling.height;
+                    let last_column = 2 * across + 1 == tiling.width;
+                    put::<S, T>(simd, adds, lines[0][0], &mut upper[x]);
+                    if !last_column {
+                        put::<S, T>(simd, adds, lines[0][1], &mut upper[x + count]);
+                    }
+                    if !last_row {
+                        put::<S, T>(simd, adds, lines[1][0], &mut lower[x]);
+                        if !last_column {
+                            put::<S, T>(simd, adds, lines[1][1], &mut lower[x + count]);
                         }
-                        let to = &mut line[x * count + at];
-                        *to = if adds { T::plus(simd, pixel, *to) } else { pixel };
                     }
                 }
             }
         }
     }
+}
+
+#[inline(always)]
+fn put<S: Simd, T: Number>(simd: S, adds: bool, value: T::Vector<S>, to: &mut T::Vector<S>) {
+    *to = if adds { T::plus(simd, value, *to) } else { value };
 }
 
 /// A convolution of one padded image; `packed` holds the 16 transformed kernels one after the other.
@@ -265,7 +310,7 @@ impl<T: Number> TileProduct<'_, T> {
         for first in (0..tiling.down).step_by(together) {
             let rows = first..(first + together).min(tiling.down);
             let num_rows = rows.len() * tiling.across;
-            transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
+            simd.vectorize(InputTransform(Tiles { tiling, channels: from, rows: rows.clone(), canvas, to: tiles }));
             for place in 0..PLACES {
                 let (values, step) = (&tiles[place * from..], tile_stride(from));
                 let factors = Factors { values, step, num_pieces: 1, piece_stride: 0, piece_len: from };
@@ -273,7 +318,7 @@ impl<T: Number> TileProduct<'_, T> {
                 let results = Results { values, step: tile_stride(to), num_rows, num_columns: to };
                 T::product(simd, factors, &packed[place * from * to..][..from * to], Start::Zero, results);
             }
-            transform_output(simd, &tiling, to, rows, products, Image { values: &mut *image, bias, adds });
+            simd.vectorize(OutputTransform { tiling, channels: to, rows, products, bias, adds, image });
         }
     }
 }
@@ -299,8 +344,9 @@ impl<T: Number> TileOuterProduct<'_, T> {
         for first in (0..tiling.down).step_by(together) {
             let rows = first..(first + together).min(tiling.down);
             let num_tiles = rows.len() * tiling.across;
-            transform_input(simd, &tiling, from, rows.clone(), canvas, tiles);
-            transform_gradient(simd, &tiling, to, rows, gradient_canvas, gradient_tiles);
+            simd.vectorize(InputTransform(Tiles { tiling, channels: from, rows: rows.clone(), canvas, to: tiles }));
+            let (canvas, tiles_to) = (gradient_canvas, &mut *gradient_tiles);
+            simd.vectorize(GradientTransform(Tiles { tiling, channels: to, rows, canvas, to: tiles_to }));
             for place in 0..PLACES {
                 let factors = Lines { values: &tiles[place * from..], step: tile_stride(from), line_stride: 0 };
                 let values = &gradient_tiles[place * to..];
