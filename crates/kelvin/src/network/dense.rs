@@ -5,8 +5,8 @@
 
 use aligned_vec::{AVec, avec};
 
+use super::dense_layer::{DenseLayer, LayerWeights};
 use super::inputs::{PaddedRows, Rows};
-use super::layer::{DenseLayer, LayerWeights};
 use super::products::{LANES, Real, copy_rows, keep_where_positive, rectify};
 use super::{Layer, Network, OutputGradient};
 

@@ -21,6 +21,20 @@ pub enum NetworkError {
         /// The layer's name.
         layer: String,
     },
+    /// A kernel or stride that reaches beyond every pixel.
+    #[error("{layer}: a {what} of {size} reaches beyond an image of {found}; it can be at most {most}")]
+    Reach {
+        /// The layer's name.
+        layer: String,
+        /// "kernel" or "stride".
+        what: &'static str,
+        /// Its size.
+        size: usize,
+        /// What reaches it.
+        found: Shape,
+        /// The largest that touches something.
+        most: usize,
+    },
     /// A setting out of its range.
     #[error("{layer}: {setting} must be {range}, got {found}")]
     Setting {
@@ -54,7 +68,9 @@ pub enum NetworkError {
         found: Shape,
     },
     /// Squares that do not cover the image.
-    #[error("{layer}: squares of {size} pixels do not divide an image of {found}")]
+    #[error(
+        "{layer}: squares of {size} pixels do not divide an image of {found}; choose a size that divides both sides"
+    )]
     PoolDoesNotDivide {
         /// The layer's name.
         layer: String,
@@ -80,7 +96,9 @@ pub enum NetworkError {
         found: usize,
     },
     /// More than memory should hold.
-    #[error("{layer} brings the network to more than {most} {what}; make the layers narrower")]
+    #[error(
+        "{layer} brings the network to more than {most} {what}; make layers narrower, or images smaller by strides and pools"
+    )]
     TooLarge {
         /// The layer's name.
         layer: String,

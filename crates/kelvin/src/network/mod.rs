@@ -2,12 +2,12 @@
 
 mod architectures;
 mod dense;
+mod dense_layer;
 mod error;
 mod evaluator;
 mod images;
 mod initial;
 mod inputs;
-mod layer;
 mod layers;
 mod layout;
 mod one_hidden;
@@ -196,6 +196,9 @@ mod tests {
         assert_eq!(late, Err(NetworkError::NeedsImages { layer: "conv1".into(), found: Shape::flat(2) }));
         let pool = Network::new(Shape::image(5, 4, 1), vec![Layer::AvgPool { size: 2 }, dense.clone()]);
         assert!(matches!(pool, Err(NetworkError::PoolDoesNotDivide { size: 2, .. })));
+        let wide =
+            Network::new(Shape::image(4, 3, 1), vec![Layer::Conv { filters: 1, kernel: 10, stride: 1 }, dense.clone()]);
+        assert!(matches!(wide, Err(NetworkError::Reach { what: "kernel", size: 10, most: 9, .. })));
         let residual = Layer::Residual { body: vec![conv], shortcut: vec![] };
         let sum = Network::new(Shape::image(4, 4, 1), vec![residual, dense]).unwrap_err().to_string();
         assert_eq!(sum, "residual1: its body gives 4×4×2 and its shortcut 4×4×1; they are added and must agree");

@@ -232,6 +232,13 @@ impl Program {
                 Ok(to)
             }
             Layer::Conv { filters, kernel: size, stride } => {
+                // The last tap of a larger kernel would never meet a pixel.
+                let most = 2 * shape.height.max(shape.width) + 1;
+                for (what, size) in [("kernel", *size), ("stride", *stride)] {
+                    if size > most {
+                        return Err(NetworkError::Reach { layer: name.into(), what, size, found: shape, most });
+                    }
+                }
                 let sizes = Convolution::same(shape, *filters, *size, *stride);
                 let kernel = self.tensor(name, Role::Kernel, &[*size, *size, shape.channels, *filters])?;
                 let bias = self.tensor(name, Role::Bias, &[*filters])?;

@@ -74,7 +74,9 @@ impl<T: Number> NormState<T> {
         let (gamma, beta) = (&parameters[norm.scale.clone()], &parameters[norm.offset.clone()]);
         for channel in 0..self.mean.len() {
             let mean = sums[channel] / count as f64;
-            let variance = (squares[channel] / count as f64 - mean * mean).max(0.0);
+            // Rounding may leave less than nothing; what is no number stays none.
+            let variance = squares[channel] / count as f64 - mean * mean;
+            let variance = if variance < 0.0 { 0.0 } else { variance };
             let inverse_std = 1.0 / (variance + norm.epsilon).sqrt();
             let scale = gamma[channel].to_f64() * inverse_std;
             self.mean[channel] = mean;

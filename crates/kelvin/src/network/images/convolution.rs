@@ -9,13 +9,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::{Factors, Lines, Number, Results, Start, pack, panel_width};
+use super::kernels::{Factors, Lines, Number, PIECE, Results, Start, pack, panel_width};
 use super::reading::{PullBack, Reading, add_columns, add_moments};
 use super::winograd::{PLACES, TileOuterProduct, TileProduct, Tiling, gather_kernel, transform_kernel};
 use crate::network::program::Convolution;
 
-/// Inputs with fewer channels are laid out as patches: a kernel's whole window for each pixel.
-const THIN: usize = 8;
 /// Lines of pixels whose weight gradient is summed before the next: they stay in the first cache.
 const LINES_TOGETHER: usize = 4;
 
@@ -38,8 +36,10 @@ struct Canvas {
 }
 
 impl ConvPlan {
+    /// Whether inputs are laid out as patches: a kernel's whole window for each pixel.
     fn is_thin(&self) -> bool {
-        self.input_stride < THIN
+        // Padded values are never thin, unpadded inputs with fewer channels than a vector are.
+        self.input_stride < PIECE
     }
 
     /// The tiles of the output, where Winograd's way applies.

@@ -43,7 +43,8 @@ impl<T: Number> Reading<'_, T> {
             Some(norm) => T::mul_add(simd, T::vectors::<S>(norm.scale)[at], z, T::vectors::<S>(norm.shift)[at]),
             None => z,
         };
-        if self.relu { T::max(simd, y, T::splat(simd, T::default())) } else { y }
+        // In this order a number that is none stays none.
+        if self.relu { T::max(simd, T::splat(simd, T::default()), y) } else { y }
     }
 
     /// Reads whole pixels; `stride` of them are whole vectors, or the reading is plain.

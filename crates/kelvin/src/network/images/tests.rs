@@ -26,6 +26,9 @@ fn networks() -> Vec<(&'static str, Network)> {
         ),
         ("strides", build(image, vec![conv(5, 3, 2), Layer::Relu, conv(4, 1, 2), conv(3, 2, 1), dense.clone()])),
         ("a wide kernel", build(image, vec![conv(3, 3, 1), conv(18, 5, 1), Layer::Relu, conv(2, 4, 2), dense.clone()])),
+        ("inputs of 8 channels", build(Shape::image(4, 3, 8), vec![conv(5, 3, 1), Layer::Relu, dense.clone()])),
+        ("inputs of 12 channels", build(Shape::image(4, 3, 12), vec![conv(40, 3, 2), Layer::Relu, dense.clone()])),
+        ("inputs of 15 channels", build(Shape::image(3, 3, 15), vec![conv(33, 2, 1), Layer::Relu, dense.clone()])),
         ("thick inputs", build(Shape::image(4, 4, 20), vec![conv(5, 3, 1), Layer::Relu, dense.clone()])),
         (
             "pools",
