@@ -9,263 +9,14 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::{Factors, Lines, Number, PIECE, Results, Start, pack, panel_width};
+use super::conv_plan::ConvPlan;
+use super::kernels::{Factors, Lines, Number, Results, Start};
 use super::reading::{PullBack, Reading, add_columns, add_moments};
-use super::winograd::{PLACES, TileOuterProduct, TileProduct, Tiling, gather_kernel, transform_kernel};
+use super::winograd::{TileOuterProduct, TileProduct};
 use crate::network::program::Convolution;
 
 /// Lines of pixels whose weight gradient is summed before the next: they stay in the first cache.
 const LINES_TOGETHER: usize = 4;
-
-/// A convolution with its padded sizes.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ConvPlan {
-    pub sizes: Convolution,
-    /// Numbers of a pixel of input and output, padding included.
-    pub input_stride: usize,
-    pub output_stride: usize,
-    /// Whether anything stands before it that wants a gradient.
-    pub has_input_gradient: bool,
-}
-
-/// A rectangle of pixels in scratch.
-#[derive(Clone, Copy, Debug)]
-struct Canvas {
-    height: usize,
-    width: usize,
-}
-
-impl ConvPlan {
-    /// Whether inputs are laid out as patches: a kernel's whole window for each pixel.
-    fn is_thin(&self) -> bool {
-        // Padded values are never thin, unpadded inputs with fewer channels than a vector are.
-        self.input_stride < PIECE
-    }
-
-    /// The tiles of the output, where Winograd's way applies.
-    fn tiling(&self) -> Option<Tiling> {
-        let Convolution { output, kernel, stride, .. } = self.sizes;
-        // The first layer has too few channels to gain by it.
-        let applies = kernel == 3 && stride == 1 && self.has_input_gradient;
-        applies.then(|| Tiling::new(output.height, output.width))
-    }
-
-    /// The padded input.
-    fn canvas(&self) -> Canvas {
-        if let Some(tiling) = self.tiling() {
-            return Canvas { height: tiling.canvas_height(), width: tiling.canvas_width() };
-        }
-        let Convolution { output, kernel, stride, .. } = self.sizes;
-        Canvas { height: (output.height - 1) * stride + kernel, width: (output.width - 1) * stride + kernel }
-    }
-
-    /// The padded, spread-out gradient of the output.
-    fn back_canvas(&self) -> Canvas {
-        if self.tiling().is_some() {
-            return self.canvas();
-        }
-        let Convolution { input, kernel, .. } = self.sizes;
-        Canvas { height: input.height + kernel - 1, width: input.width + kernel - 1 }
-    }
-
-    /// Numbers of a kernel's window.
-    fn window(&self) -> usize {
-        self.sizes.kernel * self.sizes.kernel * self.input_stride
-    }
-
-    /// Numbers of the kernel as products read it, and of its gradient as they sum it.
-    pub fn kernel_len(&self) -> usize {
-        match self.tiling() {
-            Some(_) => PLACES * self.input_stride * self.output_stride,
-            None => self.window() * self.output_stride,
-        }
-    }
-
-    /// Numbers of the transposed kernel.
-    pub fn back_kernel_len(&self) -> usize {
-        if self.has_input_gradient { self.kernel_len() } else { 0 }
-    }
-
-    /// Numbers of scratch for the input of an image.
-    pub fn input_scratch(&self) -> usize {
-        let canvas = self.canvas();
-        if self.is_thin() {
-            self.sizes.output.num_pixels() * self.window()
-        } else {
-            canvas.height * canvas.width * self.input_stride
-        }
-    }
-
-    /// Numbers of scratch for the gradient of an image.
-    pub fn gradient_scratch(&self) -> usize {
-        let canvas = self.back_canvas();
-        canvas.height * canvas.width * self.output_stride
-    }
-
-    /// Numbers of scratch for transformed tiles, and for their products.
-    pub fn tile_scratch(&self) -> usize {
-        self.tiling().map_or(0, |tiling| tiling.scratch(self.input_stride.max(self.output_stride)))
-    }
-
-    /// The nine taps of a kernel between a channel and a filter.
-    fn taps<T: Number>(&self, kernel: &[T], channel: usize, filter: usize) -> [T; 9] {
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
-        let mut taps = [T::default(); 9];
-        if channel < channels && filter < filters {
-            for (number, tap) in taps.iter_mut().enumerate() {
-                *tap = kernel[(number * channels + channel) * filters + filter];
-            }
-        }
-        taps
-    }
-
-    /// Lays out the kernel for [`ConvForward`].
-    pub fn pack_kernel<T: Number>(&self, kernel: &[T], packed: &mut [T]) {
-        if self.tiling().is_some() {
-            let (rows, columns) = (self.input_stride, self.output_stride);
-            return pack_places(rows, columns, packed, |channel, filter| self.taps(kernel, channel, filter));
-        }
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
-        pack(self.window(), self.output_stride, packed, |k, filter| {
-            let (tap, channel) = (k / self.input_stride, k % self.input_stride);
-            if channel < channels && filter < filters {
-                kernel[(tap * channels + channel) * filters + filter]
-            } else {
-                T::default()
-            }
-        });
-    }
-
-    /// Lays out the kernel, turned and transposed, for [`ConvBackward`].
-    pub fn pack_back_kernel<T: Number>(&self, kernel: &[T], packed: &mut [T]) {
-        if !self.has_input_gradient {
-            return;
-        }
-        if self.tiling().is_some() {
-            let (rows, columns) = (self.output_stride, self.input_stride);
-            return pack_places(rows, columns, packed, |filter, channel| {
-                let mut taps = self.taps(kernel, channel, filter);
-                taps.reverse();
-                taps
-            });
-        }
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
-        let num_taps = self.sizes.kernel * self.sizes.kernel;
-        pack(num_taps * self.output_stride, self.input_stride, packed, |k, channel| {
-            let (tap, filter) = (num_taps - 1 - k / self.output_stride, k % self.output_stride);
-            if channel < channels && filter < filters {
-                kernel[(tap * channels + channel) * filters + filter]
-            } else {
-                T::default()
-            }
-        });
-    }
-
-    /// Adds sums of the shape that products give to the gradient of the kernel.
-    pub fn add_kernel_gradient<T: Number>(&self, sums: &[T], gradient: &mut [T]) {
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
-        if self.tiling().is_some() {
-            let matrix = self.input_stride * self.output_stride;
-            for channel in 0..channels {
-                for filter in 0..filters {
-                    let mut places = [T::default(); PLACES];
-                    for (number, place) in places.iter_mut().enumerate() {
-                        *place = sums[number * matrix + channel * self.output_stride + filter];
-                    }
-                    for (number, tap) in gather_kernel(places).into_iter().enumerate() {
-                        gradient[(number * channels + channel) * filters + filter] += tap;
-                    }
-                }
-            }
-            return;
-        }
-        let rows = sums.chunks_exact(self.output_stride).enumerate().filter_map(|(k, row)| {
-            let (tap, channel) = (k / self.input_stride, k % self.input_stride);
-            (channel < channels).then_some((tap * channels + channel, row))
-        });
-        for (row, sums) in rows {
-            for (gradient, &sum) in gradient[row * filters..][..filters].iter_mut().zip(sums) {
-                *gradient += sum;
-            }
-        }
-    }
-
-    /// Reads an image into scratch whose border is zero; thin ones are inputs, which are read as they are.
-    #[inline(always)]
-    fn lay_out<S: Simd, T: Number>(&self, simd: S, reading: &Reading<'_, T>, image: &[T], scratch: &mut [T]) {
-        let Convolution { input, output, kernel, stride, before: [above, left] } = self.sizes;
-        let pixel = self.input_stride;
-        if self.is_thin() {
-            let window = self.window();
-            for y in 0..output.height {
-                for x in 0..output.width {
-                    let patch = &mut scratch[(y * output.width + x) * window..][..window];
-                    for i in 0..kernel {
-                        let line = y * stride + i;
-                        for j in 0..kernel {
-                            let column = x * stride + j;
-                            let inside = (above..above + input.height).contains(&line)
-                                && (left..left + input.width).contains(&column);
-                            if inside {
-                                let from = ((line - above) * input.width + column - left) * pixel;
-                                let to = (i * kernel + j) * pixel;
-                                for channel in 0..pixel {
-                                    patch[to + channel] = image[from + channel];
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-            return;
-        }
-        let canvas = self.canvas();
-        let num_lines = input.height.min(canvas.height - above);
-        let num_columns = input.width.min(canvas.width - left);
-        for y in 0..num_lines {
-            let from = &image[y * input.width * pixel..][..num_columns * pixel];
-            let to = &mut scratch[((y + above) * canvas.width + left) * pixel..][..num_columns * pixel];
-            reading.read(simd, pixel, from, to);
-        }
-    }
-
-    /// The factors of line `y` of the output.
-    #[inline(always)]
-    fn factors<'s, T>(&self, scratch: &'s [T], y: usize) -> Factors<'s, T> {
-        if self.is_thin() {
-            let window = self.window();
-            let values = &scratch[y * self.sizes.output.width * window..];
-            Factors { values, step: window, num_pieces: 1, piece_stride: 0, piece_len: window }
-        } else {
-            let Convolution { kernel, stride, .. } = self.sizes;
-            let line = self.canvas().width * self.input_stride;
-            Factors {
-                values: &scratch[y * stride * line..],
-                step: stride * self.input_stride,
-                num_pieces: kernel,
-                piece_stride: line,
-                piece_len: kernel * self.input_stride,
-            }
-        }
-    }
-}
-
-/// Lays out the 16 transformed kernels, one after the other, each as products read it.
-fn pack_places<T: Number>(rows: usize, columns: usize, packed: &mut [T], taps: impl Fn(usize, usize) -> [T; 9]) {
-    let mut column = 0;
-    while column < columns {
-        let width = panel_width(column, columns);
-        for row in 0..rows {
-            for n in 0..width {
-                let at = column * rows + row * width + n;
-                for (place, value) in transform_kernel(taps(row, column + n)).into_iter().enumerate() {
-                    packed[place * rows * columns + at] = value;
-                }
-            }
-        }
-        column += width;
-    }
-}
 
 /// Scratch of a convolution.
 pub(super) struct ConvScratch<'a, T> {
@@ -377,6 +128,67 @@ impl<T: Number> WithSimd for ConvBackward<'_, T> {
 }
 
 impl ConvPlan {
+    /// Reads an image into scratch whose border is zero; thin ones are inputs, which are read as they are.
+    #[inline(always)]
+    fn lay_out<S: Simd, T: Number>(&self, simd: S, reading: &Reading<'_, T>, image: &[T], scratch: &mut [T]) {
+        let Convolution { input, before: [above, left], .. } = self.sizes;
+        let pixel = self.input_stride;
+        if self.is_thin() {
+            return self.lay_out_patches(image, scratch);
+        }
+        let canvas = self.canvas();
+        let num_lines = input.height.min(canvas.height - above);
+        let num_columns = input.width.min(canvas.width - left);
+        for y in 0..num_lines {
+            let from = &image[y * input.width * pixel..][..num_columns * pixel];
+            let to = &mut scratch[((y + above) * canvas.width + left) * pixel..][..num_columns * pixel];
+            reading.read(simd, pixel, from, to);
+        }
+    }
+
+    /// Copies the window of each pixel of the output; numbers outside the image stay zero.
+    #[inline(always)]
+    fn lay_out_patches<T: Number>(&self, image: &[T], scratch: &mut [T]) {
+        let Convolution { input, output, kernel, stride, before: [above, left] } = self.sizes;
+        let (pixel, window) = (self.input_stride, self.window());
+        for (number, patch) in scratch[..output.num_pixels() * window].chunks_exact_mut(window).enumerate() {
+            let (y, x) = (number / output.width * stride, number % output.width * stride);
+            // The columns of the kernel that lie inside.
+            let columns = left.saturating_sub(x)..kernel.min((left + input.width).saturating_sub(x));
+            for (i, patch) in patch.chunks_exact_mut(kernel * pixel).enumerate() {
+                if y + i < above || y + i >= above + input.height || columns.is_empty() {
+                    continue;
+                }
+                let first = ((y + i - above) * input.width + x + columns.start - left) * pixel;
+                let to = &mut patch[columns.start * pixel..columns.end * pixel];
+                // Too few for a call of memcpy.
+                for (to, &from) in to.iter_mut().zip(&image[first..]) {
+                    *to = from;
+                }
+            }
+        }
+    }
+
+    /// The factors of line `y` of the output.
+    #[inline(always)]
+    fn factors<'s, T>(&self, scratch: &'s [T], y: usize) -> Factors<'s, T> {
+        if self.is_thin() {
+            let window = self.window();
+            let values = &scratch[y * self.sizes.output.width * window..];
+            Factors { values, step: window, num_pieces: 1, piece_stride: 0, piece_len: window }
+        } else {
+            let Convolution { kernel, stride, .. } = self.sizes;
+            let line = self.canvas().width * self.input_stride;
+            Factors {
+                values: &scratch[y * stride * line..],
+                step: stride * self.input_stride,
+                num_pieces: kernel,
+                piece_stride: line,
+                piece_len: kernel * self.input_stride,
+            }
+        }
+    }
+
     /// Where ∂z begins on its canvas, and how far apart its lines lie.
     fn spread_begin(&self) -> (usize, usize) {
         let Convolution { kernel, stride, before: [above, left], .. } = self.sizes;

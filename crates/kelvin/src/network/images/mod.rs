@@ -5,12 +5,14 @@
 //! worked on in parts that do not depend on the number of threads ([`workspace`]). Everything is generic over f32 and
 //! f64: the f64 form is the reference.
 
+mod backward;
 mod batch_norm;
+mod conv_plan;
 mod convolution;
 mod dense;
 mod elementwise;
+mod forward;
 mod kernels;
-mod pass;
 mod plan;
 mod pool;
 mod reading;
@@ -22,8 +24,8 @@ mod workspace;
 
 use std::sync::Arc;
 
+use self::forward::Statistics;
 use self::kernels::Number;
-use self::pass::Statistics;
 use self::plan::Plan;
 pub use self::workspace::ImageWorkspace;
 use super::inputs::{ImageRows, Pixels, Rows};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::convolution::ConvPlan;
+use super::conv_plan::ConvPlan;
 use super::dense::DensePlan;
 use super::kernels::PIECE;
 use super::pool::PoolPlan;
