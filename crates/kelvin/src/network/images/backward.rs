@@ -6,7 +6,7 @@ use super::elementwise::{AddBackward, Columns, PullInPlace, PullSums};
 use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolBackward;
-use super::response_norm::{pull_back_norm, pull_back_threshold};
+use super::response_norm::{CutOffBack, ImageScratch, NormaliseBack};
 use super::workspace::{ImageWorkspace, Part, over_pairs, over_parts, over_used_parts};
 use crate::network::program::Operation;
 
@@ -28,8 +28,11 @@ impl<T: Number> ImageWorkspace<T> {
                 Operation::BatchNorm { number } => self.norm_backward(plan, *number, gradient),
                 Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
                     let (gamma, stride) = (&parameters[scale.clone()], plan.strides[*from]);
-                    self.image_by_image_back(plan, *from, *to, |values, gradient, sums| {
-                        pull_back_norm(stride, gamma, *epsilon, values, gradient, sums);
+                    self.image_by_image_back(plan, *from, *to, |part, values, gradient| {
+                        let Part { sums, image_sums, coefficients, .. } = part;
+                        let scratch = ImageScratch { sums: image_sums, coefficients };
+                        let (epsilon, sums) = (*epsilon, &mut sums[..2 * stride]);
+                        T::dispatch(NormaliseBack { stride, gamma, epsilon, values, gradient, sums, scratch });
                     });
                     let sums = &self.parts[0].sums;
                     for (channel, _) in gamma.iter().enumerate() {
@@ -39,8 +42,11 @@ impl<T: Number> ImageWorkspace<T> {
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let (tau, stride) = (&parameters[threshold.clone()], plan.strides[*from]);
-                    self.image_by_image_back(plan, *from, *to, |values, gradient, sums| {
-                        pull_back_threshold(stride, tau, values, gradient, sums);
+                    self.image_by_image_back(plan, *from, *to, |part, values, gradient| {
+                        part.padded(tau, stride);
+                        let Part { sums, coefficients: threshold, .. } = part;
+                        let sums = &mut sums[..stride];
+                        T::dispatch(CutOffBack { stride, threshold, values, gradient, sums });
                     });
                     let sums = self.parts[0].sums.iter();
                     for (gradient, &sum) in gradient[threshold.clone()].iter_mut().zip(sums) {
@@ -171,7 +177,7 @@ impl<T: Number> ImageWorkspace<T> {
         plan: &Plan,
         from: usize,
         to: usize,
-        run: impl Fn(&[T], &mut [T], &mut [f64]) + Sync,
+        run: impl Fn(&mut Part<T>, &[T], &mut [T]) + Sync,
     ) {
         let (stride, len) = (plan.strides[from], plan.image_len(from));
         self.pull_in_place(plan, to);
@@ -181,7 +187,7 @@ impl<T: Number> ImageWorkspace<T> {
             part.sums.fill(0.0);
             let values = flat[number * work.images_per_part() * len..].chunks_exact(len);
             for (values, gradients) in values.zip(gradients.chunks_exact_mut(len)) {
-                run(values, gradients, &mut part.sums);
+                run(part, values, gradients);
             }
         });
         self.flat = flat;

@@ -6,7 +6,7 @@ use super::elementwise::{AddReadings, Moments, Read};
 use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolForward;
-use super::response_norm::{cut_off, normalise};
+use super::response_norm::{CutOff, ImageScratch, Normalise};
 use super::workspace::{ImageWorkspace, Part, over_parts};
 use crate::network::program::Operation;
 
@@ -56,13 +56,17 @@ impl<T: Number> ImageWorkspace<T> {
                 Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
                     let (gamma, beta) = (&parameters[scale.clone()], &parameters[offset.clone()]);
                     let stride = plan.strides[*from];
-                    self.image_by_image(plan, *from, *to, |values, output| {
-                        normalise(stride, gamma, beta, *epsilon, values, output);
+                    self.image_by_image(plan, *from, *to, |part, values, output| {
+                        let scratch = ImageScratch { sums: &mut part.image_sums, coefficients: &mut part.coefficients };
+                        T::dispatch(Normalise { stride, gamma, beta, epsilon: *epsilon, values, output, scratch });
                     });
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let (tau, stride) = (&parameters[threshold.clone()], plan.strides[*from]);
-                    self.image_by_image(plan, *from, *to, |values, output| cut_off(stride, tau, values, output));
+                    self.image_by_image(plan, *from, *to, |part, values, output| {
+                        let threshold = part.padded(tau, stride);
+                        T::dispatch(CutOff { stride, threshold, values, output });
+                    });
                 }
                 Operation::Pool { from, to, .. } => self.pool_forward(plan, number, *from, *to),
                 Operation::Add { left, right, to } => self.add_forward(plan, *left, *right, *to),
@@ -96,14 +100,20 @@ impl<T: Number> ImageWorkspace<T> {
     }
 
     /// For operations that look at one image at a time, as it is read.
-    fn image_by_image(&mut self, plan: &Plan, from: usize, to: usize, run: impl Fn(&[T], &mut [T]) + Sync) {
+    fn image_by_image(
+        &mut self,
+        plan: &Plan,
+        from: usize,
+        to: usize,
+        run: impl Fn(&mut Part<T>, &[T], &mut [T]) + Sync,
+    ) {
         let len = plan.image_len(from);
         self.read_flat(plan, from);
         let flat = std::mem::take(&mut self.flat);
-        self.write_value(plan, to, |work, number, _, output| {
+        self.write_value(plan, to, |work, number, part, output| {
             let values = flat[number * work.images_per_part() * len..].chunks_exact(len);
             for (values, output) in values.zip(output.chunks_exact_mut(len)) {
-                run(values, output);
+                run(part, values, output);
             }
         });
         self.flat = flat;

@@ -56,6 +56,19 @@ pub(super) struct Part<T> {
     pub sums: Vec<f64>,
     /// Sums for the batch norms of the values that an operation reads.
     pub norm_sums: [Vec<f64>; 2],
+    /// Sums and coefficients of one image.
+    pub image_sums: Vec<f64>,
+    pub coefficients: Vec<T>,
+}
+
+impl<T: Number> Part<T> {
+    /// One number for each channel, with zeros for the padding.
+    pub fn padded(&mut self, channels: &[T], stride: usize) -> &[T] {
+        let padded = &mut self.coefficients[..stride];
+        padded.fill(T::default());
+        padded[..channels.len()].copy_from_slice(channels);
+        padded
+    }
 }
 
 impl<T: Number> ImageWorkspace<T> {
@@ -71,6 +84,8 @@ impl<T: Number> ImageWorkspace<T> {
             kernel_sums: vec![T::default(); kernel_sums],
             sums: vec![0.0; 2 * widest],
             norm_sums: std::array::from_fn(|_| vec![0.0; 2 * widest]),
+            image_sums: vec![0.0; 4 * widest],
+            coefficients: vec![T::default(); 3 * widest],
         };
         let kernels = plan.operations.iter().map(|operation| {
             let (forward, backward, bias) = match operation {
