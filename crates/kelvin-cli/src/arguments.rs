@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 #[derive(Debug, Parser)]
 #[command(name = "kelvin", version, about, max_term_width = 100)]
 #[command(
-    after_help = "Start with `kelvin run concrete`, or `kelvin run --data my.csv --target y` for your own table."
+    after_help = "Start with `kelvin run concrete` (a table) or `kelvin run stripes` (images), or with\n`kelvin run --data my.csv --target y` for your own table."
 )]
 pub struct Arguments {
     #[command(subcommand)]

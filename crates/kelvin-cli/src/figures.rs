@@ -222,16 +222,17 @@ fn point_metric(name: &str, rows: &[Row]) -> Figure {
 
 /// β at each checkpoint of the search, one line a start; the best checkpoint of each is marked.
 pub fn selection_path(name: &str, choices: &[Option<JointChoice>]) -> Figure {
-    let mut chart = Chart::new(
-        format!("{name}: the search for β"),
-        Axis::linear("steps of the search (thousands)"),
-        Axis::log(BETA_AXIS),
-    )
-    .with(Reference::horizontal(1.0, "β = 1"));
+    let last_step = choices.iter().flatten().flat_map(|choice| choice.path.iter().map(|point| point.step)).max();
+    let (unit, label) = match last_step {
+        Some(last) if last < 5_000 => (1.0, "steps of the search"),
+        _ => (1e3, "steps of the search (thousands)"),
+    };
+    let mut chart = Chart::new(format!("{name}: the search for β"), Axis::linear(label), Axis::log(BETA_AXIS))
+        .with(Reference::horizontal(1.0, "β = 1"));
     let mut best = (Vec::new(), Vec::new());
     for (start, choice) in choices.iter().enumerate() {
         let Some(choice) = choice else { continue };
-        let place = |step: u64, beta: f64| (step as f64 / 1e3, beta);
+        let place = |step: u64, beta: f64| (step as f64 / unit, beta);
         let mut path = vec![(0.0, 1.0)];
         path.extend(choice.path.iter().map(|point| place(point.step, point.inverse_temperature)));
         let colour = Colour::CYCLE[start % Colour::CYCLE.len()];

@@ -188,7 +188,8 @@ impl<'a> Sweep<'a> {
                 name.to_owned(),
                 of(|scores| Some(scores.mean_entropy)),
                 of(|scores| scores.entropy_auroc),
-                of(|scores| Some(scores.mean_mutual_information)),
+                // One draw cannot disagree.
+                of(|scores| scores.mutual_information_auroc.map(|_| scores.mean_mutual_information)),
                 of(|scores| scores.mutual_information_auroc),
             ]);
         };
@@ -245,8 +246,9 @@ fn mean_pm_std(values: &[f64]) -> String {
         return "–".into();
     }
     let (mean, std) = mean_and_std(values);
-    let scale = if std > 0.0 { std } else { mean.abs().max(1e-9) };
-    let decimals = (1.0 - scale.log10().floor()).clamp(0.0, 6.0) as usize;
+    // Two digits of the deviation; of a mean without any, four.
+    let (scale, digits) = if std > 0.0 { (std, 1.0) } else { (mean.abs().max(1e-3), 3.0) };
+    let decimals = (digits - scale.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{} ± {}", fixed(mean, decimals), fixed(std, decimals))
 }
 
@@ -258,6 +260,7 @@ mod tests {
     fn deviations_set_the_decimals() {
         assert_eq!(mean_pm_std(&[1.0, 1.2]), "1.10 ± 0.14");
         assert_eq!(mean_pm_std(&[100.0, 120.0, 140.0]), "120 ± 20");
+        assert_eq!(mean_pm_std(&[89.0625, 89.0625]), "89.06 ± 0.00", "no deviation is no reason to round");
         assert_eq!(mean_pm_std(&[]), "–");
     }
 

@@ -121,7 +121,8 @@ pub fn verdict(beta: f64, rows: &[Row]) -> String {
 pub fn best_of(rows: &[Row]) -> String {
     let scored = rows.iter().flat_map(|row| {
         let lpd = row.test.lpd();
-        [(row, "SM", lpd.standard), (row, "TM", lpd.tempered)]
+        // The last of equals is taken, and at β = 1 the two models are one.
+        [(row, "TM", lpd.tempered), (row, "SM", lpd.standard)]
     });
     scored.max_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(row, model, lpd)| {
         format!("best test LPD: {} under {model}, at {}\n", fixed(lpd, 3), row.label)

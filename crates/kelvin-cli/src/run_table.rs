@@ -50,10 +50,9 @@ pub fn run_table(title: &str, rows: &[Row]) -> Table {
 /// Doubt on the test images and on those of another set, and how well it tells the two apart; nothing where no other set
 /// is named.
 pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Table> {
-    let header =
-        ["method", "β", "H test", "H other", "AUC H SM", "AUC H TM", "I test", "I other", "AUC I SM", "AUC I TM"];
+    let header = ["method", "H test", "H other", "AUROC SM", "TM", "I test", "I other", "AUROC SM", "TM"];
     let title =
-        format!("Doubt on test images and {}: entropy H, mutual information I (nats, SM); AUC = their AUROC", other?);
+        format!("Doubt on test images and {}: entropy H, mutual information I (nats, SM), AUROC of each", other?);
     let mut table = Table::new(title, header);
     for row in rows {
         let (Some(ByModel { standard, tempered }), Scores::Classification(test)) =
@@ -61,18 +60,19 @@ pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Ta
         else {
             continue;
         };
-        let auroc = |value: Option<f64>| value.map_or("–".into(), |value| fixed(value, 3));
+        let or_dash = |value: Option<f64>| value.map_or("–".into(), |value| fixed(value, 3));
+        // One draw cannot disagree.
+        let information = |value: f64| Some(value).filter(|_| row.num_draws > 1);
         table.push([
             row.label.clone(),
-            significant(row.beta, 3),
             fixed(test.standard.mean_entropy, 3),
             fixed(standard.mean_entropy, 3),
-            auroc(standard.entropy_auroc),
-            auroc(tempered.entropy_auroc),
-            fixed(test.standard.mean_mutual_information, 3),
-            fixed(standard.mean_mutual_information, 3),
-            auroc(standard.mutual_information_auroc),
-            auroc(tempered.mutual_information_auroc),
+            or_dash(standard.entropy_auroc),
+            or_dash(tempered.entropy_auroc),
+            or_dash(information(test.standard.mean_mutual_information)),
+            or_dash(information(standard.mean_mutual_information)),
+            or_dash(standard.mutual_information_auroc),
+            or_dash(tempered.mutual_information_auroc),
         ]);
     }
     Some(table)

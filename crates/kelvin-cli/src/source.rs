@@ -52,7 +52,11 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             }
             SourceData::Images { images, .. } => {
                 let num_train = settings.data.train_images.unwrap_or(images.train.len());
-                settings.quick_images(num_train.min(images.train.len()))
+                let mut quick = settings.quick_images(num_train.min(images.train.len()));
+                let at_most = |limit: &mut Option<usize>, most: usize| *limit = limit.map(|n| n.min(most));
+                at_most(&mut quick.data.validation_images, images.validation.len());
+                at_most(&mut quick.data.test_images, images.test.len());
+                quick
             }
         };
     }

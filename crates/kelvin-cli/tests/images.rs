@@ -138,6 +138,15 @@ fn a_run_for_people_shows_doubt_in_a_second_table() {
     assert!(out.lines().all(|line| line.chars().count() <= 104), "{out}");
 }
 
+/// There are fewer held-out stripes than a quick run takes of larger sets.
+#[test]
+fn a_quick_run_takes_no_more_images_than_there_are() {
+    let folder = TempDir::new().unwrap();
+    succeeds(folder.path(), &["run", "stripes", "--quick", "--quiet", "--out", "run"]);
+    let settings = std::fs::read_to_string(folder.path().join("run/experiment.toml")).unwrap();
+    assert!(settings.contains("validation_images = 128") && settings.contains("test_images = 128"), "{settings}");
+}
+
 #[test]
 fn a_sweep_of_images_gives_the_paper_s_tables() {
     let folder = TempDir::new().unwrap();
