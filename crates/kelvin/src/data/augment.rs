@@ -96,34 +96,45 @@ pub fn scaled(byte: u8) -> f32 {
     f32::from(byte) / 255.0
 }
 
-/// Writes an image as numbers from 0 to 1.
-///
-/// # Panics
-/// If the two do not have the same length.
-pub fn write_plain(image: &[u8], to: &mut [f32]) {
-    assert_eq!(image.len(), to.len(), "a number for each byte");
-    for (to, &byte) in to.iter_mut().zip(image) {
-        *to = scaled(byte);
+/// What an image holds: bytes, or numbers as a network reads them.
+pub trait Pixel: Copy {
+    /// As a network reads it.
+    fn number(self) -> f32;
+}
+
+impl Pixel for u8 {
+    #[inline]
+    fn number(self) -> f32 {
+        scaled(self)
     }
 }
 
-/// Writes an image as numbers from 0 to 1, flipped and cropped as `placement` says, its pixels `stride` numbers apart; what
+impl Pixel for f32 {
+    #[inline]
+    fn number(self) -> f32 {
+        self
+    }
+}
+
+/// Writes an image as a network reads it, flipped and cropped as `placement` says, its pixels `stride` numbers apart; what
 /// lies between them stays as it is.
 ///
 /// # Panics
 /// If the image does not have the size of `shape`, or `to` not that of its pixels.
-pub fn write_augmented(image: &[u8], shape: ImageShape, placement: Placement, to: &mut [f32], stride: usize) {
+pub fn write_augmented<P: Pixel>(image: &[P], shape: ImageShape, placement: Placement, to: &mut [f32], stride: usize) {
     let ImageShape { height, width, channels } = shape;
     assert_eq!((image.len(), to.len()), (shape.num_values(), height * width * stride), "the size of {shape:?}");
     let inside = |at: usize, size: usize| at.checked_sub(PADDING).filter(|&at| at < size);
     for (row, to_row) in to.chunks_exact_mut(width * stride).enumerate() {
         let row = inside(row + placement.top, height);
         for (column, to_pixel) in to_row.chunks_exact_mut(stride).enumerate() {
+            let to_pixel = &mut to_pixel[..channels];
             match row.zip(inside(column + placement.left, width)) {
-                None => to_pixel[..channels].fill(0.0),
+                None => to_pixel.fill(0.0),
                 Some((row, column)) => {
                     let column = if placement.flip { width - 1 - column } else { column };
-                    write_plain(&image[(row * width + column) * channels..][..channels], &mut to_pixel[..channels]);
+                    let pixel = &image[(row * width + column) * channels..][..channels];
+                    to_pixel.iter_mut().zip(pixel).for_each(|(to, from)| *to = from.number());
                 }
             }
         }
@@ -173,6 +184,17 @@ mod tests {
         let mut wide = [-1.0; 8];
         write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { left: 5, ..Placement::PLAIN }, &mut wide, 4);
         assert_eq!(wide, [scaled(4), scaled(5), scaled(6), -1.0, 0.0, 0.0, 0.0, -1.0]);
+    }
+
+    #[test]
+    fn numbers_are_moved_as_bytes_are() {
+        let (shape, bytes) = (ImageShape { height: 3, width: 2, channels: 2 }, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        for placement in placements(1.0, 40) {
+            let (mut of_bytes, mut of_numbers) = ([-1.0; 18], [-1.0; 18]);
+            write_augmented(&bytes, shape, placement, &mut of_bytes, 3);
+            write_augmented(&bytes.map(scaled), shape, placement, &mut of_numbers, 3);
+            assert_eq!(of_bytes, of_numbers, "{placement:?}");
+        }
     }
 
     #[test]

@@ -24,11 +24,6 @@ pub fn read_idx_images(path: &Path) -> Result<Images, DataError> {
     images(&mut Contents::open(path)?)
 }
 
-/// Reads a file of labels; it may be gzipped.
-pub fn read_idx_labels(path: &Path) -> Result<Vec<u32>, DataError> {
-    labels(&mut Contents::open(path)?)
-}
-
 pub(super) fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
     let magic = contents.read_u32("the magic number of idx images")?;
     if magic != GREY_IMAGES && magic != IMAGES_WITH_CHANNELS {

@@ -88,15 +88,6 @@ impl ImageSet {
         &self.pixels[index * size..][..size]
     }
 
-    /// The images of these indices, in this order.
-    pub fn subset(&self, indices: &[usize]) -> Self {
-        Self {
-            shape: self.shape,
-            pixels: indices.iter().flat_map(|&index| self.image(index)).copied().collect(),
-            labels: indices.iter().map(|&index| self.labels[index]).collect(),
-        }
-    }
-
     /// The first `num_images`; all of them where there are fewer.
     pub fn first(mut self, num_images: usize) -> Self {
         self.labels.truncate(num_images);
@@ -141,27 +132,6 @@ impl ImageDataset {
     pub fn num_classes(&self) -> usize {
         self.class_names.len()
     }
-
-    /// Keeps only the first `num_train` training images and the first `num_held_out` of validation and of test;
-    /// `None` keeps all. No images, or more than there are, is an error.
-    pub fn keep_first(self, num_train: Option<usize>, num_held_out: Option<usize>) -> Result<Self, DataError> {
-        Ok(Self {
-            train: kept("training", self.train, num_train)?,
-            validation: kept("validation", self.validation, num_held_out)?,
-            test: kept("test", self.test, num_held_out)?,
-            ..self
-        })
-    }
-}
-
-fn kept(part: &'static str, images: ImageSet, asked: Option<usize>) -> Result<ImageSet, DataError> {
-    match asked {
-        Some(asked) if asked == 0 || asked > images.len() => {
-            Err(DataError::ImagesAsked { part, asked, found: images.len() })
-        }
-        Some(asked) => Ok(images.first(asked)),
-        None => Ok(images),
-    }
 }
 
 #[cfg(test)]
@@ -176,12 +146,6 @@ mod tests {
             .unwrap()
     }
 
-    fn dataset() -> ImageDataset {
-        let class_names = vec!["even".into(), "odd".into()];
-        let name = "counting".into();
-        ImageDataset { name, class_names, train: counting(5), validation: counting(3), test: counting(2) }
-    }
-
     #[test]
     fn an_odd_number_is_halved_with_the_first_the_larger() {
         let (first, second) = counting(5).halves();
@@ -190,21 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_is_in_the_order_asked_for() {
-        let subset = counting(4).subset(&[3, 0]);
-        assert_eq!((subset.pixels, subset.labels), (vec![6, 7, 0, 1], vec![1, 0]));
-    }
-
-    #[test]
-    fn fewer_images_are_kept_and_more_refused() {
-        let kept = dataset().keep_first(Some(4), Some(2)).unwrap();
-        assert_eq!((kept.train.len(), kept.validation.len(), kept.test.len()), (4, 2, 2));
-        assert_eq!((kept.train.pixels.len(), kept.train.image(3)), (8, [6, 7].as_slice()));
-        assert_eq!(dataset().keep_first(None, None).unwrap(), dataset());
-        let message = dataset().keep_first(Some(6), None).unwrap_err().to_string();
-        assert_eq!(message, "asked for 6 training images, and there are 5\n  ask for 1 to 5");
-        assert!(dataset().keep_first(None, Some(3)).unwrap_err().to_string().contains("3 test images"));
-        assert!(dataset().keep_first(Some(0), None).is_err());
+    fn the_first_images_keep_their_labels() {
+        let kept = counting(5).first(4);
+        assert_eq!((kept.len(), kept.pixels.len(), kept.image(3)), (4, 8, [6, 7].as_slice()));
+        assert_eq!(counting(5).first(6), counting(5));
     }
 
     #[test]

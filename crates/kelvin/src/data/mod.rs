@@ -36,14 +36,14 @@ mod table;
 mod target;
 mod unpack;
 
-pub use augment::{Augmentation, PADDING, Placement, scaled, write_augmented, write_plain};
+pub use augment::{Augmentation, PADDING, Pixel, Placement, scaled, write_augmented};
 pub use catalog::{Kind, KnownDataset, KnownFile, known_dataset, known_datasets};
 pub use cell::Cell;
 pub use cifar::read_cifar_batch;
 pub use dataset::{Dataset, prediction_inputs};
 pub use error::{DataError, Place};
 pub use examples::{Examples, Inputs, Targets};
-pub use idx::{read_idx_images, read_idx_labels};
+pub use idx::read_idx_images;
 pub use images::{ImageDataset, ImageSet, ImageShape, Images};
 pub use nearest::nearest_name;
 pub use presence::{FilePresence, Presence};
