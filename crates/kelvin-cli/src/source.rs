@@ -61,8 +61,15 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     Ok(Source { settings, data, automatic })
 }
 
+/// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.
 fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Result<Settings> {
-    for text in overrides {
+    let mut in_order: Vec<&String> = overrides.iter().collect();
+    in_order.sort_by_key(|text| match text.split('=').next().unwrap_or_default().trim() {
+        "model.network" | "model.layers" => 0,
+        "model.normalisation" => 1,
+        _ => 2,
+    });
+    for text in in_order {
         settings = with_override(&settings, text)?;
     }
     Ok(settings)

@@ -130,7 +130,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         figures: &figures,
         warnings: &warnings,
     };
-    folder.write("report.html", report.page().to_html().as_bytes())?;
+    folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
     if common.json {
         let result = RunResult {

@@ -131,7 +131,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         figures: &drawn,
         warnings: &warnings,
     };
-    folder.write("report.html", report.page().to_html().as_bytes())?;
+    folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
     if common.json {
         let result = SweepResult {
