@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kelvin::data::{
-    DataError, FilePresence, ImageDataset, ImageSet, ImageShape, Kind, Presence, Split, Standardiser, Table, Task,
+    DataError, FilePresence, ImageDataset, ImageSet, Kind, Presence, Shape, Split, Standardiser, Table, Task,
     known_dataset, known_datasets, read_cifar_batch, read_idx_images,
 };
 
@@ -146,7 +146,7 @@ fn agrees_with_its_entry(set: &ImageDataset) {
     };
     assert_eq!((set.shape(), set.num_classes()), (shape, class_names.len()), "{}", set.name);
     for (part, count) in [(&set.train, num_train), (&set.validation, num_held_out), (&set.test, num_held_out)] {
-        assert_eq!((part.len(), part.pixels.len()), (count, count * shape.num_values()), "{}", set.name);
+        assert_eq!((part.len(), part.pixels.len()), (count, count * shape.len()), "{}", set.name);
     }
 }
 
@@ -187,7 +187,7 @@ fn unpacked_files_are_as_good_as_gzipped_ones() {
 
     let (images, labels) = (scratch.0.join("t10k-images-idx3-ubyte"), scratch.0.join("t10k-labels-idx1-ubyte"));
     let read = read_idx_images(&images).unwrap();
-    assert_eq!((read.len(), read.shape), (10_000, ImageShape { height: 28, width: 28, channels: 1 }));
+    assert_eq!((read.len(), read.shape), (10_000, Shape::image(28, 28, 1)));
     assert!(matches!(read_idx_images(&labels), Err(DataError::WrongBytes { offset: 0, .. })));
 
     std::fs::write(&labels, b"changed").unwrap();

@@ -19,7 +19,7 @@ const NUM_IMAGES: usize = 40;
 fn images() -> Examples {
     let set = known_dataset("stripes").unwrap().load_images(None).unwrap().train.first(NUM_IMAGES);
     Examples {
-        num_features: set.shape.num_values(),
+        num_features: set.shape.len(),
         inputs: Inputs::Bytes(set.pixels.into()),
         targets: Targets::Classes(set.labels),
     }

@@ -58,14 +58,13 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
 /// Images of the shape that a run was trained on: a batch of CIFAR-10 by its ending, else an idx file.
 fn images(path: &Path, needed: Shape) -> anyhow::Result<Inputs> {
     let name = path.to_string_lossy();
-    let (shape, pixels) = if name.ends_with(".bin") || name.ends_with(".delta.zst") {
+    let (found, pixels) = if name.ends_with(".bin") || name.ends_with(".delta.zst") {
         let batch = read_cifar_batch(path)?;
         (batch.shape, batch.pixels)
     } else {
         let images = read_idx_images(path)?;
         (images.shape, images.pixels)
     };
-    let found = Shape::image(shape.height, shape.width, shape.channels);
     ensure!(
         found == needed,
         "{name} holds images of {found}, and the run was trained on images of {needed}\n  give images of that shape"

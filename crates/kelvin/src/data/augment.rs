@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
-use super::images::ImageShape;
+use super::shape::Shape;
 use crate::random::NoiseKey;
 
 /// Rows and columns of zeros around an image before it is cropped.
@@ -121,9 +121,9 @@ impl Pixel for f32 {
 ///
 /// # Panics
 /// If the image does not have the size of `shape`, or `to` not that of its pixels.
-pub fn write_augmented<P: Pixel>(image: &[P], shape: ImageShape, placement: Placement, to: &mut [f32], stride: usize) {
-    let ImageShape { height, width, channels } = shape;
-    assert_eq!((image.len(), to.len()), (shape.num_values(), height * width * stride), "the size of {shape:?}");
+pub fn write_augmented<P: Pixel>(image: &[P], shape: Shape, placement: Placement, to: &mut [f32], stride: usize) {
+    let Shape { height, width, channels } = shape;
+    assert_eq!((image.len(), to.len()), (shape.len(), height * width * stride), "the size of {shape:?}");
     let inside = |at: usize, size: usize| at.checked_sub(PADDING).filter(|&at| at < size);
     for (row, to_row) in to.chunks_exact_mut(width * stride).enumerate() {
         let row = inside(row + placement.top, height);
@@ -155,7 +155,7 @@ mod tests {
 
     /// Pixels 1 to 9 of a grey 3 × 3 image, as whole numbers again.
     fn moved(placement: Placement) -> Vec<u8> {
-        let (shape, image) = (ImageShape { height: 3, width: 3, channels: 1 }, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let (shape, image) = (Shape::image(3, 3, 1), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let mut to = [-1.0; 9];
         write_augmented(&image, shape, placement, &mut to, 1);
         to.iter().map(|&value| (value * 255.0).round() as u8).collect()
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn channels_stay_together() {
-        let shape = ImageShape { height: 1, width: 2, channels: 3 };
+        let shape = Shape::image(1, 2, 3);
         let mut to = [0.0; 6];
         write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { flip: true, ..Placement::PLAIN }, &mut to, 3);
         assert_eq!(to, [4, 5, 6, 1, 2, 3].map(scaled));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn numbers_are_moved_as_bytes_are() {
-        let (shape, bytes) = (ImageShape { height: 3, width: 2, channels: 2 }, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        let (shape, bytes) = (Shape::image(3, 2, 2), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
         for placement in placements(1.0, 40) {
             let (mut of_bytes, mut of_numbers) = ([-1.0; 18], [-1.0; 18]);
             write_augmented(&bytes, shape, placement, &mut of_bytes, 3);

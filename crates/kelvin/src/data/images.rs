@@ -1,32 +1,13 @@
 //! Images as bytes: their shape, their labels, and the parts of a data set that has its own division.
 
-use serde::{Deserialize, Serialize};
-
 use super::error::DataError;
-
-/// Height, width and channels of an image; rows of pixels from the top, channels innermost (NHWC).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageShape {
-    /// Rows of pixels.
-    pub height: usize,
-    /// Pixels in a row.
-    pub width: usize,
-    /// Numbers of a pixel: 1 for grey, 3 for red, green and blue.
-    pub channels: usize,
-}
-
-impl ImageShape {
-    /// How many numbers an image has.
-    pub fn num_values(&self) -> usize {
-        self.height * self.width * self.channels
-    }
-}
+use super::shape::Shape;
 
 /// Images without labels, as bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Images {
     /// The shape all of them have.
-    pub shape: ImageShape,
+    pub shape: Shape,
     /// Image after image.
     pub pixels: Vec<u8>,
 }
@@ -34,7 +15,7 @@ pub struct Images {
 impl Images {
     /// How many images there are.
     pub fn len(&self) -> usize {
-        self.pixels.len() / self.shape.num_values().max(1)
+        self.pixels.len() / self.shape.len().max(1)
     }
 
     /// Whether there are none.
@@ -44,7 +25,7 @@ impl Images {
 
     /// The bytes of one image.
     pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.shape.num_values();
+        let size = self.shape.len();
         &self.pixels[index * size..][..size]
     }
 
@@ -64,7 +45,7 @@ impl Images {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageSet {
     /// The shape all of them have.
-    pub shape: ImageShape,
+    pub shape: Shape,
     /// Image after image.
     pub pixels: Vec<u8>,
     /// The class of each, from 0.
@@ -84,14 +65,14 @@ impl ImageSet {
 
     /// The bytes of one image.
     pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.shape.num_values();
+        let size = self.shape.len();
         &self.pixels[index * size..][..size]
     }
 
     /// The first `num_images`; all of them where there are fewer.
     pub fn first(mut self, num_images: usize) -> Self {
         self.labels.truncate(num_images);
-        self.pixels.truncate(self.labels.len() * self.shape.num_values());
+        self.pixels.truncate(self.labels.len() * self.shape.len());
         self
     }
 
@@ -100,7 +81,7 @@ impl ImageSet {
         let middle = self.len().div_ceil(2);
         let second = Self {
             shape: self.shape,
-            pixels: self.pixels.split_off(middle * self.shape.num_values()),
+            pixels: self.pixels.split_off(middle * self.shape.len()),
             labels: self.labels.split_off(middle),
         };
         (self, second)
@@ -124,7 +105,7 @@ pub struct ImageDataset {
 
 impl ImageDataset {
     /// The shape of its images.
-    pub fn shape(&self) -> ImageShape {
+    pub fn shape(&self) -> Shape {
         self.train.shape
     }
 
@@ -140,7 +121,7 @@ mod tests {
 
     /// `count` images of 1 × 2 pixels: (0, 1), (2, 3), …, labelled 0, 1, 0, ….
     fn counting(count: u8) -> ImageSet {
-        let shape = ImageShape { height: 1, width: 2, channels: 1 };
+        let shape = Shape::image(1, 2, 1);
         Images { shape, pixels: (0..2 * count).collect() }
             .with_labels((0..u32::from(count)).map(|index| index % 2).collect(), 2)
             .unwrap()
@@ -162,7 +143,7 @@ mod tests {
 
     #[test]
     fn labels_must_fit_the_images_and_the_classes() {
-        let images = || Images { shape: ImageShape { height: 1, width: 1, channels: 1 }, pixels: vec![7, 8] };
+        let images = || Images { shape: Shape::image(1, 1, 1), pixels: vec![7, 8] };
         let message = images().with_labels(vec![0], 1).unwrap_err().to_string();
         assert!(message.starts_with("there are 2 images and 1 labels"), "{message}");
         let message = images().with_labels(vec![0, 3], 3).unwrap_err().to_string();

@@ -188,7 +188,7 @@ impl ModelSettings {
         let (name, is_resnet) = (self.name(), self.is_resnet());
         let both = name.is_none() && self.network.is_some();
         not_for("model.network", "model.layers already lists the network; give one of the two", both)?;
-        if let Some(NetworkName::Resnet(depth)) = name.filter(|_| is_resnet)
+        if let Some(NetworkName::Resnet(depth)) = name
             && depth > MOST_DEPTH
         {
             return Err(ExperimentError::OutOfRange {

@@ -147,7 +147,7 @@ impl Problem {
         settings: &Settings,
     ) -> Result<Self, ExperimentError> {
         let data = &settings.data;
-        let shape = shape_of(&images);
+        let shape = images.shape();
         let num_classes = images.num_classes();
         let network = settings.model.build(shape, num_classes)?;
         if data.augmentation > 0.0 && !matches!(network.evaluator(), Evaluator::Images(_)) {
@@ -156,10 +156,10 @@ impl Problem {
                 reason: "a dense network does not see images as images; use one with convolutions".into(),
             });
         }
-        if let Some(other) = other.as_ref().filter(|other| shape_of(other) != shape) {
+        if let Some(other) = other.as_ref().filter(|other| other.shape() != shape) {
             return Err(ExperimentError::OtherShape {
                 asked: other.name.clone(),
-                found: shape_of(other),
+                found: other.shape(),
                 source_name: images.name,
                 needed: shape,
             });
@@ -217,14 +217,9 @@ impl Problem {
     }
 }
 
-fn shape_of(images: &ImageDataset) -> Shape {
-    let shape = images.shape();
-    Shape::image(shape.height, shape.width, shape.channels)
-}
-
 fn examples(images: ImageSet) -> Examples {
     Examples {
-        num_features: images.shape.num_values(),
+        num_features: images.shape.len(),
         inputs: Inputs::Bytes(images.pixels.into()),
         targets: Targets::Classes(images.labels),
     }
