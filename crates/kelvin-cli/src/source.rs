@@ -51,8 +51,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
                 settings.quick(steps as u64)
             }
             SourceData::Images { images, .. } => {
-                let num_train = settings.data.train_images.unwrap_or(images.train.len());
-                settings.quick_images(num_train.min(images.train.len()))
+                settings.quick_images([images.train.len(), images.validation.len(), images.test.len()])
             }
         };
     }

@@ -192,6 +192,7 @@ fn a_network_of_one_s_own_and_fresh_statistics() {
     std::fs::write(here.join("mine.toml"), toml).unwrap();
     let result = tiny(here, &["run", "mine.toml", "--quick", "--out", "mine"]);
     assert_eq!(result["name"], "stripes-quick");
+    succeeds(here, &["run", "stripes", "--quick", "--quiet", "--set", "run.chains=1", "--out", "quick"]);
 }
 
 #[test]

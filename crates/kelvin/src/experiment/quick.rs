@@ -48,16 +48,18 @@ impl Settings {
     }
 
     /// The same for images, whose steps are dear: fewer of them, 20 draws of two short chains. The rate of the search
-    /// grows as the sum over the images that it climbs on shrinks; weights decay by as much a step as before.
-    pub fn quick_images(mut self, num_train: usize) -> Self {
+    /// grows as the sum over the images that it climbs on shrinks; weights decay by as much a step as before. The set has so
+    /// many images to learn from, to choose by and to be judged on.
+    pub fn quick_images(mut self, [num_train, num_validation, num_test]: [usize; 3]) -> Self {
         const DRAWS: u64 = 20;
         const SEARCH_STEPS: u64 = 240;
         const CHAIN_STEPS: u64 = 360;
-        let at_most = |limit: &mut Option<usize>, most: usize| *limit = Some(limit.map_or(most, |n| n.min(most)));
+        let data = &mut self.data;
+        let num_train = data.train_images.map_or(num_train, |asked| asked.min(num_train));
         let train = num_train.min(512);
-        at_most(&mut self.data.train_images, train);
-        at_most(&mut self.data.validation_images, 256);
-        at_most(&mut self.data.test_images, 256);
+        data.train_images = Some(train);
+        data.validation_images = Some(data.validation_images.unwrap_or(num_validation).min(256));
+        data.test_images = Some(data.test_images.unwrap_or(num_test).min(256));
         let (selection, sampler) = (&mut self.selection, &mut self.sampler);
         let steps_of = |rows: Option<usize>| rows.map_or(1, |rows| (train / rows.max(1)).max(1)) as u64;
         let search_epochs = SEARCH_STEPS.div_ceil(steps_of(selection.batch_size.rows()));
@@ -97,7 +99,7 @@ mod tests {
             assert_eq!(quick.draws_per_chain(), 40);
         }
         for (name, num_train) in [("mnist", 60_000), ("cifar10-da", 50_000), ("stripes", 512), ("mnist", 40)] {
-            let quick = preset(name).unwrap().settings().quick_images(num_train);
+            let quick = preset(name).unwrap().settings().quick_images([num_train, 5000, 5000]);
             quick.check().unwrap();
             assert!((1..=20).contains(&quick.draws_per_chain()), "{name}");
             assert!(quick.data.train_images.unwrap() <= 512.min(num_train));
@@ -111,7 +113,7 @@ mod tests {
     fn a_quick_search_decays_weights_as_the_full_one() {
         for (name, num_train) in [("mnist", 60_000), ("cifar10", 50_000), ("cifar10-small", 512), ("stripes", 512)] {
             let full = preset(name).unwrap().settings();
-            let quick = full.clone().quick_images(num_train);
+            let quick = full.clone().quick_images([num_train, 5000, 5000]);
             let decay = |settings: &super::Settings| settings.selection.learning_rate * settings.selection.weight_decay;
             assert!((decay(&quick) / decay(&full) - 1.0).abs() < 1e-12, "{name}");
             let sum = |settings: &super::Settings, rows: usize| settings.selection.learning_rate * rows as f64;
@@ -123,12 +125,14 @@ mod tests {
     fn what_depends_on_the_length_is_cut_with_it() {
         let mut full = preset("cifar10").unwrap().settings();
         full.sampler.energy_rows = Some(2000);
-        let quick = full.clone().quick_images(50_000);
+        let quick = full.clone().quick_images([50_000, 5000, 5000]);
         assert_eq!((full.selection.epochs, quick.selection.epochs), (200, 60));
         let turns = vec![(24, 0.1), (36, 0.01), (48, 0.001), (54, 0.0005)];
         assert_eq!(quick.selection.schedule, RateSchedule::Piecewise(turns));
         assert_eq!(quick.sampler.energy_rows, Some(512));
         assert_eq!(quick.model.batch_norm_momentum, Some(0.9));
+        let few = preset("stripes").unwrap().settings().quick_images([512, 128, 100]).data;
+        assert_eq!((few.train_images, few.validation_images, few.test_images), (Some(512), Some(128), Some(100)));
         let mut shorter = full.selection;
         shorter.shorten(2);
         assert_eq!(shorter.schedule, RateSchedule::Piecewise(vec![(0, 0.1), (1, 0.0005)]));
