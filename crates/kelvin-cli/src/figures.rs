@@ -33,17 +33,15 @@ pub fn of_run(
     experiment: &Experiment<'_>,
     rows: &[Row],
     choices: &[Option<JointChoice>],
-    chosen: Option<&ChainGroup<'_>>,
+    chosen: Option<(&ChainGroup<'_>, &Predictive)>,
 ) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     if rows.iter().any(|row| row.method == Method::Grid) {
         figures.extend(of_grid(&experiment.settings.name, rows));
     }
     figures.push(selection_path(&experiment.settings.name, choices));
-    if let Some(group) = chosen {
-        let likelihood = experiment.problem.likelihood;
-        let predictive = Predictive::of_draws(likelihood, &experiment.test, group.inverse_temperature, group.draws())?;
-        match &predictive {
+    if let Some((group, predictive)) = chosen {
+        match predictive {
             Predictive::Regression(predictive) => {
                 figures.push(predictions(experiment, predictive)?);
                 figures.push(pit_histogram(predictive)?);

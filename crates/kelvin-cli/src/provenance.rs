@@ -17,6 +17,9 @@ pub struct Provenance {
     /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
+    /// The same of the images of the other set, without labels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution_sha256: Option<String>,
     pub data_rows: usize,
     pub features: Vec<String>,
     pub dropped_constant_columns: Vec<String>,
@@ -36,6 +39,7 @@ impl Provenance {
             asked_sha256,
             seed: settings.run.seed,
             data_sha256: data_hash(problem),
+            out_of_distribution_sha256: problem.out_of_distribution.as_ref().map(images_hash),
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
@@ -67,6 +71,18 @@ fn data_hash(problem: &Problem) -> String {
             }
         }
     }
+    as_text(hash)
+}
+
+fn images_hash(images: &Examples) -> String {
+    let mut hash = Sha256::new();
+    if let Inputs::Bytes(pixels) = &images.inputs {
+        hash.update(pixels);
+    }
+    as_text(hash)
+}
+
+fn as_text(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -21,7 +21,7 @@ pub struct RunReport<'a> {
 }
 
 impl RunReport<'_> {
-    pub fn page(&self) -> Page {
+    pub fn page(&self) -> anyhow::Result<Page> {
         let settings = &self.experiment.settings;
         let problem = self.experiment.problem;
         let mut answer = vec![Block::Table(self.table.clone())];
@@ -54,7 +54,7 @@ impl RunReport<'_> {
             ("kelvin".into(), format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))),
         ]);
         let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
-        Page {
+        Ok(Page {
             title: format!("kelvin: {}", settings.name),
             lead: self.verdict.into(),
             sections: vec![
@@ -67,12 +67,12 @@ impl RunReport<'_> {
                         Block::Definitions(facts),
                         Block::Details {
                             summary: "experiment.toml".into(),
-                            blocks: vec![Block::Preformatted(settings.to_toml())],
+                            blocks: vec![Block::Preformatted(settings.to_toml()?)],
                         },
                     ],
                 ),
             ],
-        }
+        })
     }
 }
 

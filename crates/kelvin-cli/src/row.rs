@@ -82,20 +82,20 @@ impl Row {
         })
     }
 
-    /// The pooled draws of chains at one β.
+    /// The pooled draws of chains at one β; also the predictive distribution of the test rows, for figures.
     pub fn posterior(
         experiment: &Experiment<'_>,
         method: Method,
         group: &ChainGroup<'_>,
         repetition: Option<u32>,
         seconds: f64,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, Predictive)> {
         let beta = group.inverse_temperature;
         let likelihood = experiment.problem.likelihood;
         let held_out =
             HeldOutScores::new(experiment, |held_out| Predictive::of_draws(likelihood, held_out, beta, group.draws()))?;
         let temperature = experiment.sampler_temperature(beta)?;
-        Ok(Self {
+        let row = Self {
             method,
             label: group.label.clone(),
             repetition,
@@ -106,7 +106,8 @@ impl Row {
             out_of_distribution: held_out.out_of_distribution,
             measured: Some(group.measured(temperature, experiment.expected_inflation()?)),
             seconds,
-        })
+        };
+        Ok((row, held_out.test_predictive))
     }
 }
 
@@ -114,6 +115,7 @@ impl Row {
 struct HeldOutScores {
     validation: Scores,
     test: Scores,
+    test_predictive: Predictive,
     out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
 }
 
@@ -131,6 +133,7 @@ impl HeldOutScores {
                 Some(other) => OutOfDistributionScores::new(&test, other)?,
                 None => None,
             },
+            test_predictive: test,
         })
     }
 }

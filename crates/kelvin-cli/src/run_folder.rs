@@ -26,7 +26,7 @@ impl RunFolder {
     /// Opens `asked`, or `runs/<name>-<short hash of command and settings>`; a folder that holds anything but the same
     /// experiment is left alone.
     pub fn open(asked: Option<&Path>, command: &str, settings: &Settings) -> anyhow::Result<Self> {
-        let hash = Sha256::digest(format!("{command}\n{}", settings.to_toml()));
+        let hash = Sha256::digest(format!("{command}\n{}", settings.to_toml()?));
         let identity: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
         let path = asked.map_or_else(
             || PathBuf::from("runs").join(format!("{}-{}", as_file_name(&settings.name), &identity[..8])),
@@ -90,7 +90,7 @@ impl RunFolder {
 
     /// Writes the resolved settings; `kelvin run experiment.toml` repeats the run.
     pub fn write_settings(&self, settings: &Settings) -> anyhow::Result<()> {
-        self.write("experiment.toml", settings.to_toml().as_bytes())
+        self.write("experiment.toml", settings.to_toml()?.as_bytes())
     }
 
     /// Writes a figure as SVG and PNG.

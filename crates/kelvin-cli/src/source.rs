@@ -51,12 +51,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
                 settings.quick(steps as u64)
             }
             SourceData::Images { images, .. } => {
-                let num_train = settings.data.train_images.unwrap_or(images.train.len());
-                let mut quick = settings.quick_images(num_train.min(images.train.len()));
-                let at_most = |limit: &mut Option<usize>, most: usize| *limit = limit.map(|n| n.min(most));
-                at_most(&mut quick.data.validation_images, images.validation.len());
-                at_most(&mut quick.data.test_images, images.test.len());
-                quick
+                settings.quick_images([images.train.len(), images.validation.len(), images.test.len()])
             }
         };
     }
@@ -65,8 +60,15 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     Ok(Source { settings, data, automatic })
 }
 
+/// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.
 fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Result<Settings> {
-    for text in overrides {
+    let mut in_order: Vec<&String> = overrides.iter().collect();
+    in_order.sort_by_key(|text| match text.split('=').next().unwrap_or_default().trim() {
+        "model.network" | "model.layers" => 0,
+        "model.normalisation" => 1,
+        _ => 2,
+    });
+    for text in in_order {
         settings = with_override(&settings, text)?;
     }
     Ok(settings)

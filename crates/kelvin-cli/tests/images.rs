@@ -97,6 +97,9 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
     for figure in ["lpd_test", "point_metric", "selection_path", "calibration", "energy_traces", "temperature_traces"] {
         assert!(here.join(format!("run/figures/{figure}.svg")).exists(), "{figure}");
     }
+    let provenance: Value = serde_json::from_slice(&std::fs::read(here.join("run/provenance.json")).unwrap()).unwrap();
+    let hashes = ["data_sha256", "out_of_distribution_sha256"].map(|key| provenance[key].as_str().unwrap());
+    assert!(hashes[0] != hashes[1] && hashes.iter().all(|hash| hash.len() == 64), "{provenance}");
     let metrics = rows(&std::fs::read_to_string(here.join("run/metrics.csv")).unwrap());
     let sets: Vec<&str> = metrics.iter().take(3).map(|row| row["set"].as_str()).collect();
     assert_eq!(sets, ["validation", "test", "out_of_distribution"]);
@@ -184,10 +187,21 @@ fn a_network_of_one_s_own_and_fresh_statistics() {
     tiny(here, &["run", "stripes", "--set", layers, "--set", "sampler.draw_statistics=reestimated", "--out", "own"]);
     let settings = std::fs::read_to_string(here.join("own/experiment.toml")).unwrap();
     assert!(settings.contains("residual") && settings.contains("reestimated"), "{settings}");
+    // The order does not matter: what is said of a network is said of the one that is named.
+    let named = ["--set", "model.batch_norm_momentum=0.9", "--set", "model.network=resnet-8"];
+    let mut arguments = vec!["run", "stripes", "--out", "named", "--set", "run.chains=1"];
+    arguments.extend(named);
+    tiny(here, &arguments);
+    let settings = std::fs::read_to_string(here.join("named/experiment.toml")).unwrap();
+    for line in ["network = \"resnet-8\"", "normalisation = \"batch\"", "batch_norm_momentum = 0.9", "start = \"he\""] {
+        assert!(settings.contains(line), "{settings}");
+    }
+    assert!(!settings.contains("layers"), "{settings}");
     let toml = succeeds(here, &["presets", "stripes"]).replace("filters = 16", "filters = 6");
     std::fs::write(here.join("mine.toml"), toml).unwrap();
     let result = tiny(here, &["run", "mine.toml", "--quick", "--out", "mine"]);
     assert_eq!(result["name"], "stripes-quick");
+    succeeds(here, &["run", "stripes", "--quick", "--quiet", "--set", "run.chains=1", "--out", "quick"]);
 }
 
 #[test]
@@ -199,8 +213,12 @@ fn what_does_not_go_together_is_refused_by_name() {
     };
     set("concrete", "data.augmentation=0.5", &["data.augmentation does not apply", "`concrete` is a table"]);
     set("concrete", "data.train_images=5", &["data.train_images does not apply", "for images"]);
-    set("concrete", "model.network=mnist-cnn", &["model.hidden does not apply", "dense network"]);
-    set("stripes", "model.network=resnet-20", &["model.network does not apply", "model.layers already lists"]);
+    set("concrete", "model.network=mnist-cnn", &["model.network must be \"dense\" for a table", "got mnist-cnn"]);
+    set("stripes", "model.hidden=[8]", &["model.hidden does not apply", "set model.network = \"dense\""]);
+    set("stripes", "model.network=resnet-6002", &["model.network must be a ResNet of at most 1202 layers"]);
+    set("cifar10", "model.batch_norm_momentum=1.5", &["model.batch_norm_momentum must be at least 0 and below 1"]);
+    set("stripes", "data.drop=['x']", &["data.drop does not apply", "have no columns"]);
+    set("stripes", "data.out_of_distribution=stripes", &["data.out_of_distribution", "the set to learn from"]);
     set("stripes", "model.network=resnet20", &["no network `resnet20`", "did you mean `resnet-20`?"]);
     set("stripes", "data.train_images=600", &["data.train_images must be from 1 to 512", "got 600"]);
     set("stripes", "data.augmentation=2", &["data.augmentation must be a probability from 0 to 1, got 2"]);

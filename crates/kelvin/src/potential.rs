@@ -167,6 +167,36 @@ impl<'a> Posterior<'a> {
     pub fn log_prior(&self, position: &[f32]) -> f64 {
         self.prior.log_density(position)
     }
+
+    /// Overwrites `gradient` with ∇(−log p(θ) − w Σ log p(y|x,θ)), the sum over several batches in training mode, each a
+    /// batch of its own to batch norm; returns that sum without its weight w.
+    pub fn gradient_over_batches<'r>(
+        &self,
+        position: &[f32],
+        batches: impl IntoIterator<Item = Rows<'r>>,
+        likelihood_weight: f64,
+        gradient: &mut [f32],
+        work: &mut Workspace,
+    ) -> f64 {
+        let mut part = Vec::new();
+        let mut sum = None;
+        for rows in batches {
+            sum = Some(match sum {
+                None => self.tempered_gradient(position, rows, Mode::Training, 1.0, gradient, work).value,
+                Some(sum) => {
+                    part.resize(gradient.len(), 0.0);
+                    let value = self.tempered_gradient(position, rows, Mode::Training, 1.0, &mut part, work).value;
+                    gradient.iter_mut().zip(&part).for_each(|(sum, part)| *sum += part);
+                    sum + value
+                }
+            });
+        }
+        if sum.is_none() {
+            gradient.fill(0.0);
+        }
+        self.prior.add_energy_gradient(position, -likelihood_weight, gradient);
+        sum.unwrap_or(0.0)
+    }
 }
 
 impl Potential for Posterior<'_> {

@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kelvin::data::{
-    DataError, FilePresence, ImageDataset, ImageSet, ImageShape, Kind, Presence, Split, Standardiser, Table, Task,
-    known_dataset, known_datasets, read_cifar_batch, read_idx_images, read_idx_labels,
+    DataError, FilePresence, ImageDataset, ImageSet, Kind, Presence, Shape, Split, Standardiser, Table, Task,
+    known_dataset, known_datasets, read_cifar_batch, read_idx_images,
 };
 
 /// The folder of data files, or `None` (said aloud) where it is missing.
@@ -109,6 +109,19 @@ fn a_flipped_byte_is_noticed_in_either_place() {
     assert_eq!(presence(), FilePresence::Found(inner));
 }
 
+/// A folder of the file's name can be opened and not be read.
+#[test]
+fn what_cannot_be_read_does_not_hide_the_right_file() {
+    let Some(folder) = data_folder() else { return };
+    let energy = known_dataset("energy").unwrap();
+    let scratch = Scratch::new("unreadable");
+    std::fs::create_dir_all(scratch.0.join("uci/energy.csv")).unwrap();
+    assert!(energy.presence(Some(&scratch.0)).is_err() && energy.load(Some(&scratch.0)).is_err());
+    std::fs::copy(folder.join("uci/energy.csv"), scratch.0.join("energy.csv")).unwrap();
+    assert!(energy.presence(Some(&scratch.0)).unwrap().is_complete());
+    assert_eq!(energy.load(Some(&scratch.0)).unwrap().num_rows(), 768);
+}
+
 /// Mean and standard deviation of a channel, of pixels / 255.
 fn mean_and_std(images: &ImageSet, channel: usize) -> [f64; 2] {
     let values =
@@ -133,7 +146,7 @@ fn agrees_with_its_entry(set: &ImageDataset) {
     };
     assert_eq!((set.shape(), set.num_classes()), (shape, class_names.len()), "{}", set.name);
     for (part, count) in [(&set.train, num_train), (&set.validation, num_held_out), (&set.test, num_held_out)] {
-        assert_eq!((part.len(), part.pixels.len()), (count, count * shape.num_values()), "{}", set.name);
+        assert_eq!((part.len(), part.pixels.len()), (count, count * shape.len()), "{}", set.name);
     }
 }
 
@@ -174,8 +187,7 @@ fn unpacked_files_are_as_good_as_gzipped_ones() {
 
     let (images, labels) = (scratch.0.join("t10k-images-idx3-ubyte"), scratch.0.join("t10k-labels-idx1-ubyte"));
     let read = read_idx_images(&images).unwrap();
-    assert_eq!((read.len(), read.shape), (10_000, ImageShape { height: 28, width: 28, channels: 1 }));
-    assert_eq!(read_idx_labels(&labels).unwrap().len(), 10_000);
+    assert_eq!((read.len(), read.shape), (10_000, Shape::image(28, 28, 1)));
     assert!(matches!(read_idx_images(&labels), Err(DataError::WrongBytes { offset: 0, .. })));
 
     std::fs::write(&labels, b"changed").unwrap();

@@ -6,20 +6,20 @@ use std::sync::Mutex;
 use kelvin::data::{Augmentation, Examples, Inputs, Targets, known_dataset};
 use kelvin::experiment::{ChainSpec, DrawStatistics, Experiment, Problem, SampledChain, Settings, Slot, preset};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Mode, Network, Normalisation, Rows, Shape};
+use kelvin::network::{Layer, Mode, Network, Normalisation, Rows, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{
     Batches, Chain, ChainState, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Plan, Silent, run_population,
 };
-use kelvin::temperature::Temperature;
+use kelvin::temperature::{Temperature, Tempering};
 
 const NUM_IMAGES: usize = 40;
 
 fn images() -> Examples {
     let set = known_dataset("stripes").unwrap().load_images(None).unwrap().train.first(NUM_IMAGES);
     Examples {
-        num_features: set.shape.num_values(),
+        num_features: set.shape.len(),
         inputs: Inputs::Bytes(set.pixels.into()),
         targets: Targets::Classes(set.labels),
     }
@@ -127,9 +127,13 @@ fn tiny(change: impl Fn(&mut Settings)) -> Settings {
 }
 
 fn sampled(settings: Settings) -> (Problem, SampledChain) {
+    sampled_at(1.0, settings)
+}
+
+fn sampled_at(inverse_temperature: f64, settings: Settings) -> (Problem, SampledChain) {
     let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
     let spec =
-        ChainSpec { label: "β = 1".into(), repetition: 0, slot: Slot::Bayes, inverse_temperature: 1.0, start: None };
+        ChainSpec { label: "a chain".into(), repetition: 0, slot: Slot::Bayes, inverse_temperature, start: None };
     let experiment = Experiment::new(&problem, settings).unwrap();
     let chain = experiment.sample(&[spec], &Silent).unwrap().remove(0);
     drop(experiment);
@@ -158,18 +162,96 @@ fn draws_carry_running_or_fresh_statistics() {
     }
 }
 
+/// U and the configurational temperature over batches in row order, scaled up; `power` is what the likelihood
+/// counts for in the sampler.
+fn energy_over_batches(
+    problem: &Problem,
+    position: &[f32],
+    batch_size: usize,
+    num_batches: usize,
+    power: f64,
+) -> (f64, f64) {
+    let prior = IsotropicGaussian::new(1.0).unwrap();
+    let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train).unwrap();
+    let mut work = posterior.workspace();
+    let scale = problem.train.len() as f64 / (batch_size * num_batches) as f64;
+    let log_prior = posterior.log_prior(position);
+    let (mut energy, mut sum) = (-log_prior, 0.0);
+    for batch in 0..num_batches {
+        let rows: Vec<u32> = (0..batch_size).map(|row| (batch * batch_size + row) as u32).collect();
+        let mut evaluate = |likelihood_weight: f64| {
+            let mut gradient = vec![0.0; position.len()];
+            let batch = Batch { rows: Rows::These(&rows), likelihood_weight, mode: Mode::Training };
+            let energy = posterior.evaluate(position, batch, &mut gradient, &mut work);
+            (energy, position.iter().zip(&gradient).map(|(&x, &g)| f64::from(x) * f64::from(g)).sum::<f64>())
+        };
+        let (value, slope) = evaluate(scale);
+        let (_, prior_slope) = evaluate(0.0);
+        energy += value + log_prior;
+        sum += power * (slope - prior_slope);
+        if batch == 0 {
+            sum += prior_slope;
+        }
+    }
+    (energy, sum / position.len() as f64)
+}
+
+/// 300 rows in batches of 64 leave 44: energies are over 256 of them, with the statistics of each batch.
 #[test]
-fn energies_of_all_rows_by_parts_are_those_of_all_at_once() {
-    let (_, all) = sampled(tiny(|_| {}));
-    let (_, listed) = sampled(tiny(|settings| settings.sampler.energy_rows = Some(96)));
-    let (_, some) = sampled(tiny(|settings| settings.sampler.energy_rows = Some(48)));
-    for draw in 0..2 {
-        let energy = |chain: &SampledChain| chain.draws.potential_energy[draw];
-        let temperature = |chain: &SampledChain| chain.draws.configurational_temperature[draw];
-        assert!((energy(&listed) / energy(&all) - 1.0).abs() < 1e-6, "{} {}", energy(&listed), energy(&all));
-        assert!((temperature(&listed) - temperature(&all)).abs() < 1e-4);
-        let ratio = energy(&some) / energy(&all);
-        assert!(ratio != 1.0 && (0.5..2.0).contains(&ratio), "half of the rows count twice: {ratio}");
+fn energies_with_batch_norm_are_over_whole_batches_of_the_sampler() {
+    let large = |energy_rows: Option<usize>, tempering: Tempering| {
+        let settings = tiny(|settings| {
+            settings.data.train_images = Some(300);
+            settings.sampler.batch_size = kelvin::experiment::BatchSize::Rows(64);
+            settings.sampler.energy_rows = energy_rows;
+            settings.sampler.tempering = tempering;
+        });
+        sampled_at(2.0, settings)
+    };
+    for (energy_rows, num_batches, tempering) in [
+        (None, 4, Tempering::Posterior),
+        (Some(300), 4, Tempering::Posterior),
+        (Some(150), 2, Tempering::Posterior),
+        (None, 4, Tempering::Likelihood),
+    ] {
+        let (problem, chain) = large(energy_rows, tempering);
+        let power = if tempering == Tempering::Likelihood { 2.0 } else { 1.0 };
+        for (draw, weights) in chain.draws.iter().enumerate() {
+            let (energy, temperature) = energy_over_batches(&problem, weights.parameters, 64, num_batches, power);
+            let found = chain.draws.potential_energy[draw];
+            assert!((found / energy - 1.0).abs() < 1e-6, "{energy_rows:?}: {found} instead of {energy}");
+            let found = chain.draws.configurational_temperature[draw];
+            assert!(
+                (found - temperature).abs() < 1e-4 * temperature.abs().max(1.0),
+                "{found} instead of {temperature}"
+            );
+        }
+    }
+    let (_, all) = large(None, Tempering::Posterior);
+    let (_, some) = large(Some(150), Tempering::Posterior);
+    for (some, all) in some.draws.potential_energy.iter().zip(&all.draws.potential_energy) {
+        let ratio = some / all;
+        assert!(ratio != 1.0 && (0.9..1.1).contains(&ratio), "half of the rows count twice: {ratio}");
+    }
+}
+
+/// Without batch norm every row counts, whatever the batches.
+#[test]
+fn energies_without_batch_norm_are_over_all_rows() {
+    let settings = |energy_rows: Option<usize>| {
+        tiny(|settings| {
+            settings.data.train_images = Some(300);
+            settings.model.layers.as_mut().unwrap().retain(|layer| !matches!(layer, Layer::BatchNorm { .. }));
+            settings.sampler.batch_size = kelvin::experiment::BatchSize::Rows(64);
+            settings.sampler.energy_rows = energy_rows;
+        })
+    };
+    for (energy_rows, num_rows) in [(None, 300), (Some(300), 300), (Some(150), 150)] {
+        let (problem, chain) = sampled(settings(energy_rows));
+        for (draw, weights) in chain.draws.iter().enumerate() {
+            let (energy, _) = energy_over_batches(&problem, weights.parameters, num_rows, 1, 1.0);
+            assert!((chain.draws.potential_energy[draw] / energy - 1.0).abs() < 1e-6, "{energy_rows:?}");
+        }
     }
 }
 
@@ -185,7 +267,8 @@ fn batches_that_batch_norm_cannot_use_are_refused() {
         |settings| settings.sampler.batch_size = kelvin::experiment::BatchSize::FULL,
         &["sampler.batch_size must be a number of images", "batch norm takes its statistics over the batch"],
     );
-    refused(|settings| settings.sampler.energy_rows = Some(97), &["sampler.energy_rows must be from 1 to 96", "97"]);
+    refused(|settings| settings.sampler.energy_rows = Some(97), &["sampler.energy_rows must be from 96 to 96", "97"]);
+    refused(|settings| settings.sampler.energy_rows = Some(95), &["sampler.energy_rows must be", "a batch", "95"]);
     refused(
         |settings| {
             settings.model.layers = None;

@@ -5,10 +5,12 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
+use kelvin::held_out::SpareWorkspaces;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Rows, Shape};
+use kelvin::network::{Rows, Shape, Weights};
 use kelvin::predictive::{GaussianMixture, PredictiveModel};
 use kelvin::write_file::write_atomically;
+use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
@@ -56,14 +58,13 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
 /// Images of the shape that a run was trained on: a batch of CIFAR-10 by its ending, else an idx file.
 fn images(path: &Path, needed: Shape) -> anyhow::Result<Inputs> {
     let name = path.to_string_lossy();
-    let (shape, pixels) = if name.ends_with(".bin") || name.ends_with(".delta.zst") {
+    let (found, pixels) = if name.ends_with(".bin") || name.ends_with(".delta.zst") {
         let batch = read_cifar_batch(path)?;
         (batch.shape, batch.pixels)
     } else {
         let images = read_idx_images(path)?;
         (images.shape, images.pixels)
     };
-    let found = Shape::image(shape.height, shape.width, shape.channels);
     ensure!(
         found == needed,
         "{name} holds images of {found}, and the run was trained on images of {needed}\n  give images of that shape"
@@ -141,19 +142,20 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
     Ok(standardiser.target.is_some())
 }
 
-/// Outputs of every draw at the new rows: one vector a draw.
+/// Outputs of every draw at the new rows: one vector a draw; draws are spread over threads.
 fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &Inputs) -> anyhow::Result<Vec<Vec<f32>>> {
     let evaluator = model.network.evaluator();
     let prepared = evaluator.prepare(inputs);
-    let mut work = evaluator.workspace();
+    let workspaces = SpareWorkspaces::new(&evaluator);
     let mut outputs = Vec::new();
     for name in &model.draws {
         let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
-        for draw in draws.iter() {
+        let draws: Vec<Weights<'_>> = draws.iter().collect();
+        outputs.par_extend(draws.par_iter().map(|&draw| {
             let mut output = vec![0.0; prepared.num_rows() * model.likelihood.num_outputs()];
-            evaluator.outputs(draw, &prepared, Rows::All, &mut output, &mut work);
-            outputs.push(output);
-        }
+            workspaces.lend(|evaluator, work| evaluator.outputs(draw, &prepared, Rows::All, &mut output, work));
+            output
+        }));
     }
     if outputs.is_empty() {
         bail!("{} holds no draws; run the experiment again", run.join("draws").display());

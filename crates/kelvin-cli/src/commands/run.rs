@@ -82,14 +82,19 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     warnings.extend(divergence_warnings(&chains));
     let mut rows = vec![Row::sgd(&experiment, choice, None, selection_seconds)?];
     let groups = groups(&experiment, &chains, beta, arguments.grid)?;
+    let mut chosen = None;
     for (method, group) in &groups {
         let seconds =
             chains.iter().zip(&seconds).filter(|(chain, _)| group.chains.iter().any(|own| std::ptr::eq(*own, *chain)));
-        let row = Row::posterior(&experiment, *method, group, None, seconds.map(|(_, seconds)| seconds).sum())?;
+        let seconds = seconds.map(|(_, seconds)| seconds).sum();
+        let (row, predictive) = Row::posterior(&experiment, *method, group, None, seconds)?;
         if let Some(measured) = &row.measured {
             warnings.extend(group.warnings(measured, experiment.sampler_temperature(group.inverse_temperature)?));
         }
         rows.push(row);
+        if *method == Method::Chosen {
+            chosen = Some((group, predictive));
+        }
     }
 
     folder.write_json(
@@ -112,7 +117,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let table = run_table(&title, &rows);
     let others: Vec<Table> = out_of_distribution_table(problem.out_of_distribution_name(), &rows).into_iter().collect();
     let verdict = verdict(beta, &rows);
-    let chosen = groups.iter().find(|(method, _)| *method == Method::Chosen).map(|(_, group)| group);
+    let chosen = chosen.as_ref().map(|(group, predictive)| (*group, predictive));
     let figures = figures::of_run(&experiment, &rows, &choices, chosen)?;
     for figure in &figures {
         folder.write_figure(figure.name, &figure.svg)?;
@@ -125,7 +130,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
         figures: &figures,
         warnings: &warnings,
     };
-    folder.write("report.html", report.page().to_html().as_bytes())?;
+    folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
     if common.json {
         let result = RunResult {
@@ -155,9 +160,10 @@ fn best_choice(choices: &[Option<JointChoice>]) -> Option<&JointChoice> {
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>], beta: f64, grid: bool) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for repetition in 0..experiment.settings.run.chains {
+        let start = experiment.start(choices, repetition);
         let mut push = |name: String, slot, inverse_temperature| {
             let label = format!("{name}, chain {}", repetition + 1);
-            let start = experiment.start(choices, repetition);
+            let start = start.clone();
             specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         push("β = 1".into(), Slot::Bayes, 1.0);

@@ -81,7 +81,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
             _ => Method::Grid,
         };
         let row = match Row::posterior(&experiment, method, &group, Some(chain.spec.repetition), seconds) {
-            Ok(row) => row,
+            Ok((row, _)) => row,
             // Finite weights whose outputs are not: as good as diverged, and no reason to lose the others.
             Err(error) if is_not_finite(&error) => {
                 warnings.push(Warning::ChainDiverged { label: group.label, step: chain.chain.state.step });
@@ -131,7 +131,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         figures: &drawn,
         warnings: &warnings,
     };
-    folder.write("report.html", report.page().to_html().as_bytes())?;
+    folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
     if common.json {
         let result = SweepResult {
@@ -166,10 +166,11 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> 
     let grid = &experiment.settings.run.grid;
     let mut specs = Vec::new();
     for (repetition, choice) in choices.iter().enumerate() {
+        let start = experiment.start(choices, repetition as u32);
         let mut push = |slot, inverse_temperature: f64, name: &str| {
             let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);
             let repetition = repetition as u32;
-            let start = experiment.start(choices, repetition);
+            let start = start.clone();
             specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         for (index, &beta) in grid.iter().enumerate() {

@@ -13,7 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::DataError;
-use super::images::ImageShape;
+use super::shape::Shape;
 use crate::random::NoiseKey;
 
 /// Rows and columns of zeros around an image before it is cropped.
@@ -96,34 +96,45 @@ pub fn scaled(byte: u8) -> f32 {
     f32::from(byte) / 255.0
 }
 
-/// Writes an image as numbers from 0 to 1.
-///
-/// # Panics
-/// If the two do not have the same length.
-pub fn write_plain(image: &[u8], to: &mut [f32]) {
-    assert_eq!(image.len(), to.len(), "a number for each byte");
-    for (to, &byte) in to.iter_mut().zip(image) {
-        *to = scaled(byte);
+/// What an image holds: bytes, or numbers as a network reads them.
+pub trait Pixel: Copy {
+    /// As a network reads it.
+    fn number(self) -> f32;
+}
+
+impl Pixel for u8 {
+    #[inline]
+    fn number(self) -> f32 {
+        scaled(self)
     }
 }
 
-/// Writes an image as numbers from 0 to 1, flipped and cropped as `placement` says, its pixels `stride` numbers apart; what
+impl Pixel for f32 {
+    #[inline]
+    fn number(self) -> f32 {
+        self
+    }
+}
+
+/// Writes an image as a network reads it, flipped and cropped as `placement` says, its pixels `stride` numbers apart; what
 /// lies between them stays as it is.
 ///
 /// # Panics
 /// If the image does not have the size of `shape`, or `to` not that of its pixels.
-pub fn write_augmented(image: &[u8], shape: ImageShape, placement: Placement, to: &mut [f32], stride: usize) {
-    let ImageShape { height, width, channels } = shape;
-    assert_eq!((image.len(), to.len()), (shape.num_values(), height * width * stride), "the size of {shape:?}");
+pub fn write_augmented<P: Pixel>(image: &[P], shape: Shape, placement: Placement, to: &mut [f32], stride: usize) {
+    let Shape { height, width, channels } = shape;
+    assert_eq!((image.len(), to.len()), (shape.len(), height * width * stride), "the size of {shape:?}");
     let inside = |at: usize, size: usize| at.checked_sub(PADDING).filter(|&at| at < size);
     for (row, to_row) in to.chunks_exact_mut(width * stride).enumerate() {
         let row = inside(row + placement.top, height);
         for (column, to_pixel) in to_row.chunks_exact_mut(stride).enumerate() {
+            let to_pixel = &mut to_pixel[..channels];
             match row.zip(inside(column + placement.left, width)) {
-                None => to_pixel[..channels].fill(0.0),
+                None => to_pixel.fill(0.0),
                 Some((row, column)) => {
                     let column = if placement.flip { width - 1 - column } else { column };
-                    write_plain(&image[(row * width + column) * channels..][..channels], &mut to_pixel[..channels]);
+                    let pixel = &image[(row * width + column) * channels..][..channels];
+                    to_pixel.iter_mut().zip(pixel).for_each(|(to, from)| *to = from.number());
                 }
             }
         }
@@ -144,7 +155,7 @@ mod tests {
 
     /// Pixels 1 to 9 of a grey 3 × 3 image, as whole numbers again.
     fn moved(placement: Placement) -> Vec<u8> {
-        let (shape, image) = (ImageShape { height: 3, width: 3, channels: 1 }, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let (shape, image) = (Shape::image(3, 3, 1), [1, 2, 3, 4, 5, 6, 7, 8, 9]);
         let mut to = [-1.0; 9];
         write_augmented(&image, shape, placement, &mut to, 1);
         to.iter().map(|&value| (value * 255.0).round() as u8).collect()
@@ -164,7 +175,7 @@ mod tests {
 
     #[test]
     fn channels_stay_together() {
-        let shape = ImageShape { height: 1, width: 2, channels: 3 };
+        let shape = Shape::image(1, 2, 3);
         let mut to = [0.0; 6];
         write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { flip: true, ..Placement::PLAIN }, &mut to, 3);
         assert_eq!(to, [4, 5, 6, 1, 2, 3].map(scaled));
@@ -173,6 +184,17 @@ mod tests {
         let mut wide = [-1.0; 8];
         write_augmented(&[1, 2, 3, 4, 5, 6], shape, Placement { left: 5, ..Placement::PLAIN }, &mut wide, 4);
         assert_eq!(wide, [scaled(4), scaled(5), scaled(6), -1.0, 0.0, 0.0, 0.0, -1.0]);
+    }
+
+    #[test]
+    fn numbers_are_moved_as_bytes_are() {
+        let (shape, bytes) = (Shape::image(3, 2, 2), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        for placement in placements(1.0, 40) {
+            let (mut of_bytes, mut of_numbers) = ([-1.0; 18], [-1.0; 18]);
+            write_augmented(&bytes, shape, placement, &mut of_bytes, 3);
+            write_augmented(&bytes.map(scaled), shape, placement, &mut of_numbers, 3);
+            assert_eq!(of_bytes, of_numbers, "{placement:?}");
+        }
     }
 
     #[test]

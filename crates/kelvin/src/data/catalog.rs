@@ -6,9 +6,10 @@ use super::cifar;
 use super::dataset::Dataset;
 use super::error::DataError;
 use super::idx;
-use super::images::{ImageDataset, ImageSet, ImageShape};
+use super::images::{ImageDataset, ImageSet};
 use super::known_sets::KNOWN;
 use super::nearest::nearest_name;
+use super::shape::Shape;
 use super::synthetic::Pattern;
 use super::table::Table;
 use super::target::Task;
@@ -53,7 +54,7 @@ pub enum Kind {
     /// Labelled images.
     Images {
         /// The shape of an image.
-        shape: ImageShape,
+        shape: Shape,
         /// What the labels stand for.
         class_names: &'static [&'static str],
         /// How many images are for training.

@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use super::error::DataError;
-use super::images::{ImageSet, ImageShape};
+use super::images::ImageSet;
+use super::shape::Shape;
 use super::unpack::{Contents, unpack_zstd};
 
 const SIDE: usize = 32;
@@ -58,7 +59,7 @@ pub(super) fn images(file: &str, records: &[u8]) -> Result<ImageSet, DataError> 
             pixel.copy_from_slice(&[red, green, blue]);
         }
     }
-    Ok(ImageSet { shape: ImageShape { height: SIDE, width: SIDE, channels: 3 }, pixels, labels })
+    Ok(ImageSet { shape: Shape::image(SIDE, SIDE, 3), pixels, labels })
 }
 
 /// The original records from the smaller form, unpacked.

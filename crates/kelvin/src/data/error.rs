@@ -190,9 +190,6 @@ pub enum DataError {
     /// A label is not one of the classes.
     #[error("image {index} has the label {label}, but there are {num_classes} classes, counted from 0")]
     LabelOutOfRange { index: usize, label: u32, num_classes: usize },
-    /// More images were asked for than there are, or none.
-    #[error("asked for {asked} {part} images, and there are {found}\n  ask for 1 to {found}")]
-    ImagesAsked { part: &'static str, asked: usize, found: usize },
     /// The strength of augmentation is not a probability.
     #[error("the strength of augmentation must be a number from 0 to 1, got {found}")]
     AugmentationStrength { found: f64 },

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::augment::scaled;
+
 /// What a row's answer is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
@@ -39,7 +41,7 @@ impl Inputs {
     pub fn numbers(&self) -> Cow<'_, [f32]> {
         match self {
             Self::Numbers(numbers) => Cow::Borrowed(numbers),
-            Self::Bytes(bytes) => bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect(),
+            Self::Bytes(bytes) => bytes.iter().copied().map(scaled).collect(),
         }
     }
 }

@@ -9,7 +9,8 @@
 use std::path::Path;
 
 use super::error::DataError;
-use super::images::{ImageShape, Images};
+use super::images::Images;
+use super::shape::Shape;
 use super::unpack::Contents;
 
 const LABELS: u32 = 0x0801;
@@ -22,11 +23,6 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Reads a file of images; it may be gzipped.
 pub fn read_idx_images(path: &Path) -> Result<Images, DataError> {
     images(&mut Contents::open(path)?)
-}
-
-/// Reads a file of labels; it may be gzipped.
-pub fn read_idx_labels(path: &Path) -> Result<Vec<u32>, DataError> {
-    labels(&mut Contents::open(path)?)
 }
 
 pub(super) fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
@@ -48,7 +44,7 @@ pub(super) fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
         contents.read_exactly(num_bytes, &format!("{count} images of {height} × {width} × {channels} bytes"))?;
     contents.expect_end()?;
     // None of the three exceeds MAX_BYTES.
-    let shape = ImageShape { height: height as usize, width: width as usize, channels: channels as usize };
+    let shape = Shape::image(height as usize, width as usize, channels as usize);
     Ok(Images { shape, pixels })
 }
 
@@ -114,11 +110,11 @@ mod tests {
         let bytes = idx(GREY_IMAGES, &[2, 1, 3], &[1, 2, 3, 4, 5, 6]);
         for bytes in [gzip(&bytes), bytes] {
             let images = images_of(&bytes).unwrap();
-            assert_eq!(images.shape, ImageShape { height: 1, width: 3, channels: 1 });
+            assert_eq!(images.shape, Shape::image(1, 3, 1));
             assert_eq!((images.len(), images.image(1)), (2, [4, 5, 6].as_slice()));
         }
         let coloured = images_of(&idx(IMAGES_WITH_CHANNELS, &[1, 1, 2, 3], &[1, 2, 3, 4, 5, 6])).unwrap();
-        assert_eq!(coloured.shape, ImageShape { height: 1, width: 2, channels: 3 });
+        assert_eq!(coloured.shape, Shape::image(1, 2, 3));
     }
 
     #[test]

@@ -1,32 +1,13 @@
 //! Images as bytes: their shape, their labels, and the parts of a data set that has its own division.
 
-use serde::{Deserialize, Serialize};
-
 use super::error::DataError;
-
-/// Height, width and channels of an image; rows of pixels from the top, channels innermost (NHWC).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImageShape {
-    /// Rows of pixels.
-    pub height: usize,
-    /// Pixels in a row.
-    pub width: usize,
-    /// Numbers of a pixel: 1 for grey, 3 for red, green and blue.
-    pub channels: usize,
-}
-
-impl ImageShape {
-    /// How many numbers an image has.
-    pub fn num_values(&self) -> usize {
-        self.height * self.width * self.channels
-    }
-}
+use super::shape::Shape;
 
 /// Images without labels, as bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Images {
     /// The shape all of them have.
-    pub shape: ImageShape,
+    pub shape: Shape,
     /// Image after image.
     pub pixels: Vec<u8>,
 }
@@ -34,7 +15,7 @@ pub struct Images {
 impl Images {
     /// How many images there are.
     pub fn len(&self) -> usize {
-        self.pixels.len() / self.shape.num_values().max(1)
+        self.pixels.len() / self.shape.len().max(1)
     }
 
     /// Whether there are none.
@@ -44,7 +25,7 @@ impl Images {
 
     /// The bytes of one image.
     pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.shape.num_values();
+        let size = self.shape.len();
         &self.pixels[index * size..][..size]
     }
 
@@ -64,7 +45,7 @@ impl Images {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImageSet {
     /// The shape all of them have.
-    pub shape: ImageShape,
+    pub shape: Shape,
     /// Image after image.
     pub pixels: Vec<u8>,
     /// The class of each, from 0.
@@ -84,23 +65,14 @@ impl ImageSet {
 
     /// The bytes of one image.
     pub fn image(&self, index: usize) -> &[u8] {
-        let size = self.shape.num_values();
+        let size = self.shape.len();
         &self.pixels[index * size..][..size]
-    }
-
-    /// The images of these indices, in this order.
-    pub fn subset(&self, indices: &[usize]) -> Self {
-        Self {
-            shape: self.shape,
-            pixels: indices.iter().flat_map(|&index| self.image(index)).copied().collect(),
-            labels: indices.iter().map(|&index| self.labels[index]).collect(),
-        }
     }
 
     /// The first `num_images`; all of them where there are fewer.
     pub fn first(mut self, num_images: usize) -> Self {
         self.labels.truncate(num_images);
-        self.pixels.truncate(self.labels.len() * self.shape.num_values());
+        self.pixels.truncate(self.labels.len() * self.shape.len());
         self
     }
 
@@ -109,7 +81,7 @@ impl ImageSet {
         let middle = self.len().div_ceil(2);
         let second = Self {
             shape: self.shape,
-            pixels: self.pixels.split_off(middle * self.shape.num_values()),
+            pixels: self.pixels.split_off(middle * self.shape.len()),
             labels: self.labels.split_off(middle),
         };
         (self, second)
@@ -133,34 +105,13 @@ pub struct ImageDataset {
 
 impl ImageDataset {
     /// The shape of its images.
-    pub fn shape(&self) -> ImageShape {
+    pub fn shape(&self) -> Shape {
         self.train.shape
     }
 
     /// How many classes there are.
     pub fn num_classes(&self) -> usize {
         self.class_names.len()
-    }
-
-    /// Keeps only the first `num_train` training images and the first `num_held_out` of validation and of test;
-    /// `None` keeps all. No images, or more than there are, is an error.
-    pub fn keep_first(self, num_train: Option<usize>, num_held_out: Option<usize>) -> Result<Self, DataError> {
-        Ok(Self {
-            train: kept("training", self.train, num_train)?,
-            validation: kept("validation", self.validation, num_held_out)?,
-            test: kept("test", self.test, num_held_out)?,
-            ..self
-        })
-    }
-}
-
-fn kept(part: &'static str, images: ImageSet, asked: Option<usize>) -> Result<ImageSet, DataError> {
-    match asked {
-        Some(asked) if asked == 0 || asked > images.len() => {
-            Err(DataError::ImagesAsked { part, asked, found: images.len() })
-        }
-        Some(asked) => Ok(images.first(asked)),
-        None => Ok(images),
     }
 }
 
@@ -170,16 +121,10 @@ mod tests {
 
     /// `count` images of 1 × 2 pixels: (0, 1), (2, 3), …, labelled 0, 1, 0, ….
     fn counting(count: u8) -> ImageSet {
-        let shape = ImageShape { height: 1, width: 2, channels: 1 };
+        let shape = Shape::image(1, 2, 1);
         Images { shape, pixels: (0..2 * count).collect() }
             .with_labels((0..u32::from(count)).map(|index| index % 2).collect(), 2)
             .unwrap()
-    }
-
-    fn dataset() -> ImageDataset {
-        let class_names = vec!["even".into(), "odd".into()];
-        let name = "counting".into();
-        ImageDataset { name, class_names, train: counting(5), validation: counting(3), test: counting(2) }
     }
 
     #[test]
@@ -190,26 +135,15 @@ mod tests {
     }
 
     #[test]
-    fn a_subset_is_in_the_order_asked_for() {
-        let subset = counting(4).subset(&[3, 0]);
-        assert_eq!((subset.pixels, subset.labels), (vec![6, 7, 0, 1], vec![1, 0]));
-    }
-
-    #[test]
-    fn fewer_images_are_kept_and_more_refused() {
-        let kept = dataset().keep_first(Some(4), Some(2)).unwrap();
-        assert_eq!((kept.train.len(), kept.validation.len(), kept.test.len()), (4, 2, 2));
-        assert_eq!((kept.train.pixels.len(), kept.train.image(3)), (8, [6, 7].as_slice()));
-        assert_eq!(dataset().keep_first(None, None).unwrap(), dataset());
-        let message = dataset().keep_first(Some(6), None).unwrap_err().to_string();
-        assert_eq!(message, "asked for 6 training images, and there are 5\n  ask for 1 to 5");
-        assert!(dataset().keep_first(None, Some(3)).unwrap_err().to_string().contains("3 test images"));
-        assert!(dataset().keep_first(Some(0), None).is_err());
+    fn the_first_images_keep_their_labels() {
+        let kept = counting(5).first(4);
+        assert_eq!((kept.len(), kept.pixels.len(), kept.image(3)), (4, 8, [6, 7].as_slice()));
+        assert_eq!(counting(5).first(6), counting(5));
     }
 
     #[test]
     fn labels_must_fit_the_images_and_the_classes() {
-        let images = || Images { shape: ImageShape { height: 1, width: 1, channels: 1 }, pixels: vec![7, 8] };
+        let images = || Images { shape: Shape::image(1, 1, 1), pixels: vec![7, 8] };
         let message = images().with_labels(vec![0], 1).unwrap_err().to_string();
         assert!(message.starts_with("there are 2 images and 1 labels"), "{message}");
         let message = images().with_labels(vec![0, 3], 3).unwrap_err().to_string();

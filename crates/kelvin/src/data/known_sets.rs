@@ -3,7 +3,7 @@
 use super::catalog::{Kind, KnownDataset, KnownFile, Provision};
 use super::cifar;
 use super::concrete::CONCRETE_CSV;
-use super::images::ImageShape;
+use super::shape::Shape;
 use super::synthetic::{self, Pattern};
 
 pub(super) static KNOWN: [KnownDataset; 8] = [
@@ -67,7 +67,7 @@ pub(super) static KNOWN: [KnownDataset; 8] = [
         name: "mnist",
         title: "MNIST handwritten digits",
         kind: Kind::Images {
-            shape: ImageShape { height: 28, width: 28, channels: 1 },
+            shape: Shape::image(28, 28, 1),
             class_names: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"],
             num_train: 60_000,
             num_held_out: 5_000,
@@ -105,7 +105,7 @@ pub(super) static KNOWN: [KnownDataset; 8] = [
         name: "fashion-mnist",
         title: "Fashion-MNIST, pictures of clothes",
         kind: Kind::Images {
-            shape: ImageShape { height: 28, width: 28, channels: 1 },
+            shape: Shape::image(28, 28, 1),
             class_names: &[
                 "T-shirt/top",
                 "Trouser",
@@ -156,7 +156,7 @@ pub(super) static KNOWN: [KnownDataset; 8] = [
         name: "cifar10",
         title: "CIFAR-10",
         kind: Kind::Images {
-            shape: ImageShape { height: 32, width: 32, channels: 3 },
+            shape: Shape::image(32, 32, 3),
             class_names: &["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"],
             num_train: 50_000,
             num_held_out: 5_000,

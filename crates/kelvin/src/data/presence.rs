@@ -64,8 +64,8 @@ enum Looked {
 
 impl KnownDataset {
     /// Whether it is at hand: carried or computed by the library, or with every file in the folder (or in one of its
-    /// [`folders`](KnownDataset::folders) below it) with the right contents, packed or not. All files are read. One that is there and
-    /// cannot be read is an error.
+    /// [`folders`](KnownDataset::folders) below it) with the right contents, packed or not. All files are read. One that is
+    /// there, cannot be read and is in no other place is an error.
     pub fn presence(&self, folder: Option<&Path>) -> Result<Presence, DataError> {
         match self.provision {
             Provision::Embedded(_) => Ok(Presence::Embedded),
@@ -115,9 +115,9 @@ impl KnownDataset {
         folders.flat_map(|folder| file.names.iter().map(move |name| folder.join(name)))
     }
 
-    /// The first place with the right contents; where there is none, the first with wrong ones.
+    /// The first place with the right contents; where there is none, the first that cannot be read or has wrong ones.
     fn look(&self, folder: Option<&Path>, file: &KnownFile) -> Result<Looked, DataError> {
-        let mut looked = Looked::Missing;
+        let mut looked = Ok(Looked::Missing);
         for path in self.places(folder, file) {
             let found = match self.contents(&path, file) {
                 Ok(contents) if contents.len() as u64 > file.num_bytes => format!("more than {} bytes", file.num_bytes),
@@ -136,13 +136,18 @@ impl KnownDataset {
                     format!("an archive that cannot be unpacked: {reason}")
                 }
                 Err(DataError::WrongBytes { expected, found, .. }) => format!("{found} instead of {expected}"),
-                Err(error) => return Err(error),
+                Err(error) => {
+                    if matches!(looked, Ok(Looked::Missing)) {
+                        looked = Err(error);
+                    }
+                    continue;
+                }
             };
-            if matches!(looked, Looked::Missing) {
-                looked = Looked::Wrong { path, found };
+            if matches!(looked, Ok(Looked::Missing)) {
+                looked = Ok(Looked::Wrong { path, found });
             }
         }
-        Ok(looked)
+        looked
     }
 
     /// What a file holds, unpacked, and never more than one byte too many.

@@ -3,11 +3,12 @@
 //! Every pixel is a function of (set, image, pixel) through [`NoiseKey`] and of sums, products and square roots only, which
 //! every processor rounds alike: the sets are the same everywhere.
 
-use super::images::{ImageDataset, ImageSet, ImageShape};
+use super::images::{ImageDataset, ImageSet};
+use super::shape::Shape;
 use crate::random::{NoiseKey, Purpose};
 
 /// The shape of generated images.
-pub(super) const SHAPE: ImageShape = ImageShape { height: 12, width: 12, channels: 1 };
+pub(super) const SHAPE: Shape = Shape::image(12, 12, 1);
 pub(super) const NUM_TRAIN: usize = 512;
 pub(super) const NUM_HELD_OUT: usize = 128;
 
@@ -40,7 +41,7 @@ impl Pattern {
 
     /// Classes take turns, so that the first n images are as balanced as they can be.
     fn images(self, from: u64, count: usize, num_classes: u64) -> ImageSet {
-        let mut pixels = Vec::with_capacity(count * SHAPE.num_values());
+        let mut pixels = Vec::with_capacity(count * SHAPE.len());
         let mut labels = Vec::with_capacity(count);
         for index in from..from + count as u64 {
             let class = index % num_classes;
@@ -60,7 +61,7 @@ impl Pattern {
             Self::Rings => f64::from(3 + class),
         };
         let centre = [centre >> 16, centre & 0xFFFF].map(|bits| 3.5 + 4.0 * f64::from(bits) / 65536.0);
-        for pixel in 0..SHAPE.num_values() as u32 {
+        for pixel in 0..SHAPE.len() as u32 {
             let (row, column) = (f64::from(pixel / 12), f64::from(pixel % 12));
             let along = match (self, class) {
                 (Self::Stripes, 0) => row,

@@ -13,9 +13,13 @@ pub struct Draws {
     pub positions: Vec<f32>,
     /// Running statistics of batch norms, one draw after the other; empty where there are none.
     pub statistics: Vec<f32>,
-    /// U(θ) over all training rows, one for each draw.
+    /// U(θ) = −log p(θ) − Σ log p(y|x,θ), one for each draw, whatever the temperature divides. Summed over all training
+    /// rows, or over those of `sampler.energy_rows` and scaled up; with batch norm over batches of the sampler's size in
+    /// row order, each with its own statistics, a remainder dropped and made up for by the scale. Images count as they
+    /// are, also where training batches are augmented.
     pub potential_energy: Vec<f64>,
-    /// ⟨θ, ∇U⟩/d over all training rows, one for each draw.
+    /// ⟨θ, ∇E⟩/d over the same rows, one for each draw; E is what the sampler moves on: U, or U with its likelihood
+    /// tempered.
     pub configurational_temperature: Vec<f64>,
     /// Σ m²/M / d, one for each draw; empty for samplers without momentum.
     pub kinetic_temperature: Vec<f64>,

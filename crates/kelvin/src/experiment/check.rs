@@ -47,6 +47,8 @@ impl Settings {
         let wide = |width: &usize| (1..=65_536).contains(width);
         let hidden = model.hidden.as_deref().unwrap_or_default();
         check(hidden.iter().all(wide), "model.hidden", "widths from 1 to 65536", format!("{hidden:?}"))?;
+        share("model.batch_norm_momentum", model.batch_norm_momentum.unwrap_or(0.0))?;
+        positive("model.batch_norm_epsilon", model.batch_norm_epsilon.unwrap_or(1.0))?;
         positive("model.noise_variance", model.noise_variance)?;
         positive("model.prior_variance", model.prior_variance)?;
 
@@ -139,8 +141,12 @@ impl Settings {
             });
         }
         let rows = sampler.energy_rows.unwrap_or(num_train);
-        let needs = format!("from 1 to {num_train} (the rows of the training set)");
-        check((1..=num_train).contains(&rows), "sampler.energy_rows", needs, rows)
+        let (least, why) = match sampler.batch_size.rows() {
+            Some(size) if has_batch_norm => (size, "a batch, as batch norm needs it, to "),
+            _ => (1, ""),
+        };
+        let needs = format!("from {least} to {num_train} ({why}the rows of the training set)");
+        check((least..=num_train).contains(&rows), "sampler.energy_rows", needs, rows)
     }
 }
 
@@ -184,6 +190,7 @@ fn check(
 
 #[cfg(test)]
 mod tests {
+    use super::super::model_settings::NetworkName;
     use super::super::preset;
     use super::super::settings::RunSettings;
     use super::*;
@@ -207,6 +214,11 @@ mod tests {
         assert!(bad(|s| s.data.augmentation = 1.5).contains("data.augmentation must be a probability from 0 to 1"));
         assert!(bad(|s| s.data.train_images = Some(0)).contains("data.train_images must be at least 1, got 0"));
         assert!(bad(|s| s.sampler.energy_rows = Some(0)).contains("sampler.energy_rows"));
+        let momentum = bad(|s| {
+            (s.model.network, s.model.hidden) = (Some(NetworkName::Resnet(20)), None);
+            s.model.batch_norm_momentum = Some(1.5);
+        });
+        assert_eq!(momentum, "model.batch_norm_momentum must be at least 0 and below 1, got 1.5");
         let by_batch = bad(|s| s.sampler.preconditioner_statistics = PreconditionerStatistics::Batch);
         assert!(by_batch.contains("sampler.preconditioner_statistics does not apply"), "{by_batch}");
     }
@@ -277,6 +289,6 @@ mod tests {
     fn the_largest_seed_survives_toml() {
         let mut settings = preset("concrete").unwrap().settings();
         settings.run.seed = MOST_SEED;
-        assert_eq!(Settings::from_toml(&settings.to_toml(), "text").unwrap(), settings);
+        assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings);
     }
 }

@@ -78,6 +78,12 @@ pub enum ExperimentError {
         /// The parser's words.
         reason: String,
     },
+    /// Settings that TOML cannot hold.
+    #[error("cannot write the settings as TOML: {reason}")]
+    Unwritable {
+        /// The writer's words.
+        reason: String,
+    },
     /// A setting out of range.
     #[error("{key} must be {needs}, got {found}")]
     OutOfRange {

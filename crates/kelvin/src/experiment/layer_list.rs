@@ -106,6 +106,25 @@ mod tests {
         assert_eq!(toml::from_str::<Model>("").unwrap().layers, None);
     }
 
+    /// Serde lists the names of all layers when it meets one that is none of them.
+    #[test]
+    fn every_layer_is_known_by_its_name() {
+        let error = Layer::deserialize(Value::String("?".into())).unwrap_err().message().to_owned();
+        let listed = error.split_once("expected one of ").unwrap().1;
+        let mut names: Vec<&str> = listed.split(", ").map(|name| name.trim_matches('`')).collect();
+        let mut known = NAMES.to_vec();
+        names.sort_unstable();
+        known.sort_unstable();
+        assert_eq!(known, names);
+        let needs_nothing = |name: &&str| {
+            Layer::deserialize(Value::Table(Table::from_iter([((*name).to_owned(), Value::Table(Table::new()))])))
+                .is_ok()
+        };
+        let mut defaulted: Vec<&str> = NAMES.into_iter().filter(needs_nothing).collect();
+        defaulted.retain(|name| Layer::deserialize(Value::String((*name).to_owned())).is_err());
+        assert_eq!(defaulted, DEFAULTED);
+    }
+
     #[test]
     fn what_is_no_layer_is_named() {
         let refused = |text: &str, phrases: &[&str]| {

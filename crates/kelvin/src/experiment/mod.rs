@@ -24,7 +24,7 @@ pub use outcome::{ChainGroup, Measured, Predictive, Scores};
 pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
-pub use run::{ChainSpec, Experiment, SampledChain, Slot};
+pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
 pub use settings::{
     BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
     SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::error::ExperimentError;
 use super::layer_list;
 use crate::data::nearest_name;
-use crate::network::{Layer, Network, NetworkError, Normalisation, Shape};
+use crate::network::{KernelStart, Layer, Network, NetworkError, Normalisation, Shape};
 
 /// Network, likelihood and prior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,10 @@ pub struct ModelSettings {
     /// What a ResNet's batch norms add to a variance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_norm_epsilon: Option<f64>,
+    /// The variance of starting kernels: "lecun" is 1/fan-in, "he" is 2/fan-in; where it is not given, "he" for ResNets
+    /// and "lecun" for all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<KernelStart>,
     /// σ² of a regression, on the scale of the standardised target.
     pub noise_variance: f64,
     /// σ_p² of every parameter.
@@ -43,6 +47,7 @@ impl Default for ModelSettings {
             normalisation: None,
             batch_norm_momentum: None,
             batch_norm_epsilon: None,
+            start: None,
             noise_variance: 0.01,
             prior_variance: 0.1,
             layers: None,
@@ -74,6 +79,8 @@ pub enum NormalisationSetting {
 
 /// Hidden layers where none are given.
 const HIDDEN: [usize; 1] = [64];
+/// The deepest ResNet of the paper that named them; a typo must not build a million layers.
+const MOST_DEPTH: usize = 1202;
 
 impl TryFrom<String> for NetworkName {
     type Error = String;
@@ -105,10 +112,70 @@ impl From<NetworkName> for String {
 }
 
 impl ModelSettings {
+    /// The name of the network; none where its layers are listed.
+    fn name(&self) -> Option<NetworkName> {
+        self.layers.is_none().then(|| self.network.unwrap_or(NetworkName::Dense))
+    }
+
+    fn is_resnet(&self) -> bool {
+        matches!(self.name(), Some(NetworkName::Resnet(_)))
+    }
+
     /// Every value that the network needs spelled out.
     pub(super) fn spelled_out(mut self) -> Self {
-        if self.layers.is_none() && self.network.is_none_or(|name| name == NetworkName::Dense) {
+        if self.name() == Some(NetworkName::Dense) {
             self.hidden.get_or_insert(HIDDEN.to_vec());
+        }
+        if self.is_resnet() {
+            self.normalisation.get_or_insert(NormalisationSetting::Batch);
+            if let Normalisation::Batch { momentum, epsilon } = self.resnet_normalisation() {
+                self.batch_norm_momentum = Some(momentum);
+                self.batch_norm_epsilon = Some(epsilon);
+            }
+        }
+        self.start = Some(self.kernel_start());
+        self
+    }
+
+    /// The same after `key` was set: a network takes the place of another, and the settings of that go with it.
+    pub(super) fn after_setting(mut self, key: &str) -> Self {
+        match key {
+            "model.layers" => self.network = None,
+            "model.network" => self.layers = None,
+            "model.normalisation" if self.normalisation == Some(NormalisationSetting::FilterResponse) => {
+                (self.batch_norm_momentum, self.batch_norm_epsilon) = (None, None);
+                return self;
+            }
+            _ => return self,
+        }
+        self.start = None;
+        if self.name() != Some(NetworkName::Dense) {
+            self.hidden = None;
+        }
+        if !self.is_resnet() {
+            self.normalisation = None;
+            (self.batch_norm_momentum, self.batch_norm_epsilon) = (None, None);
+        }
+        self
+    }
+
+    /// Lets batch norms follow within tens of steps where they would take hundreds: for runs that have no more. What is
+    /// not the usual setting stays.
+    pub(super) fn with_fast_statistics(mut self) -> Self {
+        const FAST: f64 = 0.9;
+        let Normalisation::Batch { momentum: usual, .. } = Normalisation::BATCH else { return self };
+        if self.is_resnet() && self.normalisation != Some(NormalisationSetting::FilterResponse) {
+            let momentum = self.batch_norm_momentum.get_or_insert(usual);
+            if *momentum == usual {
+                *momentum = FAST;
+            }
+        }
+        if let Some(layers) = &mut self.layers {
+            for_each_batch_norm(layers, &mut |momentum| {
+                if *momentum == usual {
+                    *momentum = FAST;
+                }
+            });
         }
         self
     }
@@ -118,17 +185,20 @@ impl ModelSettings {
         let not_for = |key: &'static str, reason: &'static str, given: bool| {
             if given { Err(ExperimentError::DoesNotApply { key, reason: reason.into() }) } else { Ok(()) }
         };
-        let own = self.layers.is_some();
-        let name = self.network.unwrap_or(NetworkName::Dense);
-        let is_resnet = !own && matches!(name, NetworkName::Resnet(_));
-        let is_dense = !own && name == NetworkName::Dense;
-        not_for(
-            "model.network",
-            "model.layers already lists the network; give one of the two",
-            own && self.network.is_some(),
-        )?;
-        let hidden = "it is the widths of a dense network; leave it out, or leave out model.network and model.layers";
-        not_for("model.hidden", hidden, self.hidden.is_some() && !is_dense)?;
+        let (name, is_resnet) = (self.name(), self.is_resnet());
+        let both = name.is_none() && self.network.is_some();
+        not_for("model.network", "model.layers already lists the network; give one of the two", both)?;
+        if let Some(NetworkName::Resnet(depth)) = name
+            && depth > MOST_DEPTH
+        {
+            return Err(ExperimentError::OutOfRange {
+                key: "model.network",
+                needs: format!("a ResNet of at most {MOST_DEPTH} layers").into(),
+                found: format!("resnet-{depth}"),
+            });
+        }
+        let hidden = "it is the widths of a dense network; leave it out, or set model.network = \"dense\"";
+        not_for("model.hidden", hidden, self.hidden.is_some() && name != Some(NetworkName::Dense))?;
         let of_resnets =
             "it is for model.network = \"resnet-20\" and its like; in model.layers each norm has its own settings";
         not_for("model.normalisation", of_resnets, self.normalisation.is_some() && !is_resnet)?;
@@ -142,6 +212,15 @@ impl ModelSettings {
 
     /// The network for rows of this shape.
     pub(super) fn build(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
+        self.check_keys()?;
+        Ok(self.layers_for(input, num_outputs)?.starting_from(self.kernel_start()))
+    }
+
+    fn kernel_start(&self) -> KernelStart {
+        self.start.unwrap_or(if self.is_resnet() { KernelStart::He } else { KernelStart::Lecun })
+    }
+
+    fn layers_for(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
         let of = |key: &'static str| move |source: NetworkError| ExperimentError::Network { key, source };
         if let Some(layers) = &self.layers {
             let network = Network::new(input, layers.clone()).map_err(of("model.layers"))?;
@@ -193,6 +272,20 @@ impl ModelSettings {
     }
 }
 
+/// The momenta of all batch norms, those of residual layers included.
+pub(super) fn for_each_batch_norm(layers: &mut [Layer], change: &mut impl FnMut(&mut f64)) {
+    for layer in layers {
+        match layer {
+            Layer::BatchNorm { momentum, .. } => change(momentum),
+            Layer::Residual { body, shortcut } => {
+                for_each_batch_norm(body, change);
+                for_each_batch_norm(shortcut, change);
+            }
+            _ => {}
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,6 +309,50 @@ mod tests {
         assert!(!built("network = 'resnet-8'\nnormalisation = 'filter_response'").has_batch_norm());
         let own = built("layers = [{ conv = { filters = 2, kernel = 3 } }, 'relu', { dense = { units = 10 } }]");
         assert_eq!(own.layers().len(), 3);
+        let from_he = built("layers = [{ dense = { units = 10 } }]\nstart = 'he'");
+        assert_eq!(from_he, built("layers = [{ dense = { units = 10 } }]").starting_from(KernelStart::He));
+        assert_eq!(built("network = 'resnet-8'\nstart = 'he'"), built("network = 'resnet-8'"));
+    }
+
+    #[test]
+    fn all_that_a_network_needs_is_spelled_out_and_changes_nothing() {
+        let image = Shape::image(32, 32, 3);
+        for (text, expected) in [
+            ("", "hidden = [64]\nstart = \"lecun\"\n"),
+            ("network = 'mnist-cnn'", "network = \"mnist-cnn\"\nstart = \"lecun\"\n"),
+            (
+                "network = 'resnet-8'",
+                "network = \"resnet-8\"\nnormalisation = \"batch\"\nbatch_norm_momentum = 0.99\n\
+                 batch_norm_epsilon = 0.00001\nstart = \"he\"\n",
+            ),
+            (
+                "network = 'resnet-8'\nnormalisation = 'filter_response'\nstart = 'lecun'",
+                "network = \"resnet-8\"\nnormalisation = \"filter_response\"\nstart = \"lecun\"\n",
+            ),
+        ] {
+            let settings = read(text).unwrap();
+            let spelled_out = settings.clone().spelled_out();
+            spelled_out.check_keys().unwrap();
+            assert!(toml::to_string(&spelled_out).unwrap().starts_with(expected), "{spelled_out:?}");
+            assert_eq!(spelled_out.build(image, 10).unwrap(), settings.build(image, 10).unwrap());
+            assert_eq!(spelled_out.clone().spelled_out(), spelled_out);
+        }
+    }
+
+    #[test]
+    fn statistics_of_short_runs_follow_faster_unless_their_pace_was_chosen() {
+        let momenta = |text: &str| {
+            let mut found = Vec::new();
+            let network = read(text).unwrap().with_fast_statistics().build(Shape::image(8, 8, 1), 2).unwrap();
+            for_each_batch_norm(&mut network.layers().to_vec(), &mut |momentum| found.push(*momentum));
+            found
+        };
+        assert_eq!(momenta("network = 'resnet-8'"), [0.9; 9]);
+        assert_eq!(momenta("network = 'resnet-8'\nbatch_norm_momentum = 0.5"), [0.5; 9]);
+        assert!(momenta("network = 'resnet-8'\nnormalisation = 'filter_response'").is_empty());
+        let own = "layers = ['batch_norm', { residual = { body = ['batch_norm'] } }, \
+                   { batch_norm = { momentum = 0.8 } }, { dense = { units = 2 } }]";
+        assert_eq!(momenta(own), [0.9, 0.9, 0.8]);
     }
 
     #[test]
@@ -228,6 +365,8 @@ mod tests {
         refused("network = 'mnist'", &["no network `mnist`", "mnist-cnn"]);
         refused("network = 'dense'\nlayers = [{ dense = { units = 1 } }]", &["model.network", "model.layers"]);
         refused("network = 'mnist-cnn'\nhidden = [8]", &["model.hidden", "dense network"]);
+        refused("network = 'resnet-602000000'", &["model.network must be", "at most 1202", "got resnet-602000000"]);
+        refused("start = 'her'", &["unknown variant `her`", "lecun"]);
         refused("normalisation = 'batch'", &["model.normalisation", "resnet-20"]);
         refused("network = 'mnist-cnn'\nbatch_norm_momentum = 0.9", &["model.batch_norm_momentum", "resnet-20"]);
         refused(

@@ -4,7 +4,8 @@ use super::error::ExperimentError;
 use super::settings::{OPTIONAL, Settings};
 use crate::data::nearest_name;
 
-/// The settings with `text` ("key=value") applied; an unknown key is refused with the nearest right one.
+/// The settings with `text` ("key=value") applied; an unknown key is refused with the nearest right one. A network
+/// (`model.network`, `model.layers`) takes the place of the one there was, with all that was said of that.
 /// The result is not checked, since several changes may only make sense together: `Settings::check` comes last.
 pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, ExperimentError> {
     let not_one = || ExperimentError::NotAnOverride { asked: text.into() };
@@ -47,7 +48,10 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
             _ => return Err(not_one()),
         }
     }
-    table.try_into().map_err(|error: toml::de::Error| unreadable(error.message().to_owned()))
+    let mut settings: Settings =
+        table.try_into().map_err(|error: toml::de::Error| unreadable(error.message().to_owned()))?;
+    settings.model = settings.model.after_setting(key).spelled_out();
+    Ok(settings)
 }
 
 fn keys(table: &toml::Table, prefix: &str) -> Vec<String> {
@@ -81,6 +85,25 @@ mod tests {
         assert_eq!(changed("sampler.energy_rows=500").unwrap().sampler.energy_rows, Some(500));
         assert_eq!(changed("model.layers=['relu', { dense = { units = 2 } }]").unwrap().model.layers.unwrap().len(), 2);
         assert_eq!(changed("sampler.batch_size=64").unwrap().sampler.batch_size.rows(), Some(64));
+    }
+
+    #[test]
+    fn a_network_takes_the_place_of_another() {
+        let stripes = preset("stripes").unwrap().settings();
+        let named = with_override(&stripes, "model.network=resnet-8").unwrap();
+        assert_eq!((named.model.layers.as_ref(), named.model.batch_norm_momentum), (None, Some(0.99)));
+        assert_eq!(named.model.start, Some(crate::network::KernelStart::He));
+        named.check().unwrap();
+        let other = with_override(&named, "model.normalisation=filter_response").unwrap();
+        assert_eq!(other.model.batch_norm_momentum, None);
+        other.check().unwrap();
+        for text in ["model.layers=[{ dense = { units = 4 } }]", "model.network=mnist-cnn", "model.network=dense"] {
+            let last = with_override(&other, text).unwrap();
+            last.check().unwrap();
+            assert_eq!(last.model.layers.is_some(), text.contains("layers"));
+            assert_eq!(last.model.hidden.is_some(), text.contains("dense") && !text.contains("layers"));
+            assert_eq!(last.model.start, Some(crate::network::KernelStart::Lecun));
+        }
     }
 
     #[test]

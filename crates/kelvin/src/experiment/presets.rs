@@ -61,6 +61,7 @@ mod tests {
     use super::super::model_settings::*;
     use super::super::settings::*;
     use super::*;
+    use crate::network::KernelStart;
     use crate::sampler::{ClipScope, Integrator};
     use crate::temperature::Tempering;
 
@@ -72,6 +73,7 @@ mod tests {
             data: DataSettings { source: name.into(), ..DataSettings::default() },
             model: ModelSettings {
                 hidden: Some(vec![64]),
+                start: Some(KernelStart::Lecun),
                 noise_variance: 0.01,
                 prior_variance: 0.1,
                 ..ModelSettings::default()
@@ -153,8 +155,15 @@ mod tests {
         }
         let mut cifar10 = Settings { name: "cifar10".into(), ..mnist };
         cifar10.data.source = "cifar10".into();
-        cifar10.model.network = Some(NetworkName::Resnet(20));
-        cifar10.model.prior_variance = 1.0;
+        cifar10.model = ModelSettings {
+            network: Some(NetworkName::Resnet(20)),
+            normalisation: Some(NormalisationSetting::Batch),
+            batch_norm_momentum: Some(0.99),
+            batch_norm_epsilon: Some(1e-5),
+            start: Some(KernelStart::He),
+            prior_variance: 1.0,
+            ..cifar10.model
+        };
         cifar10.selection = SelectionSettings {
             schedule: RateSchedule::Piecewise(vec![(80, 0.1), (120, 0.01), (160, 0.001), (180, 0.0005)]),
             weight_decay: 500.0,

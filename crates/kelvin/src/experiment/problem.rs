@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::error::ExperimentError;
-use super::settings::{DataSettings, Settings};
+use super::settings::{DataSettings, Settings, TaskSetting};
 use crate::data::{
     Dataset, Examples, ImageDataset, ImageSet, Inputs, Split, Standardiser, Table, Target, Targets, known_dataset,
     known_datasets,
@@ -87,16 +87,17 @@ impl Problem {
     /// Reads the data set that `data.source` names, or the CSV file it points to.
     pub fn read_dataset(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
         let data = &settings.data;
-        let known = known_datasets().iter().find(|known| known.name == data.source && data.target.is_empty());
-        match known {
+        let known = known_datasets().iter().find(|known| known.name == data.source);
+        match known.filter(|known| known.has_images() || data.target.is_empty()) {
             Some(known) if known.has_images() => {
+                refuse_table_settings(data)?;
+                // Looked up before anything large is read.
+                let other = data.out_of_distribution.as_deref().map(known_dataset).transpose()?;
                 let images = known.load_images(data_folder)?;
-                let other = data.out_of_distribution.as_ref();
-                let other =
-                    other.map(|name| known_dataset(name)?.load_images(data_folder).map(Box::new)).transpose()?;
+                let other = other.map(|other| other.load_images(data_folder).map(Box::new)).transpose()?;
                 Ok(SourceData::Images { images, out_of_distribution: other })
             }
-            _ => {
+            known => {
                 refuse_image_settings(data)?;
                 match known {
                     Some(known) => Ok(SourceData::Table(known.load(data_folder)?)),
@@ -146,7 +147,7 @@ impl Problem {
         settings: &Settings,
     ) -> Result<Self, ExperimentError> {
         let data = &settings.data;
-        let shape = shape_of(&images);
+        let shape = images.shape();
         let num_classes = images.num_classes();
         let network = settings.model.build(shape, num_classes)?;
         if data.augmentation > 0.0 && !matches!(network.evaluator(), Evaluator::Images(_)) {
@@ -155,10 +156,10 @@ impl Problem {
                 reason: "a dense network does not see images as images; use one with convolutions".into(),
             });
         }
-        if let Some(other) = other.as_ref().filter(|other| shape_of(other) != shape) {
+        if let Some(other) = other.as_ref().filter(|other| other.shape() != shape) {
             return Err(ExperimentError::OtherShape {
                 asked: other.name.clone(),
-                found: shape_of(other),
+                found: other.shape(),
                 source_name: images.name,
                 needed: shape,
             });
@@ -216,14 +217,9 @@ impl Problem {
     }
 }
 
-fn shape_of(images: &ImageDataset) -> Shape {
-    let shape = images.shape();
-    Shape::image(shape.height, shape.width, shape.channels)
-}
-
 fn examples(images: ImageSet) -> Examples {
     Examples {
-        num_features: images.shape.num_values(),
+        num_features: images.shape.len(),
         inputs: Inputs::Bytes(images.pixels.into()),
         targets: Targets::Classes(images.labels),
     }
@@ -240,6 +236,24 @@ fn first(images: ImageSet, key: &'static str, asked: Option<usize>) -> Result<Im
             found: asked.to_string(),
         }),
     }
+}
+
+/// Settings of a table make no sense for images, nor does the set itself as another one.
+fn refuse_table_settings(data: &DataSettings) -> Result<(), ExperimentError> {
+    let given = [
+        ("data.target", !data.target.is_empty()),
+        ("data.drop", !data.drop.is_empty()),
+        ("data.task", data.task != TaskSetting::Auto),
+    ];
+    if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
+        let reason = format!("`{}` is a set of images, which have no columns; leave it out", data.source);
+        return Err(ExperimentError::DoesNotApply { key, reason: reason.into() });
+    }
+    if data.out_of_distribution.as_ref() == Some(&data.source) {
+        let reason = format!("`{}` is the set to learn from; name another of the same shape", data.source);
+        return Err(ExperimentError::DoesNotApply { key: "data.out_of_distribution", reason: reason.into() });
+    }
+    Ok(())
 }
 
 /// Settings of images make no sense for a table.
@@ -298,6 +312,21 @@ mod tests {
         refused(|s| s.data.train_images = Some(9999), &["data.train_images must be from 1 to 512", "got 9999"]);
         refused(|s| s.data.out_of_distribution = Some("ringz".into()), &["ringz", "did you mean `rings`?"]);
         refused(|s| s.data.out_of_distribution = Some("naval".into()), &["naval", "holds no images"]);
+        refused(
+            |s| s.data.out_of_distribution = Some("stripes".into()),
+            &["data.out_of_distribution does not apply", "`stripes` is the set to learn from"],
+        );
+        refused(|s| s.data.target = "y".into(), &["data.target does not apply", "`stripes` is a set of images"]);
+        refused(|s| s.data.drop = vec!["x".into()], &["data.drop does not apply", "have no columns"]);
+        refused(|s| s.data.task = TaskSetting::Regression, &["data.task does not apply", "have no columns"]);
+        // The name is wrong whether or not the files of the first set are there.
+        refused(
+            |s| {
+                s.data.source = "mnist".into();
+                s.data.out_of_distribution = Some("fashion".into());
+            },
+            &["no data set is named `fashion`"],
+        );
         refused(
             |s| {
                 s.model.layers = None;

@@ -61,8 +61,8 @@ pub struct ChainSpec {
     pub slot: Slot,
     /// β.
     pub inverse_temperature: f64,
-    /// Where it starts; at the repetition's random weights where none is given.
-    pub start: Option<StartingPoint>,
+    /// Where it starts, shared by the chains of a repetition; at the repetition's random weights where none is given.
+    pub start: Option<Arc<StartingPoint>>,
 }
 
 /// Weights that a chain starts from.
@@ -195,12 +195,12 @@ impl<'p> Experiment<'p> {
     }
 
     /// Where the settings let a repetition's chains start, as `ChainSpec` wants it.
-    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<StartingPoint> {
+    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<Arc<StartingPoint>> {
         match self.settings.sampler.start {
             Start::Random => None,
             Start::Search => {
                 let JointChoice { position, statistics, .. } = choices.get(repetition as usize)?.as_ref()?;
-                Some(StartingPoint { position: position.clone(), statistics: statistics.clone() })
+                Some(Arc::new(StartingPoint { position: position.clone(), statistics: statistics.clone() }))
             }
         }
     }
@@ -254,20 +254,17 @@ impl<'p> Experiment<'p> {
             }
             chains.push(chain);
         }
-        let energy = DrawEnergy {
-            posterior: &self.posterior,
-            workspaces: &self.workspaces,
-            tempering: rule.tempering,
-            num_rows: self.settings.sampler.energy_rows,
-        };
-        let fresh = match (self.settings.sampler.draw_statistics, self.settings.sampler.batch_size.rows()) {
+        let settings = &self.settings.sampler;
+        let has_batch_norm = self.problem.network.has_batch_norm();
+        let energy = DrawEnergy::new(&self.posterior, &self.workspaces, settings, has_batch_norm);
+        let fresh = match (settings.draw_statistics, settings.batch_size.rows()) {
             (DrawStatistics::Reestimated, Some(batch_size)) => {
-                Some(FreshStatistics::new(self.problem, self.settings.run.seed, batch_size)?)
+                Some(FreshStatistics::new(self.problem, &self.workspaces, self.settings.run.seed, batch_size)?)
             }
             _ => None,
         };
         let measured = Rule::<Posterior<'_>>::has_momentum_temperature(&rule);
-        let kept = KeepDraws::new(energy, fresh, measured, progress, specs.len());
+        let kept = KeepDraws::new(energy, fresh, measured, progress, specs.len(), self.settings.draws_per_chain());
         run_population(&self.posterior, &rule, &plan, &mut chains, &kept);
         let sampled = specs.iter().cloned().zip(chains).zip(kept.into_draws());
         Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())

@@ -61,7 +61,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 12] = [
+pub(super) const OPTIONAL: [&str; 13] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
@@ -71,6 +71,7 @@ pub(super) const OPTIONAL: [&str; 12] = [
     "model.normalisation",
     "model.batch_norm_momentum",
     "model.batch_norm_epsilon",
+    "model.start",
     "model.layers",
     "selection.schedule",
     "sampler.energy_rows",
@@ -202,7 +203,8 @@ pub enum DrawStatistics {
     /// The chain's running ones.
     #[default]
     Running,
-    /// Averages over training batches at the draw's own weights: dearer, and free of what the chain was before.
+    /// Averages over training batches at the draw's own weights: dearer, and free of what the chain was before. Draws
+    /// alone: the search for β, its SGD row and chains that start where it ended (`start = "search"`) have running ones.
     Reestimated,
 }
 
@@ -261,8 +263,9 @@ pub struct SamplerSettings {
     /// Which statistics of batch norms a draw carries.
     #[serde(default)]
     pub draw_statistics: DrawStatistics,
-    /// Energies of draws from the first so many training rows alone, scaled up to all; from all where it is not given.
-    /// A pass over 60,000 images for every draw is worth saving.
+    /// Energies and configurational temperatures of draws from the first so many training rows alone, scaled up to all;
+    /// from all where it is not given. A pass over 60,000 images for every draw is worth saving. With batch norm rows are
+    /// taken in batches of `batch_size` and a remainder is dropped, so it must be at least that. Images are not augmented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_rows: Option<usize>,
 }
@@ -321,8 +324,8 @@ impl Settings {
     }
 
     /// Writes settings as TOML, every value spelled out.
-    pub fn to_toml(&self) -> String {
-        toml::to_string(self).unwrap_or_default()
+    pub fn to_toml(&self) -> Result<String, ExperimentError> {
+        toml::to_string(self).map_err(|error| ExperimentError::Unwritable { reason: error.to_string() })
     }
 
     /// Draws kept by each chain.
@@ -340,7 +343,7 @@ mod tests {
     fn settings_survive_toml() {
         for preset in presets() {
             let settings = preset.settings();
-            assert_eq!(Settings::from_toml(&settings.to_toml(), "text").unwrap(), settings, "{}", preset.name);
+            assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings, "{}", preset.name);
         }
     }
 
@@ -348,12 +351,12 @@ mod tests {
     fn what_a_dense_network_needs_is_spelled_out() {
         let text = preset("concrete").unwrap().text.replace("hidden = [64]\n", "");
         let settings = Settings::from_toml(&text, "text").unwrap();
-        assert!(settings.to_toml().contains("hidden = [64]"));
+        assert!(settings.to_toml().unwrap().contains("hidden = [64]"));
     }
 
     #[test]
     fn an_unknown_key_is_refused() {
-        let text = preset("concrete").unwrap().settings().to_toml().replace("hidden", "hiden");
+        let text = preset("concrete").unwrap().settings().to_toml().unwrap().replace("hidden", "hiden");
         let error = Settings::from_toml(&text, "my.toml").unwrap_err().to_string();
         assert!(error.contains("my.toml") && error.contains("hiden"), "{error}");
     }

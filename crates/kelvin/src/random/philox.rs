@@ -20,6 +20,8 @@ pub enum Purpose {
     PreconditionerAugmentation = 7,
     /// The images of a generated data set.
     Synthetic = 8,
+    /// The rows from which a draw's statistics of batch norms are taken anew.
+    StatisticsOrder = 9,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

@@ -31,7 +31,7 @@ pub use self::workspace::ImageWorkspace;
 use super::inputs::{ImageRows, Pixels, Rows};
 use super::program::Program;
 use super::{Mode, OutputGradient, Shape, Weights};
-use crate::data::{ImageShape, Inputs, scaled, write_augmented};
+use crate::data::{Inputs, Pixel, Placement, write_augmented};
 
 /// A network ready to be evaluated on batches of images.
 #[derive(Clone, Debug)]
@@ -86,26 +86,13 @@ impl ImageStack {
         for (position, to) in (first..first + count).zip(to) {
             let row = rows.listed().map_or(position, |list| list[position] as usize);
             let place = row * len..(row + 1) * len;
-            match (&inputs.pixels, rows) {
-                (Pixels::Bytes(bytes), Rows::Augmented { augmentation, key, .. }) => {
-                    let Shape { height, width, channels } = shape;
-                    let placement = augmentation.placement(&key, position);
-                    write_augmented(&bytes[place], ImageShape { height, width, channels }, placement, to, stride);
-                }
-                (Pixels::Numbers(numbers), _) => {
-                    let pixels = numbers[place].chunks_exact(shape.channels);
-                    for (from, to) in pixels.zip(to.chunks_exact_mut(stride)) {
-                        to[..shape.channels].copy_from_slice(from);
-                    }
-                }
-                (Pixels::Bytes(bytes), _) => {
-                    let pixels = bytes[place].chunks_exact(shape.channels);
-                    for (from, to) in pixels.zip(to.chunks_exact_mut(stride)) {
-                        for (to, &byte) in to.iter_mut().zip(from) {
-                            *to = scaled(byte);
-                        }
-                    }
-                }
+            let placement = match rows {
+                Rows::Augmented { augmentation, key, .. } => Some(augmentation.placement(&key, position)),
+                Rows::All | Rows::These(_) => None,
+            };
+            match &inputs.pixels {
+                Pixels::Numbers(numbers) => place_image(&numbers[place], shape, placement, to, stride),
+                Pixels::Bytes(bytes) => place_image(&bytes[place], shape, placement, to, stride),
             }
         }
     }
@@ -201,6 +188,18 @@ impl ImageStack {
             state.batch_statistics(norm, &mut batch_statistics);
         }
         Reference { outputs, gradient, batch_statistics }
+    }
+}
+
+/// Writes an image as it is, or as augmentation places it.
+fn place_image<P: Pixel>(image: &[P], shape: Shape, placement: Option<Placement>, to: &mut [f32], stride: usize) {
+    if let Some(placement) = placement {
+        return write_augmented(image, shape, placement, to, stride);
+    }
+    for (from, to) in image.chunks_exact(shape.channels).zip(to.chunks_exact_mut(stride)) {
+        for (to, &pixel) in to.iter_mut().zip(from) {
+            *to = pixel.number();
+        }
     }
 }
 

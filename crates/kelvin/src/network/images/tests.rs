@@ -1,6 +1,7 @@
 //! Every kind of layer against finite differences, in both precisions, on any number of threads.
 
 use super::*;
+use crate::data::Augmentation;
 use crate::network::{Evaluator, Layer, Network, Normalisation, Shape};
 use crate::random::{NoiseKey, Purpose};
 
@@ -257,4 +258,26 @@ fn bytes_are_pixels_over_255() {
         outputs
     };
     assert_eq!(outputs(Inputs::Bytes(bytes.into())), outputs(Inputs::Numbers(numbers)));
+}
+
+/// Bytes and the same pixels as numbers are augmented alike, and not left alone.
+#[test]
+fn numbers_are_augmented_as_bytes_are() {
+    let network = Network::small_cnn(Shape::image(8, 8, 1), 2).unwrap();
+    let Evaluator::Images(stack) = network.general_evaluator() else { unreachable!() };
+    let parameters = network.initial_parameters(0, 0);
+    let bytes: Vec<u8> = (0..8 * 64).map(|i| (i * i * 37 % 256) as u8).collect();
+    let numbers: Vec<f32> = bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    let list: Vec<u32> = (0..8).collect();
+    let key = NoiseKey { seed: 1, purpose: Purpose::Augmentation, chain: 0, step: 3 };
+    let augmented = Rows::Augmented { rows: &list, augmentation: Augmentation::new(1.0).unwrap(), key };
+    let gradient = |inputs: Inputs, rows: Rows<'_>| {
+        let mut gradient = vec![f32::NAN; parameters.len()];
+        let (prepared, mut work) = (stack.prepare(&inputs), stack.workspace(false));
+        stack.gradient(&parameters, &prepared, rows, Mode::Training, &mut HalfSquares, &mut gradient, &mut work);
+        gradient
+    };
+    let of_bytes = gradient(Inputs::Bytes(bytes.into()), augmented);
+    assert_eq!(of_bytes, gradient(Inputs::Numbers(numbers.clone()), augmented));
+    assert_ne!(of_bytes, gradient(Inputs::Numbers(numbers), Rows::These(&list)));
 }
