@@ -17,7 +17,7 @@ const TEMPERATURE: f64 = 1.0;
 
 /// Pixels stay bytes; evaluators divide them by 255 as they read.
 fn examples(set: ImageSet) -> Examples {
-    let num_features = set.shape.num_values();
+    let num_features = set.shape.len();
     Examples { inputs: Inputs::Bytes(set.pixels.into()), num_features, targets: Targets::Classes(set.labels) }
 }
 
