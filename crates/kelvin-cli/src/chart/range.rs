@@ -6,6 +6,8 @@ use super::axis::{Axis, Extent, Scale};
 const WORTH_CLIPPING: f64 = 4.0;
 /// Values further than so many interquartile ranges from the middle half are far.
 const FENCE: f64 = 3.0;
+/// Fewer values do not say what is far.
+const ENOUGH: usize = 6;
 
 /// The values that decide the range of one axis.
 #[derive(Default)]
@@ -52,6 +54,9 @@ pub(super) fn of(axis: &Axis, seen: &Seen, room: f64) -> (f64, f64) {
 
 /// The bounds beyond which values are far from the others, where leaving out the far ones is worth it.
 fn fence(sorted: &[f64]) -> Option<(f64, f64)> {
+    if sorted.len() < ENOUGH {
+        return None;
+    }
     let (first, last) = (*sorted.first()?, *sorted.last()?);
     let quantile = |q: f64| sorted[(q * (sorted.len() - 1) as f64).round() as usize];
     let (lower, upper) = (quantile(0.25), quantile(0.75));
@@ -94,6 +99,8 @@ mod tests {
         assert!(low > -0.6 && high < 0.0, "{low} {high}");
         let (low, _) = range(Axis::linear("").focused(), &[1.0, 2.0, 3.0, 4.0, 5.0, 9.0]);
         assert!(low < 1.0);
+        let (low, high) = range(Axis::linear("").focused(), &[0.9, 1.0, 1.000_01, 1.1]);
+        assert!(low < 0.9 && high > 1.1, "of four values none is far");
     }
 
     #[test]
