@@ -106,6 +106,14 @@ pub fn verdict(beta: f64, rows: &[Row]) -> String {
     let lpd = |method: Method| rows.iter().find(|row| row.method == method).map(|row| row.test.lpd());
     let at_one = rows.iter().find(|row| row.method == Method::Bayes || row.beta == 1.0).map(|row| row.test.lpd());
     match (lpd(Method::Chosen), at_one) {
+        // The search looks at the tempered point estimate, not at draws: it may be wrong about them.
+        (Some(chosen), Some(one)) if chosen.standard.max(chosen.tempered) < one.standard => format!(
+            "{BETA_STAR} = {}, but here β = 1 predicts better: test LPD {} against {} (SM) and {} (TM) at {BETA_STAR}.",
+            significant(beta, 3),
+            fixed(one.standard, 3),
+            fixed(chosen.standard, 3),
+            fixed(chosen.tempered, 3),
+        ),
         (Some(chosen), Some(one)) => format!(
             "{BETA_STAR} = {}: {direction}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
             significant(beta, 3),
