@@ -14,10 +14,6 @@ impl Number for f64 {
         self
     }
 
-    fn larger(self, other: Self) -> Self {
-        if self > other { self } else { other }
-    }
-
     type Vector<S: Simd> = f64;
 
     fn vectors<S: Simd>(values: &[f64]) -> &[f64] {
@@ -49,7 +45,7 @@ impl Number for f64 {
     }
 
     fn max<S: Simd>(_: S, a: f64, b: f64) -> f64 {
-        a.larger(b)
+        if a > b { a } else { b }
     }
 
     fn where_positive<S: Simd>(_: S, sign: f64, value: f64) -> f64 {

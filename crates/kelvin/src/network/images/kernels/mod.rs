@@ -75,7 +75,6 @@ pub trait Number:
 {
     fn from_f64(value: f64) -> Self;
     fn to_f64(self) -> f64;
-    fn larger(self, other: Self) -> Self;
 
     /// Some numbers that are worked on together.
     type Vector<S: Simd>: Copy;

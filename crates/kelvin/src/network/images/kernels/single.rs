@@ -15,11 +15,6 @@ impl Number for f32 {
         f64::from(self)
     }
 
-    #[inline(always)]
-    fn larger(self, other: Self) -> Self {
-        if self > other { self } else { other }
-    }
-
     type Vector<S: Simd> = S::f32s;
 
     #[inline(always)]
