@@ -105,6 +105,7 @@ pub enum PosteriorError {
 
 /// The posterior of a network's parameters given examples.
 pub struct Posterior<'a> {
+    network: Network,
     evaluator: Evaluator,
     layout: Layout,
     initial_statistics: Vec<f32>,
@@ -143,6 +144,7 @@ impl<'a> Posterior<'a> {
             return Err(PosteriorError::NoRows);
         }
         Ok(Self {
+            network: network.clone(),
             inputs: evaluator.prepare(&examples.inputs),
             evaluator,
             layout: network.layout(),
@@ -151,6 +153,21 @@ impl<'a> Posterior<'a> {
             likelihood,
             prior: Box::new(prior),
         })
+    }
+
+    /// The network.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What it is given.
+    pub fn examples(&self) -> &'a Examples {
+        self.examples
+    }
+
+    /// The prior.
+    pub fn prior(&self) -> &dyn Prior {
+        &*self.prior
     }
 
     /// The likelihood.

@@ -11,6 +11,11 @@ pub trait Prior: Send + Sync {
 
     /// gradient ← scale · gradient − ∇ log p(θ): the prior's share of the gradient of an energy.
     fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]);
+
+    /// The variance, where all parameters are independent N(0, variance): engines on other devices know this prior.
+    fn isotropic_variance(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// Why a prior cannot be made.
@@ -42,6 +47,10 @@ impl Prior for IsotropicGaussian {
 
     fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]) {
         scale_and_add(gradient, scale, 1.0 / self.variance, parameters);
+    }
+
+    fn isotropic_variance(&self) -> Option<f64> {
+        Some(self.variance)
     }
 }
 

@@ -27,7 +27,7 @@ pub use initial::KernelStart;
 pub use inputs::{PreparedInputs, Rows};
 pub use layers::{Layer, Shape};
 pub use layout::{Layout, Role, Tensor};
-use program::Program;
+pub use program::{BatchNorm, Convolution, Operation, Program, Value};
 
 /// Layers in order, with what they take in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -104,6 +104,11 @@ impl Network {
     /// Where the running mean and variance of each batch norm lie among the statistics.
     pub fn statistics_layout(&self) -> Layout {
         self.program.statistics.clone()
+    }
+
+    /// The network as a straight line of operations: what evaluators compile.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// Whether what a row gives depends on the other rows of its batch.

@@ -16,7 +16,8 @@ const MOST_ACTIVATIONS: usize = 100_000_000;
 
 /// What flows between operations: a shape, and how it is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Value {
+pub struct Value {
+    /// Its size for one row.
     pub shape: Shape,
     /// The batch norm that scales and shifts it, by number.
     pub norm: Option<usize>,
@@ -26,10 +27,14 @@ pub(super) struct Value {
 
 /// A convolution's sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Convolution {
+pub struct Convolution {
+    /// What is read.
     pub input: Shape,
+    /// What is written.
     pub output: Shape,
+    /// Rows and columns of the kernel.
     pub kernel: usize,
+    /// Pixels from one place of the kernel to the next.
     pub stride: usize,
     /// Zero rows above and columns to the left of the image.
     pub before: [usize; 2],
@@ -37,22 +42,29 @@ pub(super) struct Convolution {
 
 /// A batch norm's parameters and statistics.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct BatchNorm {
+pub struct BatchNorm {
+    /// The value it is of.
     pub value: usize,
+    /// Places of its parameters γ.
     pub scale: Range<usize>,
+    /// Places of its parameters added after scaling.
     pub offset: Range<usize>,
     /// Places among the statistics.
     pub mean: Range<usize>,
+    /// Places among the statistics.
     pub variance: Range<usize>,
+    /// What running statistics keep at each step.
     pub momentum: f64,
+    /// Added to the variance.
     pub epsilon: f64,
     /// The bias of the convolution before it: no use adding what the mean takes away.
     pub bias: Option<Range<usize>>,
 }
 
-/// One operation; `from` is read, `to` is written.
+/// One operation; `from` is read, `to` is written; ranges are places of parameters.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Operation {
+#[expect(missing_docs, reason = "the fields are those of the layer, by the same names")]
+pub enum Operation {
     /// `adds_bias` is off where a batch norm follows at once.
     Conv {
         from: usize,
@@ -120,17 +132,22 @@ impl Operation {
 
 /// The operations of a network in order. Value 0 is the input, the last value the output.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Program {
+pub struct Program {
+    /// What flows.
     pub values: Vec<Value>,
+    /// In the order they are done.
     pub operations: Vec<Operation>,
+    /// Batch norms by number.
     pub norms: Vec<BatchNorm>,
+    /// Where each tensor of the parameters lies.
     pub layout: Layout,
+    /// Where each tensor of the statistics lies.
     pub statistics: Layout,
 }
 
 impl Program {
     /// Lays out the layers, or says which of them does not fit.
-    pub fn new(input: Shape, layers: &[Layer]) -> Result<Self, NetworkError> {
+    pub(super) fn new(input: Shape, layers: &[Layer]) -> Result<Self, NetworkError> {
         if input.is_empty() || layers.is_empty() {
             return Err(NetworkError::Empty { inputs: input.len(), layers: layers.len() });
         }
@@ -146,6 +163,7 @@ impl Program {
         Ok(program)
     }
 
+    /// The shape of the last value.
     pub fn output(&self) -> Shape {
         self.values.last().map_or(Shape::flat(0), |value| value.shape)
     }

@@ -1,0 +1,8 @@
+//! Runs a population of chains as one batch on a GPU: the same chains, random numbers and rules as the CPU engine.
+//!
+//! [`Device`] is a machine that runs kernels; [`kernels`] are its programs. Everything above them is safe Rust.
+
+pub mod device;
+pub mod kernels;
+
+pub use device::{Buffer, Device, DeviceError};
