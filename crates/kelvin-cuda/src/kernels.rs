@@ -15,8 +15,11 @@ pub struct KernelSource {
 }
 
 /// The files and their texts; `.cuh` are included by others.
-pub const FILES: &[(&str, &str)] =
-    &[("gpu.cuh", include_str!("../kernels/gpu.cuh")), ("philox.cuh", include_str!("../kernels/philox.cuh"))];
+pub const FILES: &[(&str, &str)] = &[
+    ("augment.cuh", include_str!("../kernels/augment.cuh")),
+    ("gpu.cuh", include_str!("../kernels/gpu.cuh")),
+    ("philox.cuh", include_str!("../kernels/philox.cuh")),
+];
 
 impl KernelSource {
     /// The whole text for a compiler.
