@@ -12,12 +12,16 @@ struct BatchRowsArguments {
     u32* rows;
     u32* placements;
     u64 seed;
+    // 0 where every batch is all rows in their own order.
     u64 steps_per_epoch;
     // Below it an image is augmented; 0 where none is.
     u64 augmentation_threshold;
     // Whole epochs of names that an estimate of masses takes; 0 for a step.
     u64 mass_epochs;
     u32 num_examples;
+    u32 batch_size;
+    // Images of the batch that earlier passes took, and those of this pass.
+    u32 first;
     u32 num_images;
 };
 
@@ -25,15 +29,19 @@ extern "C" __global__ void batch_rows(const BatchRowsArguments arguments) {
     u32 chain = blockIdx.y, image = blockIdx.x * blockDim.x + threadIdx.x;
     if (image >= arguments.num_images) return;
     const ChainCell& cell = arguments.cells[chain];
+    u32 position = arguments.first + image, row = position;
+    Placement placement = plain_placement();
     u64 step = cell.step, steps = arguments.steps_per_epoch;
-    bool masses = arguments.mass_epochs != 0;
-    if (masses) step = step / steps * arguments.mass_epochs * steps + cell.mass_batch;
-    u32 order = masses ? PURPOSE_PRECONDITIONER : PURPOSE_BATCH_ORDER;
-    Permutation permutation = permutation_of(arguments.seed, order, cell.id, step / steps, arguments.num_examples);
+    if (steps != 0) {
+        bool masses = arguments.mass_epochs != 0;
+        if (masses) step = step / steps * arguments.mass_epochs * steps + cell.mass_batch;
+        NoiseKey order = {arguments.seed, masses ? PRECONDITIONER : BATCH_ORDER, cell.id, step / steps};
+        Permutation permutation = permutation_of(order, arguments.num_examples);
+        row = permutation_at(permutation, (u32)(step % steps) * arguments.batch_size + position);
+        NoiseKey key = {arguments.seed, masses ? PRECONDITIONER_AUGMENTATION : AUGMENTATION, cell.id, step};
+        placement = placement_at(key, position, arguments.augmentation_threshold);
+    }
     u64 to = (u64)chain * arguments.num_images + image;
-    arguments.rows[to] = permutation_at(permutation, (u32)(step % steps) * arguments.num_images + image);
-    u32 purpose = masses ? PURPOSE_PRECONDITIONER_AUGMENTATION : PURPOSE_AUGMENTATION;
-    NoiseKey key = {arguments.seed, purpose, cell.id, step};
-    Placement placement = placement_of(arguments.augmentation_threshold, key, image);
+    arguments.rows[to] = row;
     arguments.placements[to] = placement.flip << 8 | placement.top << 4 | placement.left;
 }

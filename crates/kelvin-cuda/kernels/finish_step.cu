@@ -33,7 +33,6 @@ extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;
     if (threadIdx.x == 0) *all_finite = is_number(cell.norm);
-    u64 own = (u64)chain * arguments.num_tensors;
 #if ASCENT
     if (threadIdx.x == 0) {
         double clip = arguments.clips_all ? clip_factor(cell.norm, arguments.clip_norm) : 1.0;
@@ -45,6 +44,7 @@ extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
         if (!is_number(cell.log_beta)) *all_finite = 0;
     }
 #else
+    u64 own = (u64)chain * arguments.num_tensors;
     const double* blocks = arguments.kinetic + (u64)chain * arguments.num_blocks;
     for (u32 first = 0; first < arguments.num_tensors; first += TENSORS_TOGETHER) {
         double sum = tensor_sum(arguments.tensors, arguments.num_tensors, first, blocks, scratch);

@@ -3,6 +3,7 @@
 // BYTES 1: pixels are bytes over 255; else numbers. Reads the pixels and writes the first value once.
 // Specification: data/augment.rs (write_augmented), network/images/mod.rs (gather).
 
+#include "augment.cuh"
 #include "element.cuh"
 
 struct GatherImagesArguments {
@@ -25,15 +26,14 @@ extern "C" __global__ void gather_images(const GatherImagesArguments arguments) 
     u32 x = pixel % arguments.width, line = pixel / arguments.width;
     u32 y = line % arguments.height, image = line / arguments.height;
     u64 at = (u64)chain * arguments.num_images + image;
-    u32 placement = arguments.placements[at];
-    // Four rows and columns of zeros lie around the image.
-    u32 from_y = y + (placement >> 4 & 15) - 4, from_x = x + (placement & 15) - 4;
+    u32 packed = arguments.placements[at];
+    Placement placement = {packed >> 8, packed >> 4 & 15, packed & 15};
+    int source = source_pixel(placement, y, x, arguments.height, arguments.width);
     float value = 0.0f;
-    if (from_y < arguments.height && from_x < arguments.width) {
-        if (placement >> 8) from_x = arguments.width - 1 - from_x;
-        u64 from = (u64)arguments.rows[at] * len + (from_y * arguments.width + from_x) * arguments.channels + channel;
+    if (source >= 0) {
+        u64 from = (u64)arguments.rows[at] * len + (u32)source * arguments.channels + channel;
 #if BYTES
-        value = (float)((const u8*)arguments.pixels)[from] / 255.0f;
+        value = scaled_byte(((const u8*)arguments.pixels)[from]);
 #else
         value = ((const float*)arguments.pixels)[from];
 #endif

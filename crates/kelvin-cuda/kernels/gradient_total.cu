@@ -36,17 +36,15 @@ extern "C" __global__ void gradient_total(const GradientTotalArguments arguments
     SHARED_MEMORY(shared);
     u32 chain = blockIdx.y;
     ParameterBlock block = arguments.blocks[blockIdx.x];
-    GradientSource source = arguments.sources[block.tensor];
+    GradientSource source = {nullptr, 0, 0};
+    if (arguments.has_sources) source = arguments.sources[block.tensor];
     float scale = (float)arguments.cells[chain].gradient_scale;
     double squares = 0.0;
     for (u32 at = threadIdx.x; at < block.len; at += THREADS) {
         u64 place = chain * arguments.parameter_stride + block.first + at;
         float sum = arguments.adds ? arguments.gradients[place] : 0.0f;
-        if (arguments.has_sources) {
-            u32 number = block.first - block.tensor_first + at;
-            const float* terms = source.sums + (u64)chain * source.num_splits * source.len + number;
-            for (u32 split = 0; split < source.num_splits; split++) sum += terms[(u64)split * source.len];
-        }
+        u64 terms = (u64)chain * source.num_splits * source.len + block.first - block.tensor_first + at;
+        for (u32 split = 0; split < source.num_splits; split++) sum += source.sums[terms + (u64)split * source.len];
         if (arguments.finishes) sum = fmaf(arguments.inverse_variance, arguments.positions[place], scale * sum);
         arguments.gradients[place] = sum;
         squares += (double)sum * sum;

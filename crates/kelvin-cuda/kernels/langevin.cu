@@ -45,25 +45,30 @@ extern "C" __global__ void langevin(const LangevinArguments arguments) {
     if (blockIdx.x == 0 && threadIdx.x == 0) cell.norm = norm;
     StepNumbers at = arguments.steps[(u64)chain * arguments.num_rows + cell.row];
     double mass = arguments.masses[(u64)chain * arguments.num_tensors + block.tensor];
-    double h = at.step_size, kept = at.retained_momentum, clip = clip_factor(norm, arguments.clip_norm);
+    double h = at.step_size, clip = clip_factor(norm, arguments.clip_norm);
 #if INTEGRATOR == 0
+    double kept = at.retained_momentum;
     float keep = (float)kept, kick = (float)(-h * clip), drift = (float)(h / mass);
     float spread = (float)sqrt(2.0 * (1.0 - kept) * at.temperature * mass);
 #elif INTEGRATOR == 1
+    double kept = at.retained_momentum;
     float keep = (float)kept, kick = (float)(-h * clip), drift = (float)(0.5 * h / mass);
     float spread = (float)sqrt(at.temperature * (1.0 - kept * kept) * mass);
 #else
     double epsilon = h / mass;
     float kick = (float)(-epsilon * clip), spread = (float)sqrt(2.0 * at.temperature * epsilon);
 #endif
-    NoiseKey key = {arguments.seed, PURPOSE_STEP_NOISE, cell.id, cell.step};
+    NoiseKey key = {arguments.seed, STEP_NOISE, cell.id, cell.step};
     double squares = 0.0;
     // Sixty-four parameters share sixteen Philox blocks; each thread takes the four of one of them.
     u32 quad = threadIdx.x, first = block.first - block.first % 64 + quad / 16 * 64 + quad % 16;
     u32 end = block.first + block.len;
     if (first < end) {
         float noise[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (at.temperature > 0.0) normal_quad(key, first / 64 * 16 + first % 16, noise);
+        if (at.temperature > 0.0) {
+            float4 normals = normals_of_block(key, first / 64 * 16 + first % 16);
+            noise[0] = normals.x, noise[1] = normals.y, noise[2] = normals.z, noise[3] = normals.w;
+        }
         for (u32 word = 0; word < 4; word++) {
             u32 parameter = first + 16 * word;
             if (parameter < block.first || parameter >= end) continue;

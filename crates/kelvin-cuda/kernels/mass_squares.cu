@@ -13,6 +13,9 @@ struct MassSquaresArguments {
     double* totals;
     u32 num_tensors;
     u32 num_blocks;
+    // After so many batches the names begin anew.
+    u32 num_batches;
+    u32 reserved;
 };
 
 extern "C" __global__ void mass_squares(const MassSquaresArguments arguments) {
@@ -26,5 +29,8 @@ extern "C" __global__ void mass_squares(const MassSquaresArguments arguments) {
             arguments.totals[(u64)chain * arguments.num_tensors + tensor] += sum;
         }
     }
-    if (threadIdx.x == 0) arguments.cells[chain].mass_batch += 1;
+    if (threadIdx.x == 0) {
+        ChainCell& cell = arguments.cells[chain];
+        cell.mass_batch = (cell.mass_batch + 1) % arguments.num_batches;
+    }
 }

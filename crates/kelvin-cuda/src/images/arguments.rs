@@ -108,7 +108,7 @@ plain! {
     /// `batch_rows.cu`.
     BatchRows {
         cells: Address, rows: Address, placements: Address, seed: u64, steps_per_epoch: u64,
-        augmentation_threshold: u64, mass_epochs: u64, num_examples: u32, num_images: u32,
+        augmentation_threshold: u64, mass_epochs: u64, num_examples: u32, batch_size: u32, first: u32, num_images: u32,
     }
     /// `gather_images.cu`.
     GatherImages {
@@ -154,7 +154,8 @@ plain! {
     }
     /// `mass_squares.cu`.
     MassSquares {
-        tensors: Address, cells: Address, squares: Address, totals: Address, num_tensors: u32, num_blocks: u32,
+        tensors: Address, cells: Address, squares: Address, totals: Address, num_tensors: u32, num_blocks: u32, num_batches: u32,
+        reserved: u32,
     }
     /// `scale_momenta.cu`.
     ScaleMomenta {

@@ -8,7 +8,6 @@ use crate::kernels::KernelSource;
 
 /// Kernels by what they do.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each is the file of its name")]
 pub struct Compiled {
     pub plain_conv: Kernel,
     /// The same, writing f32: the outputs of a network.

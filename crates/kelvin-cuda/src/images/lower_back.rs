@@ -133,8 +133,12 @@ impl Lowering<'_> {
         let num_splits = self.splits[self.tables.tensor_at(bias)] as u32;
         let shape = self.plan.program.values[to].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let arguments =
-            ChannelSums { output: self.upstream(to), sums, num_splits, pixels_per_split: num_pixels.div_ceil(num_splits) };
+        let arguments = ChannelSums {
+            output: self.upstream(to),
+            sums,
+            num_splits,
+            pixels_per_split: num_pixels.div_ceil(num_splits),
+        };
         self.over(self.compiled.channel_sums, num_splits as usize * shape.channels, &arguments);
     }
 

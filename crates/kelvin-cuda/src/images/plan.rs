@@ -105,9 +105,10 @@ impl Plan {
 fn shared_gradients(program: &Program) -> Vec<usize> {
     let mut shared: Vec<usize> = (0..program.values.len()).collect();
     for value in (1..program.values.len()).rev() {
-        let mut readers = program.operations.iter().flat_map(|operation| {
-            operation.reads().filter(|&read| read == value).map(move |_| operation)
-        });
+        let mut readers = program
+            .operations
+            .iter()
+            .flat_map(|operation| operation.reads().filter(|&read| read == value).map(move |_| operation));
         let (first, second) = (readers.next(), readers.next());
         let only = first.filter(|_| second.is_none() && !program.values[value].relu);
         if let Some(Operation::Add { to, .. } | Operation::Copy { to, .. }) = only
