@@ -5,9 +5,10 @@ mod emulated;
 mod fault;
 mod guarded;
 
+use std::env;
 use std::sync::Arc;
 
-use kelvin_cuda::Device;
+use kelvin_cuda::{CudaDevice, Device};
 
 pub use emulated::EmulatedDevice;
 
@@ -15,7 +16,27 @@ pub use emulated::EmulatedDevice;
 ///
 /// `KELVIN_TEST_DEVICE=emulator` asks for the emulator in any case.
 pub fn device_for_tests() -> Option<Arc<dyn Device>> {
-    emulator_for_tests()
+    if env::var("KELVIN_TEST_DEVICE").is_ok_and(|device| device == "emulator") {
+        return emulator_for_tests();
+    }
+    match CudaDevice::open(0) {
+        Ok(device) => Some(Arc::new(device)),
+        Err(error) => {
+            eprintln!("{error}; the emulator is used");
+            emulator_for_tests()
+        }
+    }
+}
+
+/// The GPU; `None`, said loudly, where there is none.
+pub fn gpu_for_tests() -> Option<Arc<dyn Device>> {
+    match CudaDevice::open(0) {
+        Ok(device) => Some(Arc::new(device)),
+        Err(error) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+    }
 }
 
 /// The emulator; `None`, said loudly, where there is no C++ compiler.
