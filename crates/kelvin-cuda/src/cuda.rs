@@ -1,24 +1,20 @@
 //! A GPU through NVIDIA's driver: one stream, kernels compiled by NVRTC, recordings as CUDA graphs.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{ptr, thread};
 
-use cudarc::driver::result::{self, DriverError};
-use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute, CUresult, CUstreamCaptureMode};
+use cudarc::driver::result;
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstreamCaptureMode};
 
 use crate::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
 use crate::driver::{self, failed, shown, unavailable};
 use crate::kernel_cache::KernelCache;
 use crate::kernels::KernelSource;
+use crate::loaded_kernel::LoadedKernel;
 use crate::nvrtc;
-
-/// More dynamic shared memory than this must be asked for kernel by kernel.
-const SHARED_BYTES_UNASKED: u32 = 48 << 10;
-/// From this CUDA on the driver tells how large a kernel's arguments are.
-const TELLS_ARGUMENTS: i32 = 12_040;
 
 /// A GPU of this machine, used through one stream.
 pub struct CudaDevice {
@@ -37,19 +33,10 @@ pub struct CudaDevice {
 
 #[derive(Default)]
 struct State {
-    functions: Vec<Function>,
+    kernels: Vec<LoadedKernel>,
     /// By entry and text.
     known: HashMap<(String, String), Kernel>,
     recordings: Vec<Option<sys::CUgraphExec>>,
-}
-
-struct Function {
-    module: sys::CUmodule,
-    handle: sys::CUfunction,
-    /// Dynamic shared memory it may be launched with, so far.
-    shared_bytes: u32,
-    /// Bytes of its arguments, where the driver tells.
-    num_argument_bytes: Option<usize>,
 }
 
 // SAFETY: the driver's handles may be used from any thread; what is changed lies behind the mutex.
@@ -144,34 +131,12 @@ impl CudaDevice {
     }
 
     /// Loads machine code; the caller has entered.
-    fn load(&self, entry: &str, code: &[u8]) -> Result<Function, DeviceError> {
-        let loading = |error: DriverError| {
-            let reason = format!("{entry}: {}{}", driver::describe(error), self.hint_at_versions());
-            DeviceError::Failed { doing: "loading a kernel", reason }
-        };
-        let name = CString::new(entry)
-            .map_err(|error| DeviceError::Compile { kernel: entry.to_owned(), log: error.to_string() })?;
-        // SAFETY: the code is whole, from NVRTC or with its hash.
-        let module = unsafe { result::module::load_data(code.as_ptr().cast()) }.map_err(loading)?;
-        // SAFETY: the module was loaded just now; with its function in `State` it is unloaded by `Drop` only.
-        unsafe {
-            let function = result::module::get_function(module, name).and_then(|function| {
-                // Asking for something loads the function now, rather than in a first launch that may be recorded.
-                let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
-                result::function::get_function_attribute(function, attribute)?;
-                Ok(function)
-            });
-            match function {
-                Ok(handle) => {
-                    let num_argument_bytes = self.num_argument_bytes(handle);
-                    Ok(Function { module, handle, shared_bytes: SHARED_BYTES_UNASKED, num_argument_bytes })
-                }
-                Err(error) => {
-                    result::module::unload(module).ok();
-                    Err(loading(error))
-                }
-            }
-        }
+    fn load(&self, entry: &str, code: &[u8]) -> Result<LoadedKernel, DeviceError> {
+        // SAFETY: the code is whole, from NVRTC or with its hash; the context is current and outlives `State`.
+        unsafe { LoadedKernel::new(entry, code, self.driver_version) }.map_err(|error| DeviceError::Failed {
+            doing: "loading a kernel",
+            reason: format!("{entry}: {}{}", driver::describe(error), self.hint_at_versions()),
+        })
     }
 
     /// What to do where the compiler is newer than the driver, which then may not know its machine code.
@@ -186,56 +151,16 @@ impl CudaDevice {
         )
     }
 
-    /// Bytes of a kernel's one argument, where the driver tells.
-    ///
-    /// # Safety
-    /// `function` must be loaded, and its context current.
-    unsafe fn num_argument_bytes(&self, function: sys::CUfunction) -> Option<usize> {
-        if self.driver_version < TELLS_ARGUMENTS {
-            return None;
-        }
-        let (mut offset, mut size) = (0, 0);
-        // SAFETY: the function is loaded; two numbers are written.
-        unsafe { sys::cuFuncGetParamInfo(function, 0, &mut offset, &mut size) }.result().is_ok().then_some(size)
-    }
-
     /// Puts a launch into the stream; the caller has entered.
     fn enqueue(&self, state: &mut State, launch: &Launch) -> Result<(), DeviceError> {
-        let launching = failed("launching a kernel");
-        let wrong = |reason: String| DeviceError::Failed { doing: "launching a kernel", reason };
-        let Some(function) = state.functions.get_mut(launch.kernel.0) else {
-            return Err(wrong(format!("there is no kernel {}", launch.kernel.0)));
-        };
-        if let Some(expected) = function.num_argument_bytes {
-            let given = size_of_val(launch.arguments());
-            if expected.next_multiple_of(8) != given {
-                return Err(wrong(format!("the kernel's arguments take {expected} bytes, the launch gives {given}")));
-            }
+        match state.kernels.get_mut(launch.kernel.0) {
+            // SAFETY: the context is current, and the stream lives as long as `self`.
+            Some(kernel) => unsafe { kernel.enqueue(launch, self.stream) },
+            None => Err(DeviceError::Failed {
+                doing: "launching a kernel",
+                reason: format!("there is no kernel {}", launch.kernel.0),
+            }),
         }
-        if launch.shared_bytes > function.shared_bytes {
-            let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let shared_bytes = launch.shared_bytes as c_int;
-            // SAFETY: the function is loaded.
-            unsafe { result::function::set_function_attribute(function.handle, attribute, shared_bytes) }
-                .map_err(&launching)?;
-            function.shared_bytes = launch.shared_bytes;
-        }
-        let [x, y, z] = launch.grid;
-        let mut parameters = [launch.arguments().as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: the function is loaded and the stream alive. The one parameter points to the arguments, as large as the
-        // kernel's structure; the driver copies them before it returns. That the kernel stays within its memory is what its
-        // tests are for.
-        unsafe {
-            result::launch_kernel(
-                function.handle,
-                (x, y, z),
-                (launch.block, 1, 1),
-                launch.shared_bytes,
-                self.stream,
-                &mut parameters,
-            )
-        }
-        .map_err(&launching)
     }
 
     /// What the stream is given by `enqueue`, as a graph; the caller has entered.
@@ -329,8 +254,8 @@ impl Device for CudaDevice {
         }
         let code = self.machine_code(entry, text)?;
         let mut state = self.enter()?;
-        let function = match self.load(entry, &code) {
-            Ok(function) => function,
+        let loaded = match self.load(entry, &code) {
+            Ok(loaded) => loaded,
             // It may have come from the cache: once more from the text.
             Err(error) => {
                 self.cache.remove(text);
@@ -342,8 +267,8 @@ impl Device for CudaDevice {
                 self.load(entry, &fresh)?
             }
         };
-        let kernel = Kernel(state.functions.len());
-        state.functions.push(function);
+        let kernel = Kernel(state.kernels.len());
+        state.kernels.push(loaded);
         state.known.insert(name, kernel);
         Ok(kernel)
     }
@@ -429,9 +354,7 @@ impl Drop for CudaDevice {
             for graph in state.recordings.drain(..).flatten() {
                 result::graph::exec_destroy(graph).ok();
             }
-            for function in state.functions.drain(..) {
-                result::module::unload(function.module).ok();
-            }
+            state.kernels.clear();
             result::stream::destroy(self.stream).ok();
             result::ctx::set_current(ptr::null_mut()).ok();
             result::primary_ctx::release(self.device).ok();

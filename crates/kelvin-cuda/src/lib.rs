@@ -8,6 +8,7 @@ pub mod device;
 mod driver;
 mod kernel_cache;
 pub mod kernels;
+mod loaded_kernel;
 pub mod nvrtc;
 
 pub use cuda::CudaDevice;

@@ -1,6 +1,7 @@
 //! What tests of kernels share: a device to run them on, with or without a GPU.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)] // each test uses a part
 
+mod body;
 mod emulated;
 mod fault;
 mod guarded;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 
 use kelvin_cuda::{CudaDevice, Device};
 
+pub use body::run_body;
 pub use emulated::EmulatedDevice;
 
 /// The GPU if there is one, else the emulator; `None`, said loudly, where neither can be had.
