@@ -1,8 +1,15 @@
 //! Runs a population of chains as one batch on a GPU: the same chains, random numbers and rules as the CPU engine.
 //!
-//! [`Device`] is a machine that runs kernels; [`kernels`] are its programs. Everything above them is safe Rust.
+//! [`Device`] is a machine that runs kernels, [`CudaDevice`] the one that is a GPU; [`kernels`] are its programs. Everything
+//! above them is safe Rust.
 
+mod cuda;
 pub mod device;
+mod driver;
+mod kernel_cache;
 pub mod kernels;
+mod loaded_kernel;
+pub mod nvrtc;
 
+pub use cuda::CudaDevice;
 pub use device::{Buffer, Device, DeviceError};
