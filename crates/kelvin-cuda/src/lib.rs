@@ -1,11 +1,12 @@
 //! Runs a population of chains as one batch on a GPU: the same chains, random numbers and rules as the CPU engine.
 //!
 //! [`Device`] is a machine that runs kernels, [`CudaDevice`] the one that is a GPU; [`kernels`] are its programs. Everything
-//! above them is safe Rust.
+//! above them is safe Rust. [`images`] is the engine for images and any other network.
 
 mod cuda;
 pub mod device;
 mod driver;
+pub mod images;
 mod kernel_cache;
 pub mod kernels;
 mod loaded_kernel;
@@ -13,3 +14,4 @@ pub mod nvrtc;
 
 pub use cuda::CudaDevice;
 pub use device::{Buffer, Device, DeviceError};
+pub use images::{ImageEngine, Precision};

@@ -78,6 +78,25 @@ impl KineticTemperature {
         Ok(weighted_squares.iter().sum::<f64>() / self.dim() as f64)
     }
 
+    /// Takes `count` readings at a time, whose Σ m²/M of each tensor sum to `sums`.
+    ///
+    /// # Errors
+    /// When the number of tensors is not that of the layout.
+    pub fn record_sum(&mut self, sums: &[f64], count: u64) -> Result<(), KineticError> {
+        if sums.len() != self.tensor_sizes.len() {
+            let expected = self.tensor_sizes.len();
+            return Err(KineticError::WrongNumberOfTensors { found: sums.len(), expected });
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        self.num_readings += count;
+        for ((mean, sum), &size) in self.tensor_means.iter_mut().zip(sums).zip(&self.tensor_sizes) {
+            *mean += (sum / size as f64 - count as f64 * *mean) / self.num_readings as f64;
+        }
+        Ok(())
+    }
+
     /// The number of momenta d.
     pub fn dim(&self) -> usize {
         self.tensor_sizes.iter().sum()
