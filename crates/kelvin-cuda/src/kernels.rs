@@ -54,7 +54,7 @@ pub const FILES: &[(&str, &str)] = &[
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
 pub fn examples() -> Vec<KernelSource> {
-    Vec::new()
+    crate::images::kernel_sources()
 }
 
 impl KernelSource {

@@ -28,6 +28,7 @@ use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
 use thiserror::Error;
 
 use self::compiled::Compiled;
+pub use self::compiled::kernel_sources;
 use self::data::DeviceData;
 use self::lower::{Group, Lowering, Norms};
 use self::memory::GroupMemory;
