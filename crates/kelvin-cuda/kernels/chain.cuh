@@ -1,6 +1,6 @@
 // What the device knows of a chain beside its numbers, and how the parameter vector is cut into blocks.
 
-#include "gpu.cuh"
+#include "threads.cuh"
 
 struct ChainCell {
     // What the sum of gradients is multiplied by: −w for an energy, 1 for an ascent.
@@ -46,8 +46,6 @@ struct TensorBlocks {
     u32 first;
     u32 count;
 };
-
-#define THREADS 256
 
 // The sum over a block of THREADS threads in every thread, always in the same order.
 DEVICE double block_sum(double value, double* scratch) {

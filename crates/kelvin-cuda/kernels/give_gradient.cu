@@ -1,8 +1,8 @@
-// Hands dV of a sum or copy to one of its terms; one thread a number. Reads and writes a gradient once.
+// Hands dV of a sum or copy to one of its terms; one thread WIDTH numbers. Reads and writes a gradient once.
 //
 // Specification: network/images/backward.rs (give_gradient).
 
-#include "reading.cuh"
+#include "pack.cuh"
 
 struct GiveGradientArguments {
     Upstream output;
@@ -12,7 +12,7 @@ struct GiveGradientArguments {
 
 extern "C" __global__ void give_gradient(const GiveGradientArguments arguments) {
     const Reading& input = arguments.input;
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
+    u32 chain = blockIdx.y, number = (blockIdx.x * blockDim.x + threadIdx.x) * WIDTH;
     if (number >= input.num_images * input.len) return;
-    downstream(arguments.to, input, chain, number, upstream(arguments.output, chain, number));
+    downstream_pack(arguments.to, input, chain, number, upstream_pack(arguments.output, chain, number));
 }

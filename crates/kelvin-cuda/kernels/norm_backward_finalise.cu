@@ -1,12 +1,13 @@
-// From the parts' sums to the way back through a batch norm and the gradients of its parameters; one thread a channel.
+// From the parts' sums to the way back through a batch norm and the gradients of its parameters; one block eight
+// channels.
 //
 //   dV = a·D + b·V + c     training    a = s   b = −s·r·Σ(D·ẑ)/N   c = −s·ΣD/N − b·mean        r = 1/√(var + ε)
 //                          inference   a = s   b = c = 0
 //   ∂γ = Σ D·ẑ   ∂β = Σ D   ∂(bias before it) = 0 in training, s·ΣD in inference
 //
-// Reads the parts once, in their order, in f64. Specification: network/images/batch_norm.rs (turn_back).
+// Reads the parts once, in f64. Specification: network/images/batch_norm.rs (turn_back).
 
-#include "gpu.cuh"
+#include "part_sums.cuh"
 
 struct NormBackwardFinaliseArguments {
     const float* parts;
@@ -24,15 +25,18 @@ struct NormBackwardFinaliseArguments {
 };
 
 extern "C" __global__ void norm_backward_finalise(const NormBackwardFinaliseArguments arguments) {
-    u32 chain = blockIdx.y, channel = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 channels = arguments.channels;
-    if (channel >= channels) return;
+    SHARED_MEMORY(shared);
+    u32 chain = blockIdx.y, channel = part_channel(), channels = arguments.channels;
+    bool exists = channel < channels;
+    const float* parts = arguments.parts + 2 * ((u64)chain * arguments.num_parts * channels + channel);
     double sum = 0.0, product = 0.0;
-    for (u32 part = 0; part < arguments.num_parts; part++) {
-        u64 from = 2 * (((u64)chain * arguments.num_parts + part) * channels + channel);
-        sum += arguments.parts[from];
-        product += arguments.parts[from + 1];
+    for (u32 part = part_lane(); exists && part < arguments.num_parts; part += PART_LANES) {
+        sum += parts[2 * (u64)part * channels];
+        product += parts[2 * (u64)part * channels + 1];
     }
+    sum = sum_lanes(sum, (double*)shared);
+    product = sum_lanes(product, (double*)shared);
+    if (!exists || part_lane() != 0) return;
     const float* norm = arguments.norm + (u64)chain * 4 * channels + channel;
     double scale = norm[0], mean = norm[2 * channels], inverse_std = norm[3 * channels];
     double b = 0.0, c = 0.0;

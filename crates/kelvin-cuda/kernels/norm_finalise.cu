@@ -1,11 +1,12 @@
-// From the parts' means and spreads, or from running statistics, to how a batch norm is read; one thread a channel.
+// From the parts' means and spreads, or from running statistics, to how a batch norm is read; one block eight channels.
 //
 //   training    mean, var of the batch     inference   mean = m − b (the bias that was not added), var = v
 //   s = γ/√(var + ε)   t = β − s·mean      running: m, v move by 1 − momentum towards mean + b and var
 //
-// Reads the parts once, in their order, in f64. Specification: network/images/batch_norm.rs (train, infer, update).
+// Reads the parts twice, in f64. Specification: network/images/batch_norm.rs (train, infer, update).
 
 #include "chain.cuh"
+#include "part_sums.cuh"
 
 struct NormFinaliseArguments {
     // [chain][part][channel] {mean, Σ (z − mean)²}; null in inference mode.
@@ -33,35 +34,39 @@ struct NormFinaliseArguments {
 };
 
 extern "C" __global__ void norm_finalise(const NormFinaliseArguments arguments) {
-    u32 chain = blockIdx.y, channel = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 channels = arguments.channels;
-    if (channel >= channels) return;
-    u64 parameter = chain * arguments.parameter_stride + channel;
-    u64 statistic = chain * arguments.statistics_stride + channel;
-    double bias = arguments.bias ? arguments.bias[parameter] : 0.0;
+    SHARED_MEMORY(shared);
+    double* scratch = (double*)shared;
+    u32 chain = blockIdx.y, channel = part_channel(), channels = arguments.channels;
+    bool exists = channel < channels;
     double mean = 0.0, variance = 0.0;
     if (arguments.parts) {
-        double squares = 0.0, count = 0.0;
-        for (u32 part = 0; part < arguments.num_parts; part++) {
-            u64 from = 2 * (((u64)chain * arguments.num_parts + part) * channels + channel);
-            u32 left = arguments.num_pixels - part * arguments.rows_per_part;
-            double rows = left < arguments.rows_per_part ? left : arguments.rows_per_part;
-            double difference = arguments.parts[from] - mean, together = count + rows;
-            squares += arguments.parts[from + 1] + difference * difference * (count * rows / together);
-            mean += difference * (rows / together);
-            count = together;
+        u32 rows_per_part = arguments.rows_per_part;
+        const float* parts = arguments.parts + 2 * ((u64)chain * arguments.num_parts * channels + channel);
+        for (u32 part = part_lane(); exists && part < arguments.num_parts; part += PART_LANES) {
+            double rows = min(arguments.num_pixels - part * rows_per_part, rows_per_part);
+            mean += rows * parts[2 * (u64)part * channels];
         }
-        variance = squares / count;
-        if (arguments.moves && !arguments.cells[chain].stopped) {
-            double keep = arguments.momentum;
-            float* running_mean = arguments.running_mean + statistic;
-            float* running_variance = arguments.running_variance + statistic;
-            *running_mean = (float)(keep * *running_mean + (1.0 - keep) * (mean + bias));
-            *running_variance = (float)(keep * *running_variance + (1.0 - keep) * variance);
+        mean = sum_lanes(mean, scratch) / arguments.num_pixels;
+        for (u32 part = part_lane(); exists && part < arguments.num_parts; part += PART_LANES) {
+            double rows = min(arguments.num_pixels - part * rows_per_part, rows_per_part);
+            double difference = parts[2 * (u64)part * channels] - mean;
+            variance += parts[2 * (u64)part * channels + 1] + rows * difference * difference;
         }
-    } else {
-        mean = arguments.running_mean[statistic] - bias;
-        variance = arguments.running_variance[statistic];
+        variance = sum_lanes(variance, scratch) / arguments.num_pixels;
+    }
+    if (!exists || part_lane() != 0) return;
+    u64 parameter = chain * arguments.parameter_stride + channel;
+    u64 statistic = chain * arguments.statistics_stride + channel;
+    float* running_mean = arguments.running_mean + statistic;
+    float* running_variance = arguments.running_variance + statistic;
+    double bias = arguments.bias ? arguments.bias[parameter] : 0.0;
+    if (!arguments.parts) {
+        mean = *running_mean - bias;
+        variance = *running_variance;
+    } else if (arguments.moves && !arguments.cells[chain].stopped) {
+        double keep = arguments.momentum;
+        *running_mean = (float)(keep * *running_mean + (1.0 - keep) * (mean + bias));
+        *running_variance = (float)(keep * *running_variance + (1.0 - keep) * variance);
     }
     double inverse_std = 1.0 / sqrt(variance + arguments.epsilon);
     double scale = arguments.gamma[parameter] * inverse_std;

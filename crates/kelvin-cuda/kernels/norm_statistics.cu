@@ -1,9 +1,10 @@
-// Mean and spread of each channel over parts of a batch, for batch norms whose value no kernel measured in passing.
+// Mean and spread of each channel over parts of a batch, for batch norms whose value no kernel measured in passing; one
+// block a part.
 //
 // Part p holds pixels p·rows_per_part and on: [chain][part][channel] {mean, Σ (z − mean)²}. Reads the value twice.
 // Specification: network/images/reading.rs (add_moments).
 
-#include "reading.cuh"
+#include "pixel_sums.cuh"
 
 struct NormStatisticsArguments {
     const element* values;
@@ -15,21 +16,41 @@ struct NormStatisticsArguments {
 };
 
 extern "C" __global__ void norm_statistics(const NormStatisticsArguments arguments) {
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 channels = arguments.channels;
-    if (number >= arguments.num_parts * channels) return;
-    u32 channel = number % channels, part = number / channels;
-    u32 first = part * arguments.rows_per_part, end = first + arguments.rows_per_part;
-    if (end > arguments.num_pixels) end = arguments.num_pixels;
-    u64 start = (u64)chain * arguments.num_pixels * channels + channel;
-    double sum = 0.0, squares = 0.0;
-    for (u32 pixel = first; pixel < end; pixel++) sum += load_element(arguments.values, start + (u64)pixel * channels);
-    double mean = sum / (end - first);
-    for (u32 pixel = first; pixel < end; pixel++) {
-        double difference = load_element(arguments.values, start + (u64)pixel * channels) - mean;
-        squares += difference * difference;
+    SHARED_MEMORY(shared);
+    const u32 channels = arguments.channels;
+    const PixelShare share = pixel_share(channels);
+    u32 chain = blockIdx.y, part = blockIdx.x;
+    u32 first = part * arguments.rows_per_part, end = min(first + arguments.rows_per_part, arguments.num_pixels);
+    const element* values = arguments.values + (u64)chain * arguments.num_pixels * channels + share.unit * WIDTH;
+    float* scratch = (float*)shared;
+    float sums[WIDTH] = {}, squares[WIDTH] = {};
+    if (share.row < share.rows) {
+        for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
+            const Pack value = load_pack(values, (u64)pixel * channels);
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++) sums[i] += value.of[i];
+        }
     }
-    u64 to = 2 * ((u64)chain * arguments.num_parts * channels + number);
-    arguments.parts[to] = (float)mean;
-    arguments.parts[to + 1] = (float)squares;
+    sum_rows(sums, scratch, share);
+    // All rows look at what row 0 found.
+    const u32 of_unit = threadIdx.x % share.units;
+    float mean[WIDTH];
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) mean[i] = scratch[i * THREADS + of_unit] / (end - first);
+    __syncthreads();
+    if (share.row < share.rows) {
+        for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
+            const Pack value = load_pack(values, (u64)pixel * channels);
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++) {
+                const float difference = value.of[i] - mean[i];
+                squares[i] = fmaf(difference, difference, squares[i]);
+            }
+        }
+    }
+    sum_rows(squares, scratch, share);
+    if (share.row != 0) return;
+    float* to = arguments.parts + 2 * (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) to[2 * i] = mean[i], to[2 * i + 1] = squares[i];
 }

@@ -1,9 +1,9 @@
-// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing.
+// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a part.
 //
 // Part p holds pixels p·rows_per_part and on: [chain][part][channel] {Σ D, Σ D·ẑ}. Reads value and gradient once.
 // Specification: network/images/reading.rs (add_sums).
 
-#include "reading.cuh"
+#include "pixel_sums.cuh"
 
 struct NormSumsArguments {
     const element* values;
@@ -17,23 +17,28 @@ struct NormSumsArguments {
 };
 
 extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 channels = arguments.channels;
-    if (number >= arguments.num_parts * channels) return;
-    u32 channel = number % channels, part = number / channels;
-    u32 first = part * arguments.rows_per_part, end = first + arguments.rows_per_part;
-    if (end > arguments.num_pixels) end = arguments.num_pixels;
-    const float* norm = arguments.norm + (u64)chain * 4 * channels + channel;
-    float mean = norm[2 * channels], inverse_std = norm[3 * channels];
-    u64 start = (u64)chain * arguments.num_pixels * channels + channel;
-    double sum = 0.0, product = 0.0;
-    for (u32 pixel = first; pixel < end; pixel++) {
-        u64 at = start + (u64)pixel * channels;
-        float gradient = load_element(arguments.gradient, at);
-        sum += gradient;
-        product += (double)gradient * ((load_element(arguments.values, at) - mean) * inverse_std);
+    SHARED_MEMORY(shared);
+    const u32 channels = arguments.channels;
+    const PixelShare share = pixel_share(channels);
+    u32 chain = blockIdx.y, part = blockIdx.x;
+    u32 first = part * arguments.rows_per_part, end = min(first + arguments.rows_per_part, arguments.num_pixels);
+    const float* norm = arguments.norm + (u64)chain * 4 * channels + share.unit * WIDTH;
+    float sums[2 * WIDTH] = {};
+    if (share.row < share.rows) {
+        const Pack mean = load_coefficients(norm + 2 * channels), inverse_std = load_coefficients(norm + 3 * channels);
+        for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
+            const u64 at = ((u64)chain * arguments.num_pixels + pixel) * channels + share.unit * WIDTH;
+            const Pack gradient = load_pack(arguments.gradient, at), value = load_pack(arguments.values, at);
+#pragma unroll
+            for (int i = 0; i < WIDTH; i++) {
+                sums[i] += gradient.of[i];
+                sums[WIDTH + i] = fmaf(gradient.of[i], (value.of[i] - mean.of[i]) * inverse_std.of[i], sums[WIDTH + i]);
+            }
+        }
     }
-    u64 to = 2 * ((u64)chain * arguments.num_parts * channels + number);
-    arguments.parts[to] = (float)sum;
-    arguments.parts[to + 1] = (float)product;
+    sum_rows(sums, (float*)shared, share);
+    if (share.row != 0) return;
+    float* to = arguments.parts + 2 * (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) to[2 * i] = sums[i], to[2 * i + 1] = sums[WIDTH + i];
 }

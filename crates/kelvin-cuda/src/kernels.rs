@@ -36,7 +36,10 @@ pub const FILES: &[(&str, &str)] = &[
     ("norm_finalise.cu", include_str!("../kernels/norm_finalise.cu")),
     ("norm_statistics.cu", include_str!("../kernels/norm_statistics.cu")),
     ("norm_sums.cu", include_str!("../kernels/norm_sums.cu")),
+    ("pack.cuh", include_str!("../kernels/pack.cuh")),
+    ("part_sums.cuh", include_str!("../kernels/part_sums.cuh")),
     ("philox.cuh", include_str!("../kernels/philox.cuh")),
+    ("pixel_sums.cuh", include_str!("../kernels/pixel_sums.cuh")),
     ("plain_conv.cu", include_str!("../kernels/plain_conv.cu")),
     ("plain_conv_input.cu", include_str!("../kernels/plain_conv_input.cu")),
     ("plain_conv_kernel.cu", include_str!("../kernels/plain_conv_kernel.cu")),
@@ -48,6 +51,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("round_weights.cu", include_str!("../kernels/round_weights.cu")),
     ("scale_momenta.cu", include_str!("../kernels/scale_momenta.cu")),
     ("tensor_sums.cuh", include_str!("../kernels/tensor_sums.cuh")),
+    ("threads.cuh", include_str!("../kernels/threads.cuh")),
     ("threshold.cu", include_str!("../kernels/threshold.cu")),
     ("threshold_backward.cu", include_str!("../kernels/threshold_backward.cu")),
 ];

@@ -187,8 +187,8 @@ fn the_joint_ascent_takes_the_steps_of_the_cpu() {
             };
             let (mut found, mut wanted) = (chains(&network, 3), chains(&network, 3));
             let (on_device, on_cpu) = (Remember::default(), Remember::default());
-            engine.search(&rule, &plan(8, 0.0), &mut found, &on_device).unwrap();
-            run_population(&posterior, &rule, &plan(8, 0.0), &mut wanted, &on_cpu);
+            engine.search(&rule, &plan(4, 0.0), &mut found, &on_device).unwrap();
+            run_population(&posterior, &rule, &plan(4, 0.0), &mut wanted, &on_cpu);
             assert!(found[0].state.log_beta != 0.0);
             assert_same_course(&format!("{clip_scope:?}"), (&found, &on_device), (&wanted, &on_cpu), 1e-4);
         }

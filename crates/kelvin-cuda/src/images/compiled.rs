@@ -14,10 +14,10 @@ pub struct Compiled {
     pub plain_conv_single: Kernel,
     pub plain_conv_input: Kernel,
     pub plain_conv_kernel: Kernel,
-    pub channel_sums: Kernel,
-    pub norm_statistics: Kernel,
+    pub channel_sums: ByWidth,
+    pub norm_statistics: ByWidth,
     pub norm_finalise: Kernel,
-    pub norm_sums: Kernel,
+    pub norm_sums: ByWidth,
     pub norm_backward_finalise: Kernel,
     pub response_norm: Kernel,
     pub response_norm_backward: Kernel,
@@ -25,8 +25,8 @@ pub struct Compiled {
     pub threshold_backward: Kernel,
     pub pool: Kernel,
     pub pool_backward: Kernel,
-    pub add_values: Kernel,
-    pub give_gradient: Kernel,
+    pub add_values: ByWidth,
+    pub give_gradient: ByWidth,
     pub loss: Kernel,
     pub batch_rows: Kernel,
     pub gather_bytes: Kernel,
@@ -38,6 +38,21 @@ pub struct Compiled {
     precision: Precision,
 }
 
+/// A kernel in two widths: for any number of channels, and sixteen bytes at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ByWidth {
+    any: Kernel,
+    wide: Kernel,
+}
+
+impl ByWidth {
+    /// The kernel for so many channels, and how many of them a thread takes.
+    pub fn of(self, precision: Precision, channels: usize) -> (Kernel, usize) {
+        let wide = precision.wide();
+        if channels.is_multiple_of(wide) { (self.wide, wide) } else { (self.any, 1) }
+    }
+}
+
 /// A kernel whose file has the name of its entry.
 fn source(entry: &'static str, file: &'static str, defines: &[(&'static str, i64)]) -> KernelSource {
     KernelSource { file, entry, defines: defines.to_vec() }
@@ -47,15 +62,19 @@ fn source(entry: &'static str, file: &'static str, defines: &[(&'static str, i64
 fn sources(precision: Precision) -> Vec<KernelSource> {
     let half = ("HALF", i64::from(precision == Precision::Half));
     let with_half = |entry, file| source(entry, file, &[half]);
+    let by_width = |entry, file, width: usize| source(entry, file, &[half, ("WIDTH", width as i64)]);
     vec![
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
         with_half("plain_conv_input", "plain_conv_input.cu"),
         with_half("plain_conv_kernel", "plain_conv_kernel.cu"),
-        with_half("channel_sums", "channel_sums.cu"),
-        with_half("norm_statistics", "norm_statistics.cu"),
+        by_width("channel_sums", "channel_sums.cu", 1),
+        by_width("channel_sums", "channel_sums.cu", precision.wide()),
+        by_width("norm_statistics", "norm_statistics.cu", 1),
+        by_width("norm_statistics", "norm_statistics.cu", precision.wide()),
         source("norm_finalise", "norm_finalise.cu", &[]),
-        with_half("norm_sums", "norm_sums.cu"),
+        by_width("norm_sums", "norm_sums.cu", 1),
+        by_width("norm_sums", "norm_sums.cu", precision.wide()),
         source("norm_backward_finalise", "norm_backward_finalise.cu", &[]),
         with_half("response_norm", "response_norm.cu"),
         with_half("response_norm_backward", "response_norm_backward.cu"),
@@ -63,8 +82,10 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
         with_half("threshold_backward", "threshold_backward.cu"),
         with_half("pool", "pool.cu"),
         with_half("pool_backward", "pool_backward.cu"),
-        with_half("add_values", "add_values.cu"),
-        with_half("give_gradient", "give_gradient.cu"),
+        by_width("add_values", "add_values.cu", 1),
+        by_width("add_values", "add_values.cu", precision.wide()),
+        by_width("give_gradient", "give_gradient.cu", 1),
+        by_width("give_gradient", "give_gradient.cu", precision.wide()),
         with_half("loss", "loss.cu"),
         source("batch_rows", "batch_rows.cu", &[]),
         source("gather_images", "gather_images.cu", &[half, ("BYTES", 1)]),
@@ -118,10 +139,10 @@ impl Compiled {
             plain_conv_single: take(),
             plain_conv_input: take(),
             plain_conv_kernel: take(),
-            channel_sums: take(),
-            norm_statistics: take(),
+            channel_sums: ByWidth { any: take(), wide: take() },
+            norm_statistics: ByWidth { any: take(), wide: take() },
             norm_finalise: take(),
-            norm_sums: take(),
+            norm_sums: ByWidth { any: take(), wide: take() },
             norm_backward_finalise: take(),
             response_norm: take(),
             response_norm_backward: take(),
@@ -129,8 +150,8 @@ impl Compiled {
             threshold_backward: take(),
             pool: take(),
             pool_backward: take(),
-            add_values: take(),
-            give_gradient: take(),
+            add_values: ByWidth { any: take(), wide: take() },
+            give_gradient: ByWidth { any: take(), wide: take() },
             loss: take(),
             batch_rows: take(),
             gather_bytes: take(),

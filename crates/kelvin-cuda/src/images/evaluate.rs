@@ -10,9 +10,9 @@ use super::arguments::{ChainCell, GradientSource};
 use super::data::DeviceData;
 use super::lower::{Lowering, Norms, Running};
 use super::memory::GroupMemory;
-use super::passes::{Images, images_of, pass_len};
+use super::passes::{Images, images_of};
 use super::states::States;
-use super::{Core, ImageEngine, MOST_IMAGES, lock};
+use super::{Core, ImageEngine, lock};
 use crate::device::{Buffer, DeviceError, Launch};
 
 /// A cell that draws are evaluated with.
@@ -56,8 +56,8 @@ impl ImageEngine {
     pub fn outputs(&self, examples: &Examples, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, DeviceError> {
         let core = &self.core;
         let data = DeviceData::new(&core.device, examples)?;
-        let group_len = self.group_len(weights.len());
         let most = self.most_uncoupled().min(examples.len()).max(1);
+        let group_len = self.residence(weights.len(), most)?.group;
         let shared = self.group_memory(group_len, most)?;
         let memory = lock(&shared);
         let states = core.states(group_len)?;
@@ -118,13 +118,9 @@ impl ImageEngine {
         Weights { parameters, statistics: &self.core.initial_statistics }
     }
 
-    fn group_len(&self, count: usize) -> usize {
-        self.group_chains.min(count).max(1)
-    }
-
     /// The most images of a pass where nothing couples them: what memory there is.
     fn most_uncoupled(&self) -> usize {
-        lock(&self.memory).as_ref().map_or(MOST_IMAGES, |memory| lock(memory).num_images)
+        lock(&self.memory).as_ref().map_or(self.core.most_images(), |memory| lock(memory).num_images)
     }
 
     /// The passes of batches.
@@ -133,7 +129,7 @@ impl ImageEngine {
         let coupled = core.has_norms() && norms != Norms::Inference;
         let cut = |rows: &Rows<'_>| {
             let len = rows.listed().map(<[u32]>::len);
-            let most = if coupled { pass_len(len, core.num_examples, true) } else { self.most_uncoupled() };
+            let most = if coupled { core.pass_len(len, true) } else { self.most_uncoupled() };
             images_of(*rows, core.num_examples, most)
         };
         batches.iter().flat_map(cut).collect()
@@ -148,8 +144,8 @@ impl ImageEngine {
     ) -> Result<Vec<(f64, Vec<f32>)>, DeviceError> {
         let core = &self.core;
         let passes = self.passes(batches, norms);
-        let group_len = self.group_len(weights.len());
         let most = passes.iter().map(|images| images.rows.len()).max().unwrap_or(1);
+        let group_len = self.residence(weights.len(), most)?.group;
         let shared = self.group_memory(group_len, most)?;
         let memory = lock(&shared);
         let states = core.states(group_len)?;
@@ -203,8 +199,8 @@ impl ImageEngine {
         let lens = |passes: &Vec<Images>| passes.iter().map(|images| images.rows.len()).collect::<Vec<usize>>();
         // Only passes of the same sizes can be made together.
         let alike = passes.windows(2).all(|pair| lens(&pair[0]) == lens(&pair[1]));
-        let group_len = if alike { self.group_len(positions.len()) } else { 1 };
         let most = passes.iter().flat_map(lens).max().unwrap_or(1);
+        let group_len = if alike { self.residence(positions.len(), most)?.group } else { 1 };
         let shared = self.group_memory(group_len, most)?;
         let memory = lock(&shared);
         let states = core.states(group_len)?;

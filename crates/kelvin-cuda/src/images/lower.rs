@@ -7,17 +7,19 @@ use super::arguments::{
     AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormFinalise, NormStatistics, PlainConv, Pool, Reading,
     ResponseNorm, Threshold,
 };
-use super::compiled::Compiled;
+use super::compiled::{ByWidth, Compiled};
 use super::data::DeviceData;
-use super::memory::GroupMemory;
+use super::memory::{GroupMemory, ROWS_PER_PART};
 use super::plan::Plan;
 use super::tables::Tables;
 use crate::device::{Address, Kernel, Launch};
 
 /// Threads of a block of the plain kernels.
 pub const THREADS: usize = 256;
-/// Pixels of a part of a norm's sums, where a plain kernel takes them.
-const PLAIN_ROWS_PER_PART: usize = 256;
+/// Bytes that sums of f64 over a block of threads take.
+pub const SHARED_SUMS: u32 = (THREADS * size_of::<f64>()) as u32;
+/// Channels of a norm that a block finishes.
+pub(super) const CHANNELS_TOGETHER: usize = 8;
 
 /// Where the chains of a group lie.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +124,33 @@ impl<'a> Lowering<'a> {
     pub(super) fn over<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, count: usize, arguments: &A) {
         let grid = [count.div_ceil(THREADS) as u32, self.group.num_chains, 1];
         self.launches.push(Launch::new(kernel, grid, THREADS as u32, 0, arguments));
+    }
+
+    /// A thread for each sixteen bytes of a value of each chain, or for each number where channels do not fit.
+    pub(super) fn over_packs<A: bytemuck::NoUninit>(&mut self, kernel: ByWidth, value: usize, arguments: &A) {
+        let (kernel, width) = kernel.of(self.precision, self.plan.program.values[value].shape.channels);
+        self.over(kernel, self.count(value) / width, arguments);
+    }
+
+    /// A block for each of `count` shares of the pixels of a value, which takes `sums` sums of each channel.
+    pub(super) fn over_pixels<A: bytemuck::NoUninit>(
+        &mut self,
+        kernel: ByWidth,
+        value: usize,
+        (count, sums): (u32, usize),
+        arguments: &A,
+    ) {
+        let channels = self.plan.program.values[value].shape.channels;
+        let (kernel, width) = kernel.of(self.precision, channels);
+        let grid = [count, self.group.num_chains, (channels / width).div_ceil(THREADS) as u32];
+        let shared = (THREADS * width * sums * size_of::<f32>()) as u32;
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, shared, arguments));
+    }
+
+    /// A block for each few channels of a norm.
+    pub(super) fn over_norm<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, channels: usize, arguments: &A) {
+        let grid = [channels.div_ceil(CHANNELS_TOGETHER) as u32, self.group.num_chains, 1];
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, arguments));
     }
 
     /// How a value is read.
@@ -294,7 +323,7 @@ impl<'a> Lowering<'a> {
             right: right.map_or_else(Reading::default, |right| self.reading(right)),
             output: self.memory.value(to),
         };
-        self.over(self.compiled.add_values, self.count(to), &arguments);
+        self.over_packs(self.compiled.add_values, to, &arguments);
     }
 
     fn norm_forward(&mut self, number: usize) {
@@ -334,7 +363,7 @@ impl<'a> Lowering<'a> {
             moves,
             reserved: 0,
         };
-        self.over(self.compiled.norm_finalise, shape.channels, &arguments);
+        self.over_norm(self.compiled.norm_finalise, shape.channels, &arguments);
     }
 
     fn plain_statistics(&mut self, value: usize, num_pixels: u32) -> Parts {
@@ -348,7 +377,7 @@ impl<'a> Lowering<'a> {
             num_parts: parts.num_parts,
             rows_per_part: parts.rows_per_part,
         };
-        self.over(self.compiled.norm_statistics, parts.num_parts as usize * channels, &arguments);
+        self.over_pixels(self.compiled.norm_statistics, value, (parts.num_parts, 1), &arguments);
         parts
     }
 
@@ -370,13 +399,12 @@ impl<'a> Lowering<'a> {
             reserved: 0,
         };
         let grid = [1, self.group.num_chains, 1];
-        let shared = (THREADS * size_of::<f64>()) as u32;
-        self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, shared, &arguments));
+        self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, SHARED_SUMS, &arguments));
     }
 }
 
-/// How plain kernels cut the pixels of a batch.
+/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
 pub(super) fn plain_parts(num_pixels: u32) -> Parts {
-    let rows_per_part = PLAIN_ROWS_PER_PART as u32;
+    let rows_per_part = num_pixels.div_ceil(64).clamp(2 * ROWS_PER_PART as u32, 1024);
     Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
 }

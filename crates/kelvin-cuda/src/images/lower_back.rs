@@ -6,7 +6,7 @@ use super::arguments::{
     ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, NormBackwardFinalise, NormSums,
     PlainConvInput, PlainConvKernel, PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
 };
-use super::lower::{Lowering, Norms, THREADS, plain_parts};
+use super::lower::{Lowering, Norms, SHARED_SUMS, THREADS, plain_parts};
 use crate::device::{Address, Launch};
 
 impl Lowering<'_> {
@@ -139,7 +139,7 @@ impl Lowering<'_> {
             num_splits,
             pixels_per_split: num_pixels.div_ceil(num_splits),
         };
-        self.over(self.compiled.channel_sums, num_splits as usize * shape.channels, &arguments);
+        self.over_pixels(self.compiled.channel_sums, to, (num_splits, 1), &arguments);
     }
 
     /// The gradient of what a convolution or dense layer read. A faster kernel that is the last to write to D of a value
@@ -175,7 +175,7 @@ impl Lowering<'_> {
                     num_parts: parts.num_parts,
                     rows_per_part: parts.rows_per_part,
                 };
-                self.over(self.compiled.norm_sums, parts.num_parts as usize * shape.channels, &arguments);
+                self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
                 parts
             }
         };
@@ -191,7 +191,7 @@ impl Lowering<'_> {
             num_pixels,
             training: u32::from(self.norms != Norms::Inference),
         };
-        self.over(self.compiled.norm_backward_finalise, shape.channels, &arguments);
+        self.over_norm(self.compiled.norm_backward_finalise, shape.channels, &arguments);
     }
 
     fn pool_backward(&mut self, from: usize, to: usize, height: usize, width: usize) {
@@ -220,7 +220,7 @@ impl Lowering<'_> {
         }
         let arguments =
             GiveGradient { output: self.upstream(to), input: self.reading(from), to: self.downstream(from) };
-        self.over(self.compiled.give_gradient, self.count(from), &arguments);
+        self.over_packs(self.compiled.give_gradient, from, &arguments);
     }
 
     /// Adds up the partial sums: over the passes before, and with weight and prior where this is the last.
@@ -241,7 +241,6 @@ impl Lowering<'_> {
             reserved: 0,
         };
         let grid = [self.tables.num_blocks() as u32, self.group.num_chains, 1];
-        let shared = (THREADS * size_of::<f64>()) as u32;
-        self.launches.push(Launch::new(self.compiled.gradient_total, grid, THREADS as u32, shared, &arguments));
+        self.launches.push(Launch::new(self.compiled.gradient_total, grid, THREADS as u32, SHARED_SUMS, &arguments));
     }
 }

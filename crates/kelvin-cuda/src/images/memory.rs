@@ -115,7 +115,7 @@ pub fn num_splits(program: &Program, num_images: usize) -> Vec<usize> {
 }
 
 fn of_bias(program: &Program, to: usize, num_images: usize) -> usize {
-    (num_images * program.values[to].shape.num_pixels()).div_ceil(1024).min(32)
+    (num_images * program.values[to].shape.num_pixels()).div_ceil(256).min(64)
 }
 
 impl GroupMemory {

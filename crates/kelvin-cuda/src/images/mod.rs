@@ -40,8 +40,6 @@ use crate::device::{Device, DeviceError};
 
 /// Chains of a group, unless memory is short.
 const CHAINS_OF_A_GROUP: usize = 8;
-/// Images of a pass where nothing couples them.
-const MOST_IMAGES: usize = 512;
 
 /// The numbers that values, their gradients and the factors of products consist of; all else is f32 or f64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -60,6 +58,11 @@ impl Precision {
             Self::Single => 4,
             Self::Half => 2,
         }
+    }
+
+    /// How many numbers sixteen bytes are.
+    pub(crate) const fn wide(self) -> usize {
+        16 / self.bytes()
     }
 
     /// "f32" or "bf16".
@@ -261,6 +264,12 @@ impl ImageEngine {
         // What is too small is given back first.
         *held = None;
         let core = &self.core;
+        let largest = (0..core.plan.program.values.len()).map(|value| core.plan.len(value)).max().unwrap_or(0);
+        if largest * num_images > u32::MAX as usize {
+            let reason =
+                format!("{num_images} images of {largest} numbers are too many for one batch; use smaller batches");
+            return Err(DeviceError::Failed { doing: "planning a pass", reason });
+        }
         let memory = GroupMemory::new(&core.device, &core.plan, &core.tables, core.precision, num_chains, num_images)?;
         let memory = Arc::new(Mutex::new(memory));
         *held = Some(Arc::clone(&memory));

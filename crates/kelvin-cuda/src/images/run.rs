@@ -7,7 +7,6 @@ use kelvin::sampler::{Chain, Divergence, MassRule, Observer, Plan as RunPlan};
 
 use super::arguments::ChainCell;
 use super::memory::GroupMemory;
-use super::passes::pass_len;
 use super::steps::Motion;
 use super::wave::{MOST_STEPS, Wave};
 use super::{ImageEngine, SharedMemory, lock};
@@ -31,7 +30,7 @@ impl ImageEngine {
                 chain.state.statistics.clone_from(&core.initial_statistics);
             }
         }
-        let num_images = pass_len(plan.batches.batch_size(), core.num_examples, core.has_norms());
+        let num_images = core.pass_len(plan.batches.batch_size(), core.has_norms());
         let residence = self.residence(chains.len(), num_images)?;
         let memory = self.group_memory(residence.group, num_images)?;
         for (number, some) in chains.chunks_mut(residence.wave).enumerate() {

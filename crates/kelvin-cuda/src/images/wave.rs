@@ -7,16 +7,15 @@ use kelvin::sampler::{Chain, ClipScope, MassRule, Plan as RunPlan};
 
 use super::Core;
 use super::arguments::{AscentStep, BatchRows, FinishStep, GradientSource, LangevinStep, MassSquares, StepNumbers};
-use super::lower::{Group, Lowering, Norms, Running, THREADS};
+use super::lower::{Group, Lowering, Norms, Running, SHARED_SUMS, THREADS};
 use super::memory::GroupMemory;
-use super::passes::{pass_len, pieces};
+use super::passes::pieces;
 use super::states::States;
 use super::steps::Motion;
 use crate::device::{Buffer, DeviceError, Kernel, Launch, Recording};
 
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
 pub const MOST_STEPS: usize = 512;
-const SHARED_SUMS: u32 = (THREADS * size_of::<f64>()) as u32;
 
 /// Chains on the device.
 pub struct Wave<'a> {
@@ -158,7 +157,7 @@ impl<'a> Wave<'a> {
         let core = self.core;
         let batches = &self.plan.batches;
         let batch_len = batches.batch_size().unwrap_or(core.num_examples);
-        let most = pass_len(batches.batch_size(), core.num_examples, core.has_norms());
+        let most = core.pass_len(batches.batch_size(), core.has_norms());
         let pieces = pieces(batch_len, most);
         let mut launches = Vec::new();
         for (number, &(first, num_images)) in pieces.iter().enumerate() {

@@ -78,6 +78,26 @@ pub fn networks() -> Vec<(&'static str, Network)> {
             ),
         ),
         (
+            "channels in sixteens of bytes, and very many",
+            build(
+                Shape::image(6, 5, 1),
+                vec![
+                    conv(8, 3, 1),
+                    Layer::Relu,
+                    residual(
+                        vec![conv(8, 3, 1), Layer::BATCH_NORM, Layer::Relu, conv(8, 3, 1), Layer::BATCH_NORM],
+                        vec![conv(8, 1, 1), Layer::Relu],
+                    ),
+                    Layer::Relu,
+                    Layer::GlobalAvgPool,
+                    Layer::Dense { units: 301 },
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
             "filter response norm",
             build(
                 image,
