@@ -23,6 +23,9 @@ pub const FILES: &[(&str, &str)] = &[
     ("chain.cuh", include_str!("../kernels/chain.cuh")),
     ("channel_sums.cu", include_str!("../kernels/channel_sums.cu")),
     ("conv.cuh", include_str!("../kernels/conv.cuh")),
+    ("conv_backward.cu", include_str!("../kernels/conv_backward.cu")),
+    ("conv_forward.cu", include_str!("../kernels/conv_forward.cu")),
+    ("conv_tile.cuh", include_str!("../kernels/conv_tile.cuh")),
     ("element.cuh", include_str!("../kernels/element.cuh")),
     ("finish_step.cu", include_str!("../kernels/finish_step.cu")),
     ("gather_images.cu", include_str!("../kernels/gather_images.cu")),
@@ -42,6 +45,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("plain_conv_kernel.cu", include_str!("../kernels/plain_conv_kernel.cu")),
     ("pool.cu", include_str!("../kernels/pool.cu")),
     ("pool_backward.cu", include_str!("../kernels/pool_backward.cu")),
+    ("product.cu", include_str!("../kernels/product.cu")),
     ("reading.cuh", include_str!("../kernels/reading.cuh")),
     ("response_norm.cu", include_str!("../kernels/response_norm.cu")),
     ("response_norm_backward.cu", include_str!("../kernels/response_norm_backward.cu")),
@@ -50,6 +54,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("tensor_sums.cuh", include_str!("../kernels/tensor_sums.cuh")),
     ("threshold.cu", include_str!("../kernels/threshold.cu")),
     ("threshold_backward.cu", include_str!("../kernels/threshold_backward.cu")),
+    ("tile.cuh", include_str!("../kernels/tile.cuh")),
 ];
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
