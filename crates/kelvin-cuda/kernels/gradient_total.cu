@@ -47,7 +47,7 @@ extern "C" __global__ void gradient_total(const GradientTotalArguments arguments
         for (u32 split = 0; split < source.num_splits; split++) sum += source.sums[terms + (u64)split * source.len];
         if (arguments.finishes) sum = fmaf(arguments.inverse_variance, arguments.positions[place], scale * sum);
         arguments.gradients[place] = sum;
-        squares += (double)sum * sum;
+        squares += sum * sum;
     }
     if (!arguments.finishes) return;
     squares = block_sum(squares, (double*)shared);

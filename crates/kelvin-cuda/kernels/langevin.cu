@@ -87,7 +87,8 @@ extern "C" __global__ void langevin(const LangevinArguments arguments) {
 #endif
 #if INTEGRATOR != 2
             arguments.momenta[place] = m;
-            squares += (double)m * m;
+            // Where it overflows f32 the chain has left, as on the CPU.
+            squares += m * m;
 #endif
             arguments.positions[place] = theta;
 #if HALF
