@@ -11,7 +11,7 @@ pub const PACKED_CHANNELS: usize = 4;
 const CHUNK_BYTES: usize = 16;
 
 /// What a kernel of a convolution is compiled for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConvShape {
     /// The sizes.
     pub sizes: Convolution,
@@ -141,7 +141,8 @@ impl ConvShape {
         if output.num_pixels() <= pixels {
             return (pixels / output.num_pixels(), output.height);
         }
-        let rows = (1..=output.height).rev().find(|rows| output.height.is_multiple_of(*rows) && rows * output.width <= pixels);
+        let rows =
+            (1..=output.height).rev().find(|rows| output.height.is_multiple_of(*rows) && rows * output.width <= pixels);
         (1, rows.unwrap_or(1))
     }
 
@@ -262,7 +263,8 @@ mod tests {
                 assert!(shape.fits(), "{sizes:?}");
                 let (tile, bytes) = shape.forward_tile(SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && sizes.output.height.is_multiple_of(tile.rows));
-                let gradients = Gradients { output_norm: true, input: *from != 0, bias: false, adds: false, masks: true };
+                let gradients =
+                    Gradients { output_norm: true, input: *from != 0, bias: false, adds: false, masks: true };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");
             }
@@ -272,10 +274,11 @@ mod tests {
     #[test]
     fn odd_shapes_are_left_to_the_plain_kernels() {
         let of = |input, output, stride| {
-            let mut network = Network::resnet(20).unwrap().program().operations.iter().find_map(|operation| match operation {
-                Operation::Conv { sizes, .. } => Some(*sizes),
-                _ => None,
-            });
+            let mut network =
+                Network::resnet(20).unwrap().program().operations.iter().find_map(|operation| match operation {
+                    Operation::Conv { sizes, .. } => Some(*sizes),
+                    _ => None,
+                });
             let sizes = network.as_mut().unwrap();
             (sizes.input.channels, sizes.output.channels, sizes.stride) = (input, output, stride);
             ConvShape { sizes: *sizes, packed: false, input_norm: true, input_relu: true }.fits()

@@ -82,15 +82,41 @@ fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     found
 }
 
+/// A convolution's shape and what its gradients need, where fast kernels can serve it.
+fn fast_shape(
+    plan: &Plan,
+    operation: &Operation,
+    packed_input: bool,
+    adds: bool,
+    is_last: bool,
+) -> Option<(ConvShape, Gradients)> {
+    let Operation::Conv { from, to, kernel, sizes, adds_bias, .. } = operation else { return None };
+    let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
+    let shape = ConvShape {
+        sizes: *sizes,
+        packed: *from == 0 && packed_input,
+        input_norm: input.norm.is_some(),
+        input_relu: input.relu,
+    };
+    let gradients = Gradients {
+        output_norm: output.norm.is_some(),
+        input: *from != 0,
+        bias: *adds_bias,
+        adds,
+        masks: is_last && input.relu,
+    };
+    (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
+}
+
 /// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
-pub fn wants_packed_input(plan: &Plan) -> bool {
+pub fn wants_packed_input(device: &dyn Device, plan: &Plan) -> bool {
+    let shared = device.limits().shared_bytes as usize;
     let mut readers = plan.program.operations.iter().filter(|operation| operation.reads().any(|read| read == 0));
-    match (readers.next(), readers.next()) {
-        (Some(Operation::Conv { sizes, .. }), None) => {
-            ConvShape { sizes: *sizes, packed: true, input_norm: false, input_relu: false }.fits()
-        }
-        _ => false,
-    }
+    let only = readers.next().filter(|_| readers.next().is_none());
+    let shape = only.and_then(|operation| fast_shape(plan, operation, true, false, true));
+    shape.is_some_and(|(shape, gradients)| {
+        shape.forward_tile(shared).is_some() && shape.backward_tile(&gradients, shared).is_some()
+    })
 }
 
 impl Fast {
@@ -107,25 +133,14 @@ impl Fast {
         for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
             let (mut conv, mut dense) = (None, None);
             match operation {
-                Operation::Conv { from, to, kernel, sizes, adds_bias, .. } => {
-                    let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
-                    let shape = ConvShape {
-                        sizes: *sizes,
-                        packed: *from == 0 && plan.packed_input,
-                        input_norm: input.norm.is_some(),
-                        input_relu: input.relu,
-                    };
-                    let gradients = Gradients {
-                        output_norm: output.norm.is_some(),
-                        input: *from != 0,
-                        bias: *adds_bias,
-                        adds,
-                        masks: is_last && input.relu,
-                    };
-                    let statistics = output.norm.is_some();
-                    let tiles = shape.forward_tile(shared).zip(shape.backward_tile(&gradients, shared));
-                    let aligned = kernel.start.is_multiple_of(8);
-                    if let Some((forward, backward)) = tiles.filter(|_| shape.fits() && aligned) {
+                Operation::Conv { sizes, adds_bias, .. } => {
+                    let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
+                    let tiles = shape.and_then(|(shape, gradients)| {
+                        let tiles = shape.forward_tile(shared).zip(shape.backward_tile(&gradients, shared))?;
+                        Some((shape, gradients, tiles))
+                    });
+                    if let Some((shape, gradients, (forward, backward))) = tiles {
+                        let statistics = gradients.output_norm;
                         let tiled = |kernel, (tile, bytes): (Tile, usize)| Tiled {
                             kernel,
                             tile,
@@ -246,7 +261,14 @@ impl Lowering<'_> {
     }
 
     /// All of a convolution's way back.
-    pub(super) fn fast_conv_backward(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
+    pub(super) fn fast_conv_backward(
+        &mut self,
+        fast: &FastConv,
+        from: usize,
+        to: usize,
+        kernel: usize,
+        bias: Option<usize>,
+    ) {
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
