@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
+use kelvin::data::{
+    Examples, Inputs, Standardiser, Table, Targets, prediction_inputs, read_cifar_batch, read_idx_images,
+};
 use kelvin::draws::Draws;
-use kelvin::held_out::SpareWorkspaces;
+use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Rows, Shape, Weights};
+use kelvin::network::{Shape, Weights};
 use kelvin::predictive::{GaussianMixture, PredictiveModel};
+use kelvin::sampler::{CpuEngine, Engine, for_each_output};
 use kelvin::write_file::write_atomically;
-use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
@@ -29,7 +31,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         }
         None => images(&arguments.input, model.network.input())?,
     };
-    let outputs = outputs_of_draws(&arguments.run, &model, &inputs)?;
+    let outputs = outputs_of_draws(&CpuEngine, &arguments.run, &model, inputs)?;
 
     let (names, rows) = match model.likelihood {
         Likelihood::Gaussian { noise_variance } => {
@@ -142,20 +144,23 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
     Ok(standardiser.target.is_some())
 }
 
-/// Outputs of every draw at the new rows: one vector a draw; draws are spread over threads.
-fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &Inputs) -> anyhow::Result<Vec<Vec<f32>>> {
-    let evaluator = model.network.evaluator();
-    let prepared = evaluator.prepare(inputs);
-    let workspaces = SpareWorkspaces::new(&evaluator);
+/// Outputs of every draw at the new rows: one vector a draw.
+fn outputs_of_draws(
+    engine: &dyn Engine,
+    run: &Path,
+    model: &SavedModel,
+    inputs: Inputs,
+) -> anyhow::Result<Vec<Vec<f32>>> {
+    let num_features = model.network.num_inputs();
+    // New rows have no answers yet.
+    let targets = Targets::Classes(vec![0; inputs.len() / num_features]);
+    let examples = Examples { inputs, num_features, targets };
+    let held_out = HeldOut::new(&model.network, &examples);
     let mut outputs = Vec::new();
     for name in &model.draws {
         let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
         let draws: Vec<Weights<'_>> = draws.iter().collect();
-        outputs.par_extend(draws.par_iter().map(|&draw| {
-            let mut output = vec![0.0; prepared.num_rows() * model.likelihood.num_outputs()];
-            workspaces.lend(|evaluator, work| evaluator.outputs(draw, &prepared, Rows::All, &mut output, work));
-            output
-        }));
+        for_each_output(engine, &held_out, &draws, |output| anyhow::Ok(outputs.push(output)))?;
     }
     if outputs.is_empty() {
         bail!("{} holds no draws; run the experiment again", run.join("draws").display());
