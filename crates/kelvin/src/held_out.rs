@@ -59,6 +59,11 @@ impl<'a> HeldOut<'a> {
         &self.network
     }
 
+    /// What outputs are computed with on the CPU.
+    pub fn evaluator(&self) -> &Evaluator {
+        self.workspaces.evaluator()
+    }
+
     /// The rows as they came.
     pub fn examples(&self) -> &'a Examples {
         self.examples

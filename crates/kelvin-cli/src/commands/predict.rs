@@ -11,18 +11,20 @@ use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Shape, Weights};
 use kelvin::predictive::{GaussianMixture, PredictiveModel};
-use kelvin::sampler::{CpuEngine, Engine, for_each_output};
+use kelvin::sampler::{Engine, for_each_output};
 use kelvin::write_file::write_atomically;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
 use crate::arguments::{ModelArgument, PredictArguments};
+use crate::device;
 use crate::output::print_result;
 
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let model = saved_model(&arguments.run)?;
+    let engine = device::for_predictions(arguments.device.device, &model.network)?;
     let inputs = match &model.standardiser {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;
@@ -31,7 +33,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         }
         None => images(&arguments.input, model.network.input())?,
     };
-    let outputs = outputs_of_draws(&CpuEngine, &arguments.run, &model, inputs)?;
+    let outputs = outputs_of_draws(&*engine, &arguments.run, &model, inputs)?;
 
     let (names, rows) = match model.likelihood {
         Likelihood::Gaussian { noise_variance } => {
@@ -160,7 +162,10 @@ fn outputs_of_draws(
     for name in &model.draws {
         let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
         let draws: Vec<Weights<'_>> = draws.iter().collect();
-        for_each_output(engine, &held_out, &draws, |output| anyhow::Ok(outputs.push(output)))?;
+        for_each_output(engine, &held_out, &draws, |output| {
+            outputs.push(output);
+            anyhow::Ok(())
+        })?;
     }
     if outputs.is_empty() {
         bail!("{} holds no draws; run the experiment again", run.join("draws").display());
