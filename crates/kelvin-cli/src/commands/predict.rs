@@ -154,8 +154,12 @@ fn outputs_of_draws(
     inputs: Inputs,
 ) -> anyhow::Result<Vec<Vec<f32>>> {
     let num_features = model.network.num_inputs();
+    let num_rows = inputs.len() / num_features;
     // New rows have no answers yet.
-    let targets = Targets::Classes(vec![0; inputs.len() / num_features]);
+    let targets = match model.likelihood {
+        Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; num_rows]),
+        Likelihood::Categorical { .. } => Targets::Classes(vec![0; num_rows]),
+    };
     let examples = Examples { inputs, num_features, targets };
     let held_out = HeldOut::new(&model.network, &examples);
     let mut outputs = Vec::new();
