@@ -120,8 +120,13 @@ pub trait Device: Send + Sync {
     /// Copies from the device, after what was launched before.
     fn read(&self, from: Address, bytes: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Compiles the function `entry` of a whole text, or finds it among those compiled before.
+    fn compile_text(&self, entry: &str, text: &str) -> Result<Kernel, DeviceError>;
+
     /// Compiles a kernel, or finds it among those compiled before.
-    fn compile(&self, source: &KernelSource) -> Result<Kernel, DeviceError>;
+    fn compile(&self, source: &KernelSource) -> Result<Kernel, DeviceError> {
+        self.compile_text(source.entry, &source.text())
+    }
 
     /// Compiles several at a time, which may be much faster.
     fn compile_all(&self, sources: &[KernelSource]) -> Result<Vec<Kernel>, DeviceError> {

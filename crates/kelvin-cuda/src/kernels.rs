@@ -24,32 +24,42 @@ impl KernelSource {
     /// # Panics
     /// If a file or an included one is not among [`FILES`].
     pub fn text(&self) -> String {
-        let mut text = String::new();
-        for (name, value) in &self.defines {
-            text.push_str(&format!("#define {name} {value}\n"));
-        }
-        expand(self.file, &mut Vec::new(), &mut text);
-        text
+        let (_, source) = find(self.file);
+        text_of(self.file, source, &self.defines)
     }
 }
 
-/// Appends a file with each `#include "…"` replaced by that file, the first time it is named.
-fn expand(file: &str, included: &mut Vec<String>, text: &mut String) {
-    if included.iter().any(|name| name == file) {
-        return;
+/// The whole text for a compiler of a source that is not among [`FILES`], but may include them.
+///
+/// # Panics
+/// If an included file is not among [`FILES`].
+pub fn text_of(file: &str, source: &str, defines: &[(&str, i64)]) -> String {
+    let mut text = String::new();
+    for (name, value) in defines {
+        text.push_str(&format!("#define {name} {value}\n"));
     }
-    included.push(file.to_owned());
-    let (_, source) = FILES.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("no kernel file {file}"));
+    expand(file, source, &mut vec![file.to_owned()], &mut text);
+    text
+}
+
+fn find(file: &str) -> (&'static str, &'static str) {
+    *FILES.iter().find(|(name, _)| *name == file).unwrap_or_else(|| panic!("no kernel file {file}"))
+}
+
+/// Appends a source with each `#include "…"` replaced by that file, the first time it is named.
+fn expand(file: &str, source: &str, included: &mut Vec<String>, text: &mut String) {
     text.push_str(&format!("#line 1 \"{file}\"\n"));
     for (number, line) in source.lines().enumerate() {
         match line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) {
-            Some(other) => {
-                expand(other, included, text);
-                text.push_str(&format!("#line {} \"{file}\"\n", number + 2));
-            }
             None => {
                 text.push_str(line);
                 text.push('\n');
+            }
+            Some(other) if included.iter().any(|name| name == other) => text.push('\n'),
+            Some(other) => {
+                included.push(other.to_owned());
+                expand(other, find(other).1, included, text);
+                text.push_str(&format!("#line {} \"{file}\"\n", number + 2));
             }
         }
     }

@@ -1,0 +1,401 @@
+// The emulator's scheduler: the threads of a block as fibers of one processor thread, block after block.
+//
+// A thread runs until it waits: at a barrier of its block, or at a meeting of its warp (a shuffle, a vote, a matrix
+// product). Whoever comes last to a meeting does its work for all, on the operands that the others left on their own
+// stacks. Threads that can never go on are an error with a message, and so is memory that is not the device's.
+
+#define KELVIN_EMULATED
+
+#include <math.h>
+#include <mutex>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <type_traits>
+#include <unistd.h>
+#include <vector>
+
+// Saves the caller's registers on its stack, its stack pointer in *save, and goes on where `load` was saved.
+extern "C" void kelvin_switch(void** save, void* load) asm("kelvin_switch");
+
+#if defined(__x86_64__)
+asm(R"(
+.text
+.globl kelvin_switch
+.hidden kelvin_switch
+kelvin_switch:
+    pushq %rbp
+    pushq %rbx
+    pushq %r12
+    pushq %r13
+    pushq %r14
+    pushq %r15
+    movq %rsp, (%rdi)
+    movq %rsi, %rsp
+    popq %r15
+    popq %r14
+    popq %r13
+    popq %r12
+    popq %rbx
+    popq %rbp
+    ret
+)");
+#elif defined(__aarch64__)
+asm(R"(
+.text
+.globl kelvin_switch
+.hidden kelvin_switch
+kelvin_switch:
+    sub sp, sp, #160
+    stp x19, x20, [sp]
+    stp x21, x22, [sp, #16]
+    stp x23, x24, [sp, #32]
+    stp x25, x26, [sp, #48]
+    stp x27, x28, [sp, #64]
+    stp x29, x30, [sp, #80]
+    stp d8, d9, [sp, #96]
+    stp d10, d11, [sp, #112]
+    stp d12, d13, [sp, #128]
+    stp d14, d15, [sp, #144]
+    mov x9, sp
+    str x9, [x0]
+    mov sp, x1
+    ldp x19, x20, [sp]
+    ldp x21, x22, [sp, #16]
+    ldp x23, x24, [sp, #32]
+    ldp x25, x26, [sp, #48]
+    ldp x27, x28, [sp, #64]
+    ldp x29, x30, [sp, #80]
+    ldp d8, d9, [sp, #96]
+    ldp d10, d11, [sp, #112]
+    ldp d12, d13, [sp, #128]
+    ldp d14, d15, [sp, #144]
+    add sp, sp, #160
+    ret
+)");
+#else
+#error "the emulator switches between fibers on x86-64 and AArch64 only"
+#endif
+
+struct uint3 {
+    unsigned x, y, z;
+};
+typedef uint3 dim3;
+
+static uint3 threadIdx, blockIdx;
+static dim3 blockDim, gridDim;
+
+namespace emulator {
+
+constexpr unsigned MAX_THREADS = 1024, WARP = 32;
+constexpr size_t STACK_BYTES = 128 << 10, SHARED_BYTES = 256 << 10;
+// What memory holds that nobody has written: not a number as a float.
+constexpr int POISON = 0xFF;
+
+// A line of a kernel.
+struct Place {
+    const char* file;
+    int line;
+
+    static constexpr Place here(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+        return Place{file, line};
+    }
+};
+
+enum class State { ready, at_barrier, at_meeting, finished };
+
+// Sixteen bytes on their way into shared memory.
+struct Copy {
+    void* to;
+    const void* from;
+    bool valid;
+    unsigned group;
+};
+
+// One thread of a block.
+struct Fiber {
+    void* stack_pointer;
+    State state;
+    // What it waits for.
+    const char* word;
+    Place place;
+    unsigned mask;
+    void (*resolve)(void* const* operations, unsigned present);
+    void* operation;
+    // Copies that it began and has not waited for.
+    std::vector<Copy> copies;
+    unsigned num_groups;
+};
+
+// Lanes that have not returned, and those of them that wait at a meeting.
+struct Warp {
+    unsigned alive, at_meeting;
+};
+
+static std::mutex one_launch_at_a_time;
+static Fiber fibers[MAX_THREADS];
+static Warp warps[MAX_THREADS / WARP];
+static unsigned num_threads, num_alive, num_at_barrier, current;
+static void* scheduler;
+static unsigned char *stacks, *shared_end, *shared_memory;
+static size_t page_bytes;
+
+static void (*call)(const void* arguments);
+static const void* call_arguments;
+
+static bool failed;
+static char message[2048];
+static sigjmp_buf fault;
+
+static void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler); }
+
+// Ends the launch with an error: the thread never goes on.
+[[noreturn]] static void fail(Place place, const char* format, ...) {
+    int length = snprintf(message, sizeof message, "%s:%d: thread %u of block (%u, %u, %u): ", place.file, place.line,
+                          threadIdx.x, blockIdx.x, blockIdx.y, blockIdx.z);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message + length, sizeof message - length, format, arguments);
+    va_end(arguments);
+    failed = true;
+    for (;;) suspend();
+}
+
+// Lets the threads that `like` waits for go on if all of them that are left have come to the same meeting.
+static void settle_meeting(unsigned first, const Fiber& like) {
+    Warp& warp = warps[first / WARP];
+    const unsigned present = like.mask & warp.alive;
+    if (present & ~warp.at_meeting) return;
+    void* operations[WARP] = {};
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        const Fiber& fiber = fibers[first + lane];
+        if (!(present >> lane & 1)) continue;
+        if (fiber.mask != like.mask || strcmp(fiber.word, like.word)) return;
+        operations[lane] = fiber.operation;
+    }
+    like.resolve(operations, present);
+    warp.at_meeting &= ~present;
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (present >> lane & 1) fibers[first + lane].state = State::ready;
+}
+
+// Lets all threads go on if all that are left have come to the same barrier.
+static void settle_barrier() {
+    if (num_alive == 0 || num_at_barrier < num_alive) return;
+    const Fiber* like = nullptr;
+    std::vector<void*> operations;
+    for (unsigned i = 0; i < num_threads; i++) {
+        Fiber& fiber = fibers[i];
+        if (fiber.state != State::at_barrier) continue;
+        if (!like) like = &fiber;
+        // Left waiting, they are reported as such.
+        if (fiber.place.line != like->place.line || strcmp(fiber.place.file, like->place.file)) return;
+        if (fiber.operation) operations.push_back(fiber.operation);
+    }
+    if (like->resolve) like->resolve(operations.data(), (unsigned)operations.size());
+    for (unsigned i = 0; i < num_threads; i++)
+        if (fibers[i].state == State::at_barrier) fibers[i].state = State::ready;
+    num_at_barrier = 0;
+}
+
+// Waits for the threads of the warp that `mask` names; then `Operation::resolve` has been called once for all.
+template <class Operation>
+static void meet(unsigned mask, Operation& own, const char* word, Place place) {
+    Fiber& self = fibers[current];
+    if (!(mask >> (current % WARP) & 1)) fail(place, "%s with the mask %08x, which leaves this lane out", word, mask);
+    self.word = word;
+    self.place = place;
+    self.mask = mask;
+    self.operation = &own;
+    self.resolve = [](void* const* operations, unsigned present) {
+        Operation::resolve(reinterpret_cast<Operation* const*>(operations), present);
+    };
+    self.state = State::at_meeting;
+    warps[current / WARP].at_meeting |= 1u << current % WARP;
+    settle_meeting(current - current % WARP, self);
+    if (self.state != State::ready) suspend();
+}
+
+// Waits for all threads of the block; `resolve`, if any, is called once with everyone's operation.
+static void wait_for_block(const char* word, Place place, void* operation = nullptr,
+                           void (*resolve)(void* const*, unsigned) = nullptr) {
+    Fiber& self = fibers[current];
+    self.word = word;
+    self.place = place;
+    self.operation = operation;
+    self.resolve = resolve;
+    self.state = State::at_barrier;
+    num_at_barrier++;
+    settle_barrier();
+    if (self.state != State::ready) suspend();
+}
+
+static void fiber_main() {
+    call(call_arguments);
+    const unsigned first = current - current % WARP;
+    fibers[current].state = State::finished;
+    warps[current / WARP].alive &= ~(1u << current % WARP);
+    num_alive--;
+    for (unsigned i = first; i < first + WARP && i < num_threads; i++)
+        if (fibers[i].state == State::at_meeting) settle_meeting(first, fibers[i]);
+    settle_barrier();
+    for (;;) suspend();
+}
+
+static void prepare_fiber(unsigned index) {
+    Fiber& fiber = fibers[index];
+    // Stacks begin at different lines of the cache.
+    auto top = reinterpret_cast<void**>(stacks + (index + 1) * STACK_BYTES - index % 61 * 192);
+#if defined(__x86_64__)
+    *--top = nullptr;  // nowhere to return to
+    *--top = reinterpret_cast<void*>(&fiber_main);
+    for (int i = 0; i < 6; i++) *--top = nullptr;
+#else
+    top -= 20;
+    memset(top, 0, 160);
+    top[11] = reinterpret_cast<void*>(&fiber_main);
+#endif
+    fiber.stack_pointer = top;
+    fiber.state = State::ready;
+    fiber.copies.clear();
+    fiber.num_groups = 0;
+}
+
+static bool run_if_ready(unsigned index) {
+    if (fibers[index].state != State::ready || failed) return false;
+    current = index;
+    threadIdx.x = index;
+    kelvin_switch(&scheduler, fibers[index].stack_pointer);
+    return true;
+}
+
+static void report_deadlock() {
+    failed = true;
+    int length = snprintf(message, sizeof message, "block (%u, %u, %u) cannot go on:", blockIdx.x, blockIdx.y, blockIdx.z);
+    for (unsigned i = 0; i < num_threads && length < (int)sizeof message - 200; i++) {
+        const Fiber& fiber = fibers[i];
+        auto same = [&](const Fiber& other) {
+            return other.state == fiber.state && other.place.line == fiber.place.line && other.word == fiber.word;
+        };
+        if (fiber.state == State::finished || (i > 0 && same(fibers[i - 1]))) continue;
+        unsigned last = i;
+        while (last + 1 < num_threads && same(fibers[last + 1])) last++;
+        length += snprintf(message + length, sizeof message - length, "\n  threads %u to %u wait in %s at %.80s:%d", i, last,
+                           fiber.word, fiber.place.file, fiber.place.line);
+    }
+    if (num_alive < num_threads)
+        snprintf(message + length, sizeof message - length, "\n  %u threads have returned", num_threads - num_alive);
+}
+
+static void run_block(bool backward) {
+    memset(shared_memory, POISON, shared_end - shared_memory);
+    num_alive = num_threads;
+    num_at_barrier = 0;
+    memset(warps, 0, sizeof warps);
+    for (unsigned i = 0; i < num_threads; i++) {
+        prepare_fiber(i);
+        warps[i / WARP].alive |= 1u << i % WARP;
+    }
+    const unsigned num_warps = (num_threads + WARP - 1) / WARP;
+    while (num_alive > 0 && !failed) {
+        bool any = false;
+        for (unsigned i = 0; i < num_warps; i++) {
+            const unsigned first = (backward ? num_warps - 1 - i : i) * WARP;
+            const unsigned lanes = first + WARP < num_threads ? WARP : num_threads - first;
+            for (bool moved = true; moved;) {
+                moved = false;
+                for (unsigned lane = 0; lane < lanes; lane++)
+                    moved |= run_if_ready(first + (backward ? lanes - 1 - lane : lane));
+                any |= moved;
+            }
+        }
+        if (!any && !failed) report_deadlock();
+    }
+}
+
+static unsigned char* reserve(size_t num_bytes) {
+    void* memory = mmap(nullptr, num_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? nullptr : static_cast<unsigned char*>(memory);
+}
+
+// Stacks, each with a page below it that must not be touched, and shared memory with one behind it.
+static bool reserve_memory() {
+    if (stacks) return true;
+    page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char* memory = reserve(MAX_THREADS * STACK_BYTES + SHARED_BYTES + page_bytes);
+    if (!memory) return false;
+    for (unsigned i = 0; i < MAX_THREADS; i++) mprotect(memory + i * STACK_BYTES, page_bytes, PROT_NONE);
+    shared_end = memory + MAX_THREADS * STACK_BYTES + SHARED_BYTES;
+    mprotect(shared_end, page_bytes, PROT_NONE);
+    stacks = memory;
+    return true;
+}
+
+template <class Arguments>
+struct Entry {
+    static void (*kernel)(Arguments);
+    static void run(const void* arguments) { kernel(*static_cast<const Arguments*>(arguments)); }
+};
+template <class Arguments>
+void (*Entry<Arguments>::kernel)(Arguments);
+
+struct Launch {
+    const void* arguments;
+    size_t num_argument_bytes;
+    unsigned grid[3];
+    unsigned block;
+    size_t shared_bytes;
+    // In which order threads run; kernels must not depend on it.
+    bool backward;
+};
+
+// Runs all blocks; says whether it went well, and otherwise what happened in `report`.
+template <class Arguments>
+static bool run(void (*kernel)(Arguments), const Launch& launch, char* report, size_t report_bytes) {
+    std::lock_guard<std::mutex> guard(one_launch_at_a_time);
+    if (!reserve_memory()) {
+        snprintf(report, report_bytes, "no memory for the stacks of the threads");
+        return false;
+    }
+    if ((sizeof(Arguments) + 7) / 8 * 8 != launch.num_argument_bytes) {
+        snprintf(report, report_bytes, "the kernel's arguments take %zu bytes, the launch gives %zu", sizeof(Arguments),
+                 launch.num_argument_bytes);
+        return false;
+    }
+    Entry<Arguments>::kernel = kernel;
+    call = &Entry<Arguments>::run;
+    call_arguments = launch.arguments;
+    num_threads = launch.block;
+    // It ends where the forbidden page begins, but for what aligns it.
+    shared_memory = shared_end - (launch.shared_bytes + 127) / 128 * 128;
+    gridDim = {launch.grid[0], launch.grid[1], launch.grid[2]};
+    blockDim = {launch.block, 1, 1};
+    failed = false;
+    if (sigsetjmp(fault, 1) == 0) {
+        for (blockIdx.z = 0; blockIdx.z < gridDim.z && !failed; blockIdx.z++)
+            for (blockIdx.y = 0; blockIdx.y < gridDim.y && !failed; blockIdx.y++)
+                for (blockIdx.x = 0; blockIdx.x < gridDim.x && !failed; blockIdx.x++)
+                    run_block(launch.backward != (blockIdx.x % 2 == 1));
+    }
+    if (failed) snprintf(report, report_bytes, "%s", message);
+    return !failed;
+}
+
+// Ends the launch because the running thread touched `address`.
+[[noreturn]] static void touched(const void* address) {
+    auto place = static_cast<const unsigned char*>(address);
+    const bool on_stack = place >= stacks && place < stacks + MAX_THREADS * STACK_BYTES;
+    const bool behind_shared = place >= shared_end && place < shared_end + page_bytes;
+    snprintf(message, sizeof message, "thread %u of block (%u, %u, %u) touches %p, %s", current, blockIdx.x, blockIdx.y,
+             blockIdx.z, address,
+             on_stack        ? "the end of its stack"
+             : behind_shared ? "behind the end of its dynamic shared memory"
+                             : "which is not the device's memory");
+    failed = true;
+    siglongjmp(fault, 1);
+}
+
+}  // namespace emulator
