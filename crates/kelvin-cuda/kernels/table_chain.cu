@@ -86,13 +86,10 @@ struct TableChainArguments {
     u32 batch_rows;      // of a step
     u32 steps_per_epoch;
     u32 is_full;         // each step visits all rows in their own order
-    u32 order_left;      // the rectangle of the permutation
-    u32 order_right;
     u32 clips_log_beta;  // joint ascent: the norm is that of θ and log β together
     u32 order_purpose;   // whose batches: the sampler's or the mass estimate's
 };
 
-#include "table_noise.cuh"
 #include "table_rows.cuh"
 #include "table_gradient.cuh"
 #include "table_update.cuh"

@@ -13,7 +13,7 @@ struct Scalars {
     float keep;
     float beta;       // joint ascent
     float precision;  // β/σ²
-    u32 order_keys[8];
+    Permutation order;  // of the epoch
 };
 
 // The parts of shared memory.
@@ -45,35 +45,6 @@ struct Places {
 #define GROUPS (32 / LANES)
 #define SWEEP (WARPS * GROUPS * ROWS)
 
-DEVICE u32 order_mixed(u32 value, u32 key) {
-    u32 word = value ^ key;
-    word = (word ^ word >> 16) * 0x7FEB352Du;
-    word = (word ^ word >> 15) * 0x846CA68Bu;
-    return word ^ word >> 16;
-}
-
-// (value + a random number below modulus) mod modulus.
-DEVICE u32 order_shifted(u32 value, u32 random, u32 modulus) {
-    const u32 sum = value + (((random >> 16) * modulus) >> 16);
-    const u32 less = sum - modulus;
-    return sum < less ? sum : less;
-}
-
-// The row at a position of the epoch whose keys are given.
-DEVICE u32 row_at(const TableChainArguments& arguments, const u32* keys, u32 position) {
-    u32 index = position;
-    do {
-        u32 left = index / arguments.order_right, right = index % arguments.order_right;
-#pragma unroll
-        for (int pair = 0; pair < 8; pair += 2) {
-            left = order_shifted(left, order_mixed(right, keys[pair]), arguments.order_left);
-            right = order_shifted(right, order_mixed(left, keys[pair + 1]), arguments.order_right);
-        }
-        index = left * arguments.order_right + right;
-    } while (index >= arguments.num_rows);
-    return index;
-}
-
 // The rows of this step and, while it is computed, those of the next.
 struct RowsOfSteps {
     u32 padded_rows;  // of a step, in whole sweeps
@@ -100,20 +71,15 @@ struct RowsOfSteps {
         __syncthreads();
     }
 
-    // The keys of the epoch's order; ends with a barrier.
+    // The epoch's order; ends with a barrier.
     DEVICE void name_order(const TableChainArguments& arguments, u32 chain, const Places& at) {
-        if (threadIdx.x < 2) {
+        if (threadIdx.x == 0) {
             NoiseKey key;
             key.seed = arguments.seed;
             key.purpose = arguments.order_purpose;
             key.chain = chain;
             key.step = epoch;
-            const uint4 words = philox(key, threadIdx.x);
-            u32* to = at.scalars->order_keys + 4 * threadIdx.x;
-            to[0] = words.x;
-            to[1] = words.y;
-            to[2] = words.z;
-            to[3] = words.w;
+            at.scalars->order = permutation_of(key, arguments.num_rows);
         }
         __syncthreads();
     }
@@ -123,7 +89,7 @@ struct RowsOfSteps {
         float* target = at.rows + to * padded_rows * STRIDE;
         for (u32 r = threadIdx.x; r < padded_rows; r += THREADS) {
             const bool valid = r < arguments.batch_rows;
-            const u32 row = valid ? row_at(arguments, at.scalars->order_keys, batch * arguments.batch_rows + r) : 0;
+            const u32 row = valid ? permutation_at(at.scalars->order, batch * arguments.batch_rows + r) : 0;
             for (int i = 0; i < STRIDE; i += 4) {
                 copy_async(target + r * STRIDE + i, arguments.rows + (u64)row * STRIDE + i, valid);
             }
@@ -166,7 +132,7 @@ struct RowsOfSteps {
         if (r >= arguments.batch_rows) return arguments.rows;
         const u32 row = arguments.is_full
                             ? r
-                            : row_at(arguments, at.scalars->order_keys, batch * arguments.batch_rows + r);
+                            : permutation_at(at.scalars->order, batch * arguments.batch_rows + r);
         return arguments.rows + (u64)row * STRIDE;
 #elif ROW_PLACE == COPIED
         return at.rows + (parity * padded_rows + r) * STRIDE;

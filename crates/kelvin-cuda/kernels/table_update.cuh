@@ -6,7 +6,6 @@
 // q < 4. Neighbouring half-warps visit q in another order, so that they meet in different banks.
 
 #define NOISE_BLOCKS ((PARAMETERS + 63) / 64 * 16)
-#define STEP_NOISE 1
 
 #define AT_BIAS (INPUTS * HIDDEN)
 #define AT_LAST (AT_BIAS + HIDDEN)

@@ -16,11 +16,11 @@ pub struct KernelSource {
 
 /// The files and their texts; `.cuh` are included by others.
 pub const FILES: &[(&str, &str)] = &[
+    ("augment.cuh", include_str!("../kernels/augment.cuh")),
     ("gpu.cuh", include_str!("../kernels/gpu.cuh")),
     ("philox.cuh", include_str!("../kernels/philox.cuh")),
     ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
     ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
-    ("table_noise.cuh", include_str!("../kernels/table_noise.cuh")),
     ("table_rows.cuh", include_str!("../kernels/table_rows.cuh")),
     ("table_update.cuh", include_str!("../kernels/table_update.cuh")),
 ];

@@ -60,8 +60,6 @@ pub(super) struct TableChainArguments {
     pub batch_rows: u32,
     pub steps_per_epoch: u32,
     pub is_full: u32,
-    pub order_left: u32,
-    pub order_right: u32,
     pub clips_log_beta: u32,
     pub order_purpose: u32,
 }

@@ -16,8 +16,6 @@ use crate::device::{Buffer, DeviceError, Kernel, Launch};
 const MOST_STEPS: u64 = 4096;
 /// Multiply-adds of a launch for each chain, so that one takes some tens of milliseconds.
 const LAUNCH_WORK: u64 = 4_000_000_000;
-/// The sides of the permutation's rectangle are at least this; see `kelvin::random::Permutation`.
-const SMALLEST_SIDE: usize = 16;
 
 impl TableEngine {
     /// Moves every chain to the plan's end; chains at the same step go together.
@@ -170,8 +168,6 @@ impl<'a> Group<'a> {
         let (engine, batches) = (self.engine, &self.plan.batches);
         let record = |&slot: &usize| self.moves.chain(batches, &chains[self.members[slot]], slot);
         self.records.write(0, &slots.iter().map(record).collect::<Vec<_>>())?;
-        let order_right = ((engine.num_rows as f64).sqrt().ceil() as usize).max(SMALLEST_SIDE);
-        let order_left = engine.num_rows.div_ceil(order_right).max(SMALLEST_SIDE);
         let (momentum, weight_decay) = self.moves.ascent_numbers();
         let arguments = TableChainArguments {
             rows: engine.rows.at(0),
@@ -193,8 +189,6 @@ impl<'a> Group<'a> {
             batch_rows: engine.batch_rows(batches) as u32,
             steps_per_epoch: batches.steps_per_epoch() as u32,
             is_full: u32::from(batches.is_full()),
-            order_left: order_left as u32,
-            order_right: order_right as u32,
             clips_log_beta: u32::from(self.moves.clips_log_beta()),
             order_purpose: order_purpose as u32,
         };

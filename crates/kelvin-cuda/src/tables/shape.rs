@@ -141,8 +141,8 @@ impl Shape {
     }
 }
 
-/// The kernel's structure `Scalars`: three f64 and WARPS more, WARPS f32, eleven more, eight words.
-const SCALAR_BYTES: usize = 8 * (3 + WARPS) + 4 * (WARPS + 11 + 8);
+/// The kernel's structure `Scalars`: three f64 and WARPS more, WARPS f32 and eleven more, an order of eleven words.
+const SCALAR_BYTES: usize = 8 * (3 + WARPS) + 4 * (WARPS + 11 + 11);
 
 fn lanes_of(sizes: &Sizes, units: usize) -> usize {
     sizes.hidden.div_ceil(units).next_power_of_two().max(4)
