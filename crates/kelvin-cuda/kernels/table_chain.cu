@@ -15,13 +15,20 @@
 // instructions. Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of
 // schedule.
 //
-// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_… in
-// shared memory (bytes), all chosen by tables/shape.rs.
+// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, WIDE, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
+// in shared memory (bytes), all chosen by tables/shape.rs.
 
 #include "philox.cuh"
 
 #define THREADS (32 * WARPS)
+// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global memory.
+#if WIDE
+#define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
+#define PARTS 1
+#else
 #define PADDED_HIDDEN (LANES * UNITS)
+#define PARTS WARPS
+#endif
 #define PARAMETERS ((INPUTS + 1) * HIDDEN + (HIDDEN + 1) * OUTPUTS)
 // Weights and sums in shared memory: kernel, bias, one row of output weights for each output, output biases.
 #define AT_OUTPUT_BIAS ((INPUTS + 1 + OUTPUTS) * PADDED_HIDDEN)
@@ -73,6 +80,8 @@ struct TableChainArguments {
     TableResult* results;
     float* positions;
     float* momenta;
+    double* squares;  // where WIDE: Σ m² of each parameter of a chain
+    float* noise;     // where WIDE: room for the noise of a step
     double clip_norm;
     double noise_variance;
     double momentum;  // of joint ascent
@@ -91,14 +100,19 @@ struct TableChainArguments {
 };
 
 #include "table_rows.cuh"
+#include "table_likelihood.cuh"
+#if WIDE
+#include "table_gradient_wide.cuh"
+#else
 #include "table_gradient.cuh"
+#endif
 #include "table_update.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const TableChainArguments arguments) {
     SHARED_MEMORY(memory);
-    const Places at(memory);
     const TableChain& chain = arguments.chains[blockIdx.x];
     const u64 state = (u64)chain.slot * PARAMETERS;
+    const Places at(memory, arguments, chain.slot);
     const int thread = threadIdx.x;
 
     for (int i = thread; i < PADDED_PARAMETERS; i += THREADS) at.weights[i] = 0.0f;

@@ -16,24 +16,50 @@ struct Scalars {
     Permutation order;  // of the epoch
 };
 
-// The parts of shared memory.
+#if WIDE
+// Rows that are computed together.
+#define CHUNK 32
+
+struct Chunk {
+    float hidden[CHUNK][PADDED_HIDDEN];
+    float gradient[CHUNK][PADDED_HIDDEN];  // of z
+    float outputs[CHUNK][OUTPUTS];         // then their gradients
+    u32 places[CHUNK];                     // where the rows start
+};
+#endif
+
+// Noise is made in whole Philox blocks.
+#define NOISE_NUMBERS ((PARAMETERS + 63) / 64 * 64)
+
+// The parts of shared memory; where WIDE, some lie in global memory.
 struct Places {
+#if WIDE
+    Chunk* chunk;
+#endif
     double* squares;  // Σ m² over steps, for each parameter
     Scalars* scalars;
     float* position;
     float* momentum;
     float* noise;
     float* weights;  // padded
-    float* sums;     // padded, one for each warp
+    float* sums;     // padded, PARTS of them
     float* rows;
     int* failed;
 
-    DEVICE explicit Places(u8* memory) {
+    DEVICE Places(u8* memory, const TableChainArguments& arguments, u32 slot) {
+#if WIDE
+        squares = arguments.squares + (u64)slot * PARAMETERS;
+        position = arguments.positions + (u64)slot * PARAMETERS;
+        momentum = arguments.momenta + (u64)slot * PARAMETERS;
+        noise = arguments.noise + (u64)slot * NOISE_NUMBERS;
+        chunk = (Chunk*)(memory + AT_CHUNK);
+#else
         squares = (double*)(memory + AT_SQUARES);
-        scalars = (Scalars*)(memory + AT_SCALARS);
         position = (float*)(memory + AT_POSITION);
         momentum = (float*)(memory + AT_MOMENTUM);
         noise = (float*)(memory + AT_NOISE);
+#endif
+        scalars = (Scalars*)(memory + AT_SCALARS);
         weights = (float*)(memory + AT_WEIGHTS);
         sums = (float*)(memory + AT_SUMS);
         rows = (float*)(memory + AT_ROWS);
@@ -42,8 +68,12 @@ struct Places {
 };
 
 // Rows that a sweep of the whole block visits; what lies in shared memory is padded to whole sweeps.
+#if WIDE
+#define SWEEP CHUNK
+#else
 #define GROUPS (32 / LANES)
 #define SWEEP (WARPS * GROUPS * ROWS)
+#endif
 
 // The rows of this step and, while it is computed, those of the next.
 struct RowsOfSteps {
@@ -126,18 +156,28 @@ struct RowsOfSteps {
 #endif
     }
 
-    // Row r of the step. Beyond the last there are rows of zeros, or some other row.
-    DEVICE const float* row(const TableChainArguments& arguments, const Places& at, u32 r) const {
+    // Where row r of the step starts, counted from `origin`. Beyond the last there are rows of zeros, or some other row.
+    DEVICE u32 place(const TableChainArguments& arguments, const Places& at, u32 r) const {
 #if ROW_PLACE == IN_PLACE
-        if (r >= arguments.batch_rows) return arguments.rows;
-        const u32 row = arguments.is_full
-                            ? r
-                            : permutation_at(at.scalars->order, batch * arguments.batch_rows + r);
-        return arguments.rows + (u64)row * STRIDE;
+        if (r >= arguments.batch_rows) return 0;
+        if (arguments.is_full) return r * STRIDE;
+        return permutation_at(at.scalars->order, batch * arguments.batch_rows + r) * STRIDE;
 #elif ROW_PLACE == COPIED
-        return at.rows + (parity * padded_rows + r) * STRIDE;
+        return (parity * padded_rows + r) * STRIDE;
 #else
-        return at.rows + r * STRIDE;
+        return r * STRIDE;
 #endif
+    }
+
+    static DEVICE const float* origin(const TableChainArguments& arguments, const Places& at) {
+#if ROW_PLACE == IN_PLACE
+        return arguments.rows;
+#else
+        return at.rows;
+#endif
+    }
+
+    DEVICE const float* row(const TableChainArguments& arguments, const Places& at, u32 r) const {
+        return origin(arguments, at) + place(arguments, at, r);
     }
 };

@@ -5,7 +5,7 @@
 // A thread has the parameters of whole Philox blocks: block b makes the numbers of parameters 64 (b/16) + b%16 + 16 q,
 // q < 4. Neighbouring half-warps visit q in another order, so that they meet in different banks.
 
-#define NOISE_BLOCKS ((PARAMETERS + 63) / 64 * 16)
+#define NOISE_BLOCKS (NOISE_NUMBERS / 4)
 
 #define AT_BIAS (INPUTS * HIDDEN)
 #define AT_LAST (AT_BIAS + HIDDEN)
@@ -84,13 +84,13 @@ DEVICE void make_noise(const TableChainArguments& arguments, u32 chain, u32 step
 #endif
 }
 
-// Σ_rows ∂ log p / ∂θ_p from the sums of the warps.
+// Σ_rows ∂ log p / ∂θ_p from the sums of the parts.
 DEVICE float likelihood_gradient(int p, const Places& at) {
     const int from = padded_place(p);
     float sum = at.sums[from];
 #pragma unroll
-    for (int warp = 1; warp < WARPS; ++warp) sum += at.sums[warp * PADDED_PARAMETERS + from];
-#if OUTPUTS == 1
+    for (int part = 1; part < PARTS; ++part) sum += at.sums[part * PADDED_PARAMETERS + from];
+#if OUTPUTS == 1 && !WIDE
     // Sums over the rows where a unit is on lack the unit's output weight.
     if (p < AT_LAST) sum *= at.weights[(INPUTS + 1) * PADDED_HIDDEN + p % HIDDEN];
 #endif
@@ -103,7 +103,7 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const Scalars& scalars = *at.scalars;
     const float weight = (float)likelihood_weight;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    // Every thread has read an output weight before another one moves it: gradients are kept at the first warp's sums.
+    // Every thread has read an output weight before another one moves it: gradients are kept at the first sums.
     float squares = 0.0f;
     for (int block = threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
 #pragma unroll

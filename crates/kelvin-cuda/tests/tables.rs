@@ -134,10 +134,13 @@ fn assert_near(what: &str, found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance * expected.abs(), "{what}: {found} instead of {expected}");
 }
 
-/// What an observer was told: (kept chain, its step, its log β), sorted; and steps of each chain.
+/// A kept chain, its step, position and log β.
+type Seen = (usize, u64, Vec<f32>, f64);
+
+/// What an observer was told: the kept states, and the steps of each chain.
 #[derive(Default)]
 struct Told {
-    kept: Mutex<Vec<(usize, u64, Vec<f32>, f64)>>,
+    kept: Mutex<Vec<Seen>>,
     steps: Mutex<Vec<u64>>,
 }
 
@@ -158,7 +161,7 @@ impl Observer for Told {
 }
 
 impl Told {
-    fn sorted(self) -> (Vec<(usize, u64, Vec<f32>, f64)>, Vec<u64>) {
+    fn sorted(self) -> (Vec<Seen>, Vec<u64>) {
         let mut kept = self.kept.into_inner().unwrap();
         kept.sort_by_key(|(index, step, ..)| (*index, *step));
         (kept, self.steps.into_inner().unwrap())
@@ -295,6 +298,31 @@ fn other_sizes_follow_the_cpu() {
         let problem = Problem::regression(num_rows, inputs, hidden);
         let what = format!("{inputs}-{hidden}-1, {batch_size:?} of {num_rows} rows");
         assert_agrees(&what, &device, &problem, &rule, batch_size);
+    }
+}
+
+/// Networks that registers do not hold.
+#[test]
+fn large_networks_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let small_steps = Langevin { learning_rate: 2e-4, ..sampler(Integrator::Sghmc) };
+    let rule = AnyRule::Sampler(small_steps.clone());
+    let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
+    let layerwise = AnyRule::Sampler(Langevin { mass, ..small_steps });
+    let search = AnyRule::Search(search(ClipScope::All));
+    let table = Problem::regression(50, 70, 50);
+    let classes = Problem::classification(70, 9, 70, 12);
+    for (what, problem, rule, batch_size) in [
+        ("full", &table, &rule, None),
+        ("batches", &table, &rule, Some(20)),
+        ("masses", &table, &layerwise, Some(20)),
+        ("search", &table, &search, Some(20)),
+        ("classes", &classes, &rule, None),
+        ("search of classes", &classes, &search, Some(33)),
+        ("rows in place", &Problem::regression(700, 80, 30), &rule, None),
+        ("batches in place", &Problem::regression(700, 80, 30), &rule, Some(600)),
+    ] {
+        assert_agrees(what, &device, problem, rule, batch_size);
     }
 }
 

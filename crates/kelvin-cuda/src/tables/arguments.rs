@@ -47,6 +47,8 @@ pub(super) struct TableChainArguments {
     pub results: Address,
     pub positions: Address,
     pub momenta: Address,
+    pub squares: Address,
+    pub noise: Address,
     pub clip_norm: f64,
     pub noise_variance: f64,
     pub momentum: f64,

@@ -56,6 +56,8 @@ struct Group<'a> {
     members: Vec<usize>,
     positions: Buffer<f32>,
     momenta: Buffer<f32>,
+    squares: Buffer<f64>,
+    noise: Buffer<f32>,
     records: Buffer<TableChain>,
     results: Buffer<TableResult>,
     steps: Buffer<StepNumbers>,
@@ -86,6 +88,7 @@ impl<'a> Group<'a> {
         let mass_kernel =
             moves.mass_estimate().map(|_| device.compile(&shape.source(KernelRule::MassEstimate))).transpose()?;
 
+        let (num_squares, num_noise) = shape.scratch_numbers();
         let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
         let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
         let all = |numbers: fn(&Chain) -> &[f32]| -> Vec<f32> {
@@ -94,6 +97,8 @@ impl<'a> Group<'a> {
         Ok(Self {
             positions: Buffer::of(device, &all(|chain| &chain.state.position))?,
             momenta: Buffer::of(device, &all(|chain| &chain.state.momentum))?,
+            squares: Buffer::zeros(device, members.len() * num_squares)?,
+            noise: Buffer::zeros(device, members.len() * num_noise)?,
             records: Buffer::zeros(device, members.len())?,
             results: Buffer::zeros(device, members.len())?,
             steps: Buffer::zeros(device, most_steps as usize)?,
@@ -176,6 +181,8 @@ impl<'a> Group<'a> {
             results: self.results.at(0),
             positions: self.positions.at(0),
             momenta: self.momenta.at(0),
+            squares: self.squares.at(0),
+            noise: self.noise.at(0),
             clip_norm: self.moves.clip_norm(),
             noise_variance: engine.noise_variance,
             momentum,

@@ -13,6 +13,9 @@ const REGISTERS: usize = 216;
 /// many rows to hide the time that sums over lanes take.
 const WAYS: [(usize, usize); 8] = [(4, 4), (4, 2), (8, 2), (2, 4), (2, 2), (8, 1), (1, 4), (1, 2)];
 
+/// Rows that a wide network takes at a time: the kernel's CHUNK.
+const CHUNK: usize = 32;
+
 /// A network of one hidden layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sizes {
@@ -65,13 +68,20 @@ pub(super) enum RowPlace {
     InPlace = 2,
 }
 
+/// How the gradient is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// In registers: `units` hidden units a lane, `rows` rows at a time.
+    Registers { lanes: usize, units: usize, rows: usize },
+    /// In shared memory, chunk by chunk.
+    Wide,
+}
+
 /// A kernel for these sizes and batches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     sizes: Sizes,
-    lanes: usize,
-    units: usize,
-    rows: usize,
+    way: Way,
     row_place: RowPlace,
     /// Names and places of the parts of shared memory.
     places: Vec<(&'static str, i64)>,
@@ -81,13 +91,20 @@ pub(super) struct Shape {
 impl Shape {
     /// The best way to run steps of `batch_rows` rows, or `None` where no way has the registers or the memory.
     pub fn new(sizes: Sizes, batch_rows: usize, is_full: bool, most_shared_bytes: u32) -> Option<Self> {
-        let (units, rows) = WAYS.into_iter().find(|&(units, rows)| fits_registers(&sizes, units, rows))?;
-        let lanes = lanes_of(&sizes, units);
-        let padded_hidden = lanes * units;
-        let padded_parameters = (sizes.inputs + 1 + sizes.outputs) * padded_hidden + sizes.outputs.next_multiple_of(4);
-        let padded_rows = batch_rows.next_multiple_of(WARPS * (32 / lanes) * rows);
-        let row_bytes = |copies: usize| copies * padded_rows * sizes.stride() * 4;
+        let in_registers = WAYS.into_iter().find(|&(units, rows)| fits_registers(&sizes, units, rows));
+        let in_registers =
+            in_registers.map(|(units, rows)| Way::Registers { lanes: lanes_of(&sizes, units), units, rows });
+        let ways = in_registers.into_iter().chain([Way::Wide]);
+        ways.filter_map(|way| Self::of_way(way, sizes, batch_rows, is_full, most_shared_bytes)).next()
+    }
 
+    /// The parts of shared memory, and where rows fit.
+    fn of_way(way: Way, sizes: Sizes, batch_rows: usize, is_full: bool, most_shared_bytes: u32) -> Option<Self> {
+        let (padded_hidden, num_parts, rows_of_sweep) = match way {
+            Way::Registers { lanes, units, rows } => (lanes * units, WARPS, WARPS * (32 / lanes) * rows),
+            Way::Wide => (sizes.hidden.next_multiple_of(4), 1, CHUNK),
+        };
+        let padded_parameters = (sizes.inputs + 1 + sizes.outputs) * padded_hidden + sizes.outputs.next_multiple_of(4);
         let num_parameters = sizes.num_parameters();
         let mut end = 0;
         let mut places = Vec::new();
@@ -95,24 +112,32 @@ impl Shape {
             places.push((name, end as i64));
             end += bytes.next_multiple_of(16);
         };
-        place("AT_SQUARES", 8 * num_parameters);
         place("AT_SCALARS", SCALAR_BYTES);
         place("AT_FAILED", 4);
-        place("AT_POSITION", 4 * num_parameters);
-        place("AT_MOMENTUM", 4 * num_parameters);
-        place("AT_NOISE", 4 * num_parameters.next_multiple_of(64));
         place("AT_WEIGHTS", 4 * padded_parameters);
-        place("AT_SUMS", 4 * padded_parameters * WARPS);
+        place("AT_SUMS", 4 * padded_parameters * num_parts);
+        match way {
+            Way::Registers { .. } => {
+                place("AT_SQUARES", 8 * num_parameters);
+                place("AT_POSITION", 4 * num_parameters);
+                place("AT_MOMENTUM", 4 * num_parameters);
+                place("AT_NOISE", 4 * num_parameters.next_multiple_of(64));
+            }
+            Way::Wide => place("AT_CHUNK", 4 * CHUNK * (2 * padded_hidden + sizes.outputs + 1)),
+        }
         place("AT_ROWS", 0);
+
+        let padded_rows = batch_rows.next_multiple_of(rows_of_sweep);
+        let row_bytes = padded_rows * sizes.stride() * 4;
         let (row_place, row_bytes) = match is_full {
-            true => (RowPlace::Resident, row_bytes(1)),
-            false => (RowPlace::Copied, row_bytes(2)),
+            true => (RowPlace::Resident, row_bytes),
+            false => (RowPlace::Copied, 2 * row_bytes),
         };
         let most = most_shared_bytes as usize;
         let (row_place, total) =
             if end + row_bytes <= most { (row_place, end + row_bytes) } else { (RowPlace::InPlace, end) };
         let shared_bytes = u32::try_from(total).ok().filter(|&total| total <= most_shared_bytes)?;
-        Some(Self { sizes, lanes, units, rows, row_place, places, shared_bytes })
+        Some(Self { sizes, way, row_place, places, shared_bytes })
     }
 
     /// Threads of a block.
@@ -120,22 +145,32 @@ impl Shape {
         32 * WARPS as u32
     }
 
+    /// Numbers of each chain that lie in global memory beside its state: squares of momenta, noise.
+    pub fn scratch_numbers(&self) -> (usize, usize) {
+        let num_parameters = self.sizes.num_parameters();
+        match self.way {
+            Way::Registers { .. } => (0, 0),
+            Way::Wide => (num_parameters, num_parameters.next_multiple_of(64)),
+        }
+    }
+
     /// The kernel's source for a rule.
     pub fn source(&self, rule: KernelRule) -> KernelSource {
-        let Self { sizes, lanes, units, rows, row_place, .. } = self;
+        let sizes = &self.sizes;
         let mut defines = vec![
             ("INPUTS", sizes.inputs as i64),
             ("HIDDEN", sizes.hidden as i64),
             ("OUTPUTS", sizes.outputs as i64),
             ("CATEGORICAL", i64::from(sizes.is_categorical)),
-            ("LANES", *lanes as i64),
-            ("UNITS", *units as i64),
-            ("ROWS", *rows as i64),
+            ("WIDE", i64::from(self.way == Way::Wide)),
             ("WARPS", WARPS as i64),
             ("STRIDE", sizes.stride() as i64),
             ("RULE", rule as i64),
-            ("ROW_PLACE", *row_place as i64),
+            ("ROW_PLACE", self.row_place as i64),
         ];
+        if let Way::Registers { lanes, units, rows } = self.way {
+            defines.extend([("LANES", lanes as i64), ("UNITS", units as i64), ("ROWS", rows as i64)]);
+        }
         defines.extend(&self.places);
         KernelSource { file: "table_chain.cu", entry: "table_chain", defines }
     }
