@@ -15,12 +15,19 @@
 // instructions. Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of
 // schedule.
 //
-// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, WIDE, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
+// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
 // in shared memory (bytes), all chosen by tables/shape.rs.
 
 #include "philox.cuh"
 
 #define THREADS (32 * WARPS)
+// Values of GRADIENT: where sums over rows are made.
+#define IN_REGISTERS 0
+#define ON_TENSOR_CORES 1
+#define IN_SHARED_MEMORY 2
+
+#define WIDE (GRADIENT == IN_SHARED_MEMORY)
+
 // Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global memory.
 #if WIDE
 #define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
@@ -101,8 +108,11 @@ struct TableChainArguments {
 
 #include "table_rows.cuh"
 #include "table_likelihood.cuh"
-#if WIDE
+#include "table_vectors.cuh"
+#if GRADIENT == IN_SHARED_MEMORY
 #include "table_gradient_wide.cuh"
+#elif GRADIENT == ON_TENSOR_CORES
+#include "table_gradient_tensor.cuh"
 #else
 #include "table_gradient.cuh"
 #endif

@@ -7,42 +7,6 @@
 // With several, g_k = [on] Σ_c e_c v_kc takes the place of e, and ∂v_kc = Σ h_k e_c is summed as it is.
 // All sums run in a fixed order: rows of a group, groups of a warp, then (in update) the warps.
 
-template <int count>
-DEVICE void load_floats(float (&to)[count], const float* from) {
-    if constexpr (count % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < count; i += 4) {
-            const float4 four = *(const float4*)(from + i);
-            to[i] = four.x;
-            to[i + 1] = four.y;
-            to[i + 2] = four.z;
-            to[i + 3] = four.w;
-        }
-    } else if constexpr (count == 2) {
-        const float2 two = *(const float2*)from;
-        to[0] = two.x;
-        to[1] = two.y;
-    } else {
-#pragma unroll
-        for (int i = 0; i < count; ++i) to[i] = from[i];
-    }
-}
-
-template <int count, int all>
-DEVICE void store_floats(float* to, const float (&from)[all]) {
-    if constexpr (count % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < count; i += 4) {
-            *(float4*)(to + i) = make_float4(from[i], from[i + 1], from[i + 2], from[i + 3]);
-        }
-    } else if constexpr (count == 2) {
-        *(float2*)to = make_float2(from[0], from[1]);
-    } else {
-#pragma unroll
-        for (int i = 0; i < count; ++i) to[i] = from[i];
-    }
-}
-
 // values[q] of all lanes of a group → values[0] of each lane: the sum of row `own_row`.
 DEVICE void sum_over_group(float (&values)[ROWS], int place) {
     int kept = ROWS;
@@ -88,7 +52,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
     double log_beta_gradient = 0.0;
 
 #pragma unroll 1
-    for (u32 first = warp * (ROWS * GROUPS); first < rows.padded_rows; first += SWEEP) {
+    for (u32 first = warp * (ROWS * GROUPS); first < arguments.batch_rows; first += SWEEP) {
         float x[ROWS][loaded], hidden[ROWS][UNITS], outputs[OUTPUTS][ROWS];
         // Groups of a warp take neighbouring rows: they lie in different banks.
 #pragma unroll

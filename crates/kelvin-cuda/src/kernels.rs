@@ -21,10 +21,12 @@ pub const FILES: &[(&str, &str)] = &[
     ("philox.cuh", include_str!("../kernels/philox.cuh")),
     ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
     ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
+    ("table_gradient_tensor.cuh", include_str!("../kernels/table_gradient_tensor.cuh")),
     ("table_gradient_wide.cuh", include_str!("../kernels/table_gradient_wide.cuh")),
     ("table_likelihood.cuh", include_str!("../kernels/table_likelihood.cuh")),
     ("table_rows.cuh", include_str!("../kernels/table_rows.cuh")),
     ("table_update.cuh", include_str!("../kernels/table_update.cuh")),
+    ("table_vectors.cuh", include_str!("../kernels/table_vectors.cuh")),
 ];
 
 impl KernelSource {

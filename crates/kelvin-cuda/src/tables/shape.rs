@@ -9,10 +9,15 @@ use crate::kernels::KernelSource;
 const WARPS: usize = 8;
 /// Registers of a thread with [`WARPS`] warps, less what everything but weights, sums and rows needs.
 const REGISTERS: usize = 216;
-/// Ways to share out the work, (units of a lane, rows at a time), the best first: many units for each row that is read,
+/// The same with the backward pass on the tensor cores.
+const TENSOR_REGISTERS: usize = 200;
+/// Ways to share out the work without them, (units of a lane, rows at a time), the best first: many units for each row that is read,
 /// many rows to hide the time that sums over lanes take.
 const WAYS: [(usize, usize); 8] = [(4, 4), (4, 2), (8, 2), (2, 4), (2, 2), (8, 1), (1, 4), (1, 2)];
 
+/// Lanes that share a row on the way to the tensor cores, and rows that each has: the shape of their fragments.
+const TENSOR_LANES: usize = 8;
+const TENSOR_ROWS: usize = 4;
 /// Rows that a wide network takes at a time: the kernel's CHUNK.
 const CHUNK: usize = 32;
 
@@ -73,6 +78,8 @@ pub(super) enum RowPlace {
 enum Way {
     /// In registers: `units` hidden units a lane, `rows` rows at a time.
     Registers { lanes: usize, units: usize, rows: usize },
+    /// The same, the backward pass on the tensor cores: eight lanes and four rows.
+    Tensor { units: usize },
     /// In shared memory, chunk by chunk.
     Wide,
 }
@@ -91,10 +98,7 @@ pub(super) struct Shape {
 impl Shape {
     /// The best way to run steps of `batch_rows` rows, or `None` where no way has the registers or the memory.
     pub fn new(sizes: Sizes, batch_rows: usize, is_full: bool, most_shared_bytes: u32) -> Option<Self> {
-        let in_registers = WAYS.into_iter().find(|&(units, rows)| fits_registers(&sizes, units, rows));
-        let in_registers =
-            in_registers.map(|(units, rows)| Way::Registers { lanes: lanes_of(&sizes, units), units, rows });
-        let ways = in_registers.into_iter().chain([Way::Wide]);
+        let ways = tensor_way(&sizes).into_iter().chain(register_way(&sizes)).chain([Way::Wide]);
         ways.filter_map(|way| Self::of_way(way, sizes, batch_rows, is_full, most_shared_bytes)).next()
     }
 
@@ -102,6 +106,7 @@ impl Shape {
     fn of_way(way: Way, sizes: Sizes, batch_rows: usize, is_full: bool, most_shared_bytes: u32) -> Option<Self> {
         let (padded_hidden, num_parts, rows_of_sweep) = match way {
             Way::Registers { lanes, units, rows } => (lanes * units, WARPS, WARPS * (32 / lanes) * rows),
+            Way::Tensor { units } => (TENSOR_LANES * units, WARPS, WARPS * (32 / TENSOR_LANES) * TENSOR_ROWS),
             Way::Wide => (sizes.hidden.next_multiple_of(4), 1, CHUNK),
         };
         let padded_parameters = (sizes.inputs + 1 + sizes.outputs) * padded_hidden + sizes.outputs.next_multiple_of(4);
@@ -117,7 +122,7 @@ impl Shape {
         place("AT_WEIGHTS", 4 * padded_parameters);
         place("AT_SUMS", 4 * padded_parameters * num_parts);
         match way {
-            Way::Registers { .. } => {
+            Way::Registers { .. } | Way::Tensor { .. } => {
                 place("AT_SQUARES", 8 * num_parameters);
                 place("AT_POSITION", 4 * num_parameters);
                 place("AT_MOMENTUM", 4 * num_parameters);
@@ -149,7 +154,7 @@ impl Shape {
     pub fn scratch_numbers(&self) -> (usize, usize) {
         let num_parameters = self.sizes.num_parameters();
         match self.way {
-            Way::Registers { .. } => (0, 0),
+            Way::Registers { .. } | Way::Tensor { .. } => (0, 0),
             Way::Wide => (num_parameters, num_parameters.next_multiple_of(64)),
         }
     }
@@ -162,15 +167,22 @@ impl Shape {
             ("HIDDEN", sizes.hidden as i64),
             ("OUTPUTS", sizes.outputs as i64),
             ("CATEGORICAL", i64::from(sizes.is_categorical)),
-            ("WIDE", i64::from(self.way == Way::Wide)),
             ("WARPS", WARPS as i64),
             ("STRIDE", sizes.stride() as i64),
             ("RULE", rule as i64),
             ("ROW_PLACE", self.row_place as i64),
         ];
-        if let Way::Registers { lanes, units, rows } = self.way {
-            defines.extend([("LANES", lanes as i64), ("UNITS", units as i64), ("ROWS", rows as i64)]);
-        }
+        let (gradient, lanes, units, rows) = match self.way {
+            Way::Registers { lanes, units, rows } => (0, lanes, units, rows),
+            Way::Tensor { units } => (1, TENSOR_LANES, units, TENSOR_ROWS),
+            Way::Wide => (2, 0, 0, 0),
+        };
+        defines.extend([
+            ("GRADIENT", gradient),
+            ("LANES", lanes as i64),
+            ("UNITS", units as i64),
+            ("ROWS", rows as i64),
+        ]);
         defines.extend(&self.places);
         KernelSource { file: "table_chain.cu", entry: "table_chain", defines }
     }
@@ -183,8 +195,20 @@ fn lanes_of(sizes: &Sizes, units: usize) -> usize {
     sizes.hidden.div_ceil(units).next_power_of_two().max(4)
 }
 
-fn fits_registers(sizes: &Sizes, units: usize, rows: usize) -> bool {
-    let weights_and_sums = 2 * units * (sizes.inputs + 1 + sizes.outputs);
-    let row = sizes.inputs.next_multiple_of(4) + units + sizes.outputs;
-    lanes_of(sizes, units) <= 32 && weights_and_sums + rows * row + 3 * sizes.outputs <= REGISTERS
+fn register_way(sizes: &Sizes) -> Option<Way> {
+    let fits = |&(units, rows): &(usize, usize)| {
+        let weights_and_sums = 2 * units * (sizes.inputs + 1 + sizes.outputs);
+        let row = sizes.inputs.next_multiple_of(4) + units + sizes.outputs;
+        lanes_of(sizes, units) <= 32 && weights_and_sums + rows * row + 3 * sizes.outputs <= REGISTERS
+    };
+    WAYS.into_iter().find(fits).map(|(units, rows)| Way::Registers { lanes: lanes_of(sizes, units), units, rows })
+}
+
+fn tensor_way(sizes: &Sizes) -> Option<Way> {
+    let units = [2, 4, 8].into_iter().find(|units| TENSOR_LANES * units >= sizes.hidden)?;
+    let weights = units * (sizes.inputs + 2);
+    // Sums of eight columns at a time, one of them for the bias, and one bit (in half a register) for each row and unit.
+    let sums = 2 * units * (sizes.inputs + 1).div_ceil(8);
+    let registers = weights + sums + 2 * units + sizes.inputs.next_multiple_of(4);
+    (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor { units })
 }
