@@ -41,6 +41,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
     const int own_row = place / lanes_of_row;
     const bool speaks_for_row = place % lanes_of_row == 0;
     constexpr int loaded = (INPUTS + 3) / 4 * 4;
+    const float* origin = RowsOfSteps::origin(arguments, at);
     temper.read(at);
 
     float weights[SUMS][UNITS], output_bias[OUTPUTS];
@@ -57,7 +58,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
         // Groups of a warp take neighbouring rows: they lie in different banks.
 #pragma unroll
         for (int q = 0; q < ROWS; ++q) {
-            load_floats(x[q], rows.row(arguments, at, first + q * GROUPS + group));
+            load_floats(x[q], origin + rows.place(arguments, at, first + q * GROUPS + group));
 #pragma unroll
             for (int u = 0; u < UNITS; ++u) {
                 float z = weights[INPUTS][u];
@@ -76,7 +77,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 
         float gradient[OUTPUTS];
         const u32 r = first + own_row * GROUPS + group;
-        const float target = rows.row(arguments, at, r)[INPUTS];
+        const float target = origin[rows.place(arguments, at, r) + INPUTS];
 #pragma unroll
         for (int c = 0; c < OUTPUTS; ++c) {
             sum_over_group(outputs[c], place);

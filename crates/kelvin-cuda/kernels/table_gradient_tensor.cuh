@@ -42,6 +42,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
                          const Places& at) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int group = lane % 4, place = lane / 4;
+    const float* origin = RowsOfSteps::origin(arguments, at);
     temper.read(at);
 
     float weights[SUMS][UNITS];
@@ -55,7 +56,9 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 #pragma unroll 1
     for (u32 first = warp * 16; first < arguments.batch_rows; first += SWEEP) {
         // Row q of the lane is row 2 group + q%2 + 8 (q/2) of the sixteen.
-        const u32 own_first = first + 2 * group;
+        u32 places[4];
+#pragma unroll
+        for (int q = 0; q < 4; ++q) places[q] = rows.place(arguments, at, first + 2 * group + q % 2 + q / 2 * 8);
         float outputs[4];
         u32 is_on[TILES][4];
 #pragma unroll
@@ -64,7 +67,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 #pragma unroll
             for (int b = 0; b < 2; ++b) {
                 float x[(INPUTS + 3) / 4 * 4];
-                load_floats(x, rows.row(arguments, at, own_first + 8 * half + b));
+                load_floats(x, origin + places[2 * half + b]);
                 float output = 0.0f;
 #pragma unroll
                 for (int u = 0; u < UNITS; ++u) {
@@ -80,8 +83,8 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
             for (int u = 0; u < UNITS; ++u) is_on[u / 2][2 * half + u % 2] = pack_bf16(on[0][u], on[1][u]);
         }
 
-        const u32 r = own_first + (lane / 8) % 2 + lane / 16 * 8;
-        const float target = rows.row(arguments, at, r)[INPUTS];
+        const u32 r = first + 2 * group + lane / 8 % 2 + lane / 16 * 8;
+        const float target = origin[rows.place(arguments, at, r) + INPUTS];
         float gradient[1] = {sum_over_group(outputs, lane) + output_bias};
         const double part = differentiate(gradient, target, temper);
         const bool valid = r < arguments.batch_rows;
@@ -102,7 +105,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
             for (int q = 0; q < 4; ++q) {
                 ex[q] = e[q];
                 if (BIAS_FITS && column > INPUTS) ex[q] = 0.0f;
-                if (column < INPUTS) ex[q] *= rows.row(arguments, at, own_first + q % 2 + q / 2 * 8)[column];
+                if (column < INPUTS) ex[q] *= origin[places[q] + column];
             }
             u32 lower[3], upper[3];
             split(ex[0], ex[1], lower);

@@ -176,8 +176,4 @@ struct RowsOfSteps {
         return at.rows;
 #endif
     }
-
-    DEVICE const float* row(const TableChainArguments& arguments, const Places& at, u32 r) const {
-        return origin(arguments, at) + place(arguments, at, r);
-    }
 };

@@ -2,20 +2,13 @@
 //
 //   SGHMC  m ← μ' m − h g + s √M R,  θ ← θ + h m/M           BAOA, SGLD, joint ascent: kelvin::sampler
 //
-// A thread has the parameters of whole Philox blocks: block b makes the numbers of parameters 64 (b/16) + b%16 + 16 q,
-// q < 4. Neighbouring half-warps visit q in another order, so that they meet in different banks.
+// A thread makes the noise of whole Philox blocks (four numbers, 16 parameters apart) and moves every THREADS-th parameter.
 
 #define NOISE_BLOCKS (NOISE_NUMBERS / 4)
 
 #define AT_BIAS (INPUTS * HIDDEN)
 #define AT_LAST (AT_BIAS + HIDDEN)
 #define AT_LAST_BIAS (AT_LAST + HIDDEN * OUTPUTS)
-
-// Parameter i of a Philox block.
-DEVICE int parameter_of(int block, int i) {
-    const int q = i ^ (block >> 4 & 1);
-    return 64 * (block >> 4) + (block & 15) + 16 * q;
-}
 
 DEVICE int tensor_of(int p) { return p < AT_BIAS ? 0 : p < AT_LAST ? 1 : p < AT_LAST_BIAS ? 2 : 3; }
 
@@ -73,16 +66,23 @@ DEVICE void make_noise(const TableChainArguments& arguments, u32 chain, u32 step
     key.purpose = STEP_NOISE;
     key.chain = chain;
     key.step = arguments.first_step + step;
-    for (int block = threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
+    // The last threads take what is left over: the first ones also copy rows.
+    for (int block = THREADS - 1 - threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
         const float4 normal = normals_of_block(key, block);
-        const bool swapped = (block >> 4 & 1) != 0;
-        at.noise[parameter_of(block, 0)] = swapped ? normal.y : normal.x;
-        at.noise[parameter_of(block, 1)] = swapped ? normal.x : normal.y;
-        at.noise[parameter_of(block, 2)] = swapped ? normal.w : normal.z;
-        at.noise[parameter_of(block, 3)] = swapped ? normal.z : normal.w;
+        float* to = at.noise + first_parameter_of_block(block);
+        // Neighbouring half-warps are 64 numbers apart: in this order they meet in different banks.
+        const int odd = block >> 4 & 1;
+        to[16 * odd] = odd ? normal.y : normal.x;
+        to[16 - 16 * odd] = odd ? normal.x : normal.y;
+        to[32 + 16 * odd] = odd ? normal.w : normal.z;
+        to[48 - 16 * odd] = odd ? normal.z : normal.w;
     }
 #endif
 }
+
+// Parameters of a thread, and those that it reads before it writes any: so that it waits for memory once.
+#define PARAMETERS_OF_THREAD ((PARAMETERS + THREADS - 1) / THREADS)
+#define TOGETHER (PARAMETERS_OF_THREAD < 5 ? PARAMETERS_OF_THREAD : 5)
 
 // Σ_rows ∂ log p / ∂θ_p from the sums of the parts.
 DEVICE float likelihood_gradient(int p, const Places& at) {
@@ -92,7 +92,8 @@ DEVICE float likelihood_gradient(int p, const Places& at) {
     for (int part = 1; part < PARTS; ++part) sum += at.sums[part * PADDED_PARAMETERS + from];
 #if OUTPUTS == 1 && !WIDE
     // Sums over the rows where a unit is on lack the unit's output weight.
-    if (p < AT_LAST) sum *= at.weights[(INPUTS + 1) * PADDED_HIDDEN + p % HIDDEN];
+    const float output_weight = at.weights[(INPUTS + 1) * PADDED_HIDDEN + p % HIDDEN];
+    sum *= p < AT_LAST ? output_weight : 1.0f;
 #endif
     return sum;
 }
@@ -105,17 +106,22 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Every thread has read an output weight before another one moves it: gradients are kept at the first sums.
     float squares = 0.0f;
-    for (int block = threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
+    for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
+        float g[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int p = parameter_of(block, i);
-            if (p < PARAMETERS) {
-                float g = likelihood_gradient(p, at);
-                if (RULE != JOINT_ASCENT) g = fmaf(arguments.prior_precision, at.position[p], -weight * g);
-                if (RULE == MASS_ESTIMATE) at.squares[p] += (double)g * (double)g;
-                at.sums[padded_place(p)] = g;
-                squares = fmaf(g, g, squares);
-            }
+        for (int i = 0; i < TOGETHER; ++i) {
+            // Beyond the last parameter the first one is read, for nothing: all threads do the same.
+            const bool is_one = first + i * THREADS < PARAMETERS;
+            const int p = is_one ? first + i * THREADS : 0;
+            g[i] = likelihood_gradient(p, at);
+            if (RULE != JOINT_ASCENT) g[i] = fmaf(arguments.prior_precision, at.position[p], -weight * g[i]);
+            squares = is_one ? fmaf(g[i], g[i], squares) : squares;
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int p = first + i * THREADS;
+            if (p < PARAMETERS) at.sums[padded_place(p)] = g[i];
+            if (RULE == MASS_ESTIMATE && p < PARAMETERS) at.squares[p] += (double)g[i] * (double)g[i];
         }
     }
     if (RULE == MASS_ESTIMATE) return;
@@ -123,9 +129,10 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     if (lane == 0) at.scalars->squared_norms[warp] = squares;
     __syncthreads();
 
-    double squared_norm = 0.0;
+    squares = 0.0f;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) squared_norm += (double)scalars.squared_norms[w];
+    for (int w = 0; w < WARPS; ++w) squares += scalars.squared_norms[w];
+    double squared_norm = (double)squares;
 #if RULE == JOINT_ASCENT
     squared_norm *= likelihood_weight * likelihood_weight;
     double log_beta_gradient = 0.0;
@@ -149,38 +156,48 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const float kick = (float)(RULE == SGLD ? -clip : -scalars.step_size * clip);
     const bool counts = step > 0 && arguments.first_step + step > arguments.burn_in;
 #endif
-    for (int block = threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
+    for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
+        float theta[TOGETHER], m[TOGETHER];
+        double sum_of_squares[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int p = parameter_of(block, i);
-            if (p < PARAMETERS) {
-                const int place = padded_place(p);
-                const float g = at.sums[place];
-                float theta = at.position[p], m = at.momentum[p];
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int p = first + i * THREADS < PARAMETERS ? first + i * THREADS : 0;
+            const float g = at.sums[padded_place(p)];
+            theta[i] = at.position[p];
+            m[i] = at.momentum[p];
 #if RULE == JOINT_ASCENT
-                m = fmaf(kick, g, keep * m);
-                theta = fmaf(rate, m, decay * theta);
+            m[i] = fmaf(kick, g, keep * m[i]);
+            theta[i] = fmaf(rate, m[i], decay * theta[i]);
 #else
-                const int tensor = tensor_of(p);
-                const float scale = scalars.noise[tensor], r = at.noise[p], drift = scalars.drift[tensor];
-                // The reading of the step before: one that fails takes none.
-                if (RULE != SGLD && counts) at.squares[p] += (double)m * (double)m;
+            const int tensor = tensor_of(p);
+            const float scale = scalars.noise[tensor], r = at.noise[p], drift = scalars.drift[tensor];
+            // The reading of the step before: one that fails takes none.
+            const double reading = RULE != SGLD && counts ? (double)m[i] : 0.0;
+            sum_of_squares[i] = fma(reading, reading, at.squares[p]);
 #if RULE == SGHMC
-                m = fmaf(scale, r, fmaf(kick, g, keep * m));
-                theta = fmaf(drift, m, theta);
+            m[i] = fmaf(scale, r, fmaf(kick, g, keep * m[i]));
+            theta[i] = fmaf(drift, m[i], theta[i]);
 #elif RULE == BAOA
-                m = fmaf(kick, g, m);
-                theta = fmaf(drift, m, theta);
-                m = fmaf(scale, r, keep * m);
-                theta = fmaf(drift, m, theta);
+            m[i] = fmaf(kick, g, m[i]);
+            theta[i] = fmaf(drift, m[i], theta[i]);
+            m[i] = fmaf(scale, r, keep * m[i]);
+            theta[i] = fmaf(drift, m[i], theta[i]);
 #else
-                theta = fmaf(scale, r, fmaf(kick * drift, g, theta));
+            theta[i] = fmaf(scale, r, fmaf(kick * drift, g, theta[i]));
 #endif
-                is_good = is_good && is_finite(m * m);
+            is_good = is_good && is_finite(m[i] * m[i]);
 #endif
-                at.momentum[p] = m;
-                at.position[p] = theta;
-                at.weights[place] = theta;
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const int p = first + i * THREADS;
+            if (p < PARAMETERS) {
+                at.momentum[p] = m[i];
+                at.position[p] = theta[i];
+                at.weights[padded_place(p)] = theta[i];
+#if RULE != JOINT_ASCENT && RULE != SGLD
+                at.squares[p] = sum_of_squares[i];
+#endif
             }
         }
     }
