@@ -29,6 +29,11 @@ pub const FILES: &[(&str, &str)] = &[
     ("table_vectors.cuh", include_str!("../kernels/table_vectors.cuh")),
 ];
 
+/// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
+pub fn examples() -> Vec<KernelSource> {
+    crate::tables::example_kernels()
+}
+
 impl KernelSource {
     /// The whole text for a compiler.
     ///

@@ -2,47 +2,11 @@
 
 mod support;
 
-use std::sync::Arc;
-
 use bytemuck::{Pod, Zeroable};
+use kelvin_cuda::Buffer;
 use kelvin_cuda::device::{Address, Launch};
 use kelvin_cuda::kernels::text_of;
-use kelvin_cuda::{Buffer, Device, DeviceError};
-use support::{device_for_tests, emulator_for_tests};
-
-/// Where a kernel of these tests reads and writes.
-#[repr(C)]
-#[derive(Clone, Copy, Pod, Zeroable)]
-struct InOut {
-    input: Address,
-    output: Address,
-}
-
-/// A kernel over `InOut` with this body, in a block of `block` threads.
-fn run_body<T: Pod, U: Pod>(
-    device: &Arc<dyn Device>,
-    name: &str,
-    body: &str,
-    (grid, block, shared_bytes): (u32, u32, u32),
-    input: &[T],
-    num_outputs: usize,
-) -> Result<Vec<U>, DeviceError> {
-    let text = text_of(
-        name,
-        &format!(
-            "#include \"gpu.cuh\"\n\
-             struct InOut {{ u64 input; u64 output; }};\n\
-             extern \"C\" __global__ void {name}(const InOut arguments) {{\n{body}\n}}\n"
-        ),
-        &[],
-    );
-    let kernel = device.compile_text(name, &text)?;
-    let (input, output) = (Buffer::of(device, input)?, Buffer::<U>::zeros(device, num_outputs)?);
-    let arguments = InOut { input: input.at(0), output: output.at(0) };
-    device.launch(&Launch::new(kernel, [grid, 1, 1], block, shared_bytes, &arguments))?;
-    device.synchronize()?;
-    output.to_vec()
-}
+use support::{device_for_tests, run_body};
 
 fn bf16(number: f32) -> u16 {
     let bits = number.to_bits();
@@ -108,7 +72,7 @@ fn matrices_are_loaded_as_described() {
             {word}(loaded, rows + 8 * threadIdx.x);
             for (u32 q = 0; q < 4; q++) ((u32*)arguments.output)[4 * threadIdx.x + q] = loaded[q];"
         );
-        let output: Vec<u32> = run_body(&device, word, &body, (1, 32, 512), &input, 128).unwrap();
+        let output: Vec<u32> = run_body(&device, &format!("test_{word}"), &body, (1, 32, 512), &input, 128).unwrap();
         for lane in 0..32 {
             for q in 0..4 {
                 let (r, c) = (lane / 4, 2 * (lane % 4));
@@ -214,19 +178,6 @@ fn copies_arrive_when_waited_for_and_are_zero_where_not_valid() {
             assert_eq!(output[12 * thread + i], expected as u32, "thread {thread}, word {i}");
         }
     }
-}
-
-#[test]
-fn a_missing_wait_is_seen() {
-    let Some(device) = emulator_for_tests() else { return };
-    let body = "
-        SHARED_MEMORY(shared);
-        copy_async(shared, (const void*)arguments.input, true);
-        copy_async_commit();
-        copy_async_wait<1>();
-        ((float*)arguments.output)[0] = ((float*)shared)[0];";
-    let output: Vec<f32> = run_body(&device, "waitless", body, (1, 1, 16), &[1.0f32; 4], 1).unwrap();
-    assert!(output[0].is_nan());
 }
 
 /// A sum over a block in both kinds of shared memory, several blocks one after the other.
@@ -346,30 +297,6 @@ fn arithmetic_is_what_it_says() {
     }
 }
 
-/// What `run_body` says of a kernel that fails.
-fn failure(name: &str, body: &str, block: u32) -> Option<String> {
-    let device = emulator_for_tests()?;
-    let result: Result<Vec<u32>, _> = run_body(&device, name, body, (1, block, 64), &[0u32; 4], 64);
-    Some(result.unwrap_err().to_string())
-}
-
-#[test]
-fn threads_that_wait_in_different_places_are_an_error() {
-    let body = "if (threadIdx.x < 40)\n__syncthreads();\nelse\n__syncthreads();";
-    let Some(message) = failure("divided", body, 64) else { return };
-    for part in
-        ["divided: block (0, 0, 0) cannot go on", "threads 0 to 39 wait in __syncthreads at divided:5", "divided:7"]
-    {
-        assert!(message.contains(part), "{message}");
-    }
-    let message = failure("lonely", "if (threadIdx.x == 1) __syncwarp(); else __syncthreads();", 32).unwrap();
-    assert!(message.contains("threads 1 to 1 wait in __syncwarp"), "{message}");
-    let message = failure("outside", "__shfl_sync(0xFFu, 1, 0);", 32).unwrap();
-    assert!(message.contains("leaves this lane out"), "{message}");
-    let message = failure("partial", "u32 a[4] = {}; float s[4] = {}; multiply_add(s, a, 0, 0);", 16).unwrap();
-    assert!(message.contains("it takes the whole warp"), "{message}");
-}
-
 /// Threads that have returned are not waited for, as on a GPU.
 #[test]
 fn returned_threads_hold_nobody_up() {
@@ -377,57 +304,6 @@ fn returned_threads_hold_nobody_up() {
     let body = "if (threadIdx.x >= 50) return; __syncthreads(); ((u32*)arguments.output)[threadIdx.x] = 1;";
     let output: Vec<u32> = run_body(&device, "returned", body, (1, 64, 0), &[0u32], 64).unwrap();
     assert_eq!(output.iter().sum::<u32>(), 50);
-}
-
-#[test]
-fn memory_that_is_not_the_devices_is_an_error() {
-    // Far behind the end there is no memory; just behind it, a pattern that must stay.
-    let far = "if (threadIdx.x == 3) ((u32*)arguments.output)[1000] = 1;";
-    let Some(message) = failure("far", far, 32) else { return };
-    assert!(message.contains("thread 3 of block (0, 0, 0) touches 0x"), "{message}");
-    assert!(message.contains("not the device's memory"), "{message}");
-    let message = failure("shared_end", "SHARED_MEMORY(shared); shared[128 + threadIdx.x] = 1;", 1).unwrap();
-    assert!(message.contains("behind the end of its dynamic shared memory"), "{message}");
-    let message = failure("deep", "volatile char large[200000]; large[0] = 1; large[100000] = 2;", 1).unwrap();
-    assert!(message.contains("touches"), "{message}");
-
-    let device = emulator_for_tests().unwrap();
-    let address = device.allocate(10).unwrap();
-    let near = "((u8*)arguments.output)[10] = 1;";
-    let text = text_of(
-        "near",
-        &format!(
-            "#include \"gpu.cuh\"\nstruct A {{ u64 output; }};\nextern \"C\" __global__ void near(const A arguments) {{ {near} }}"
-        ),
-        &[],
-    );
-    let kernel = device.compile_text("near", &text).unwrap();
-    device.launch(&Launch::new(kernel, [1, 1, 1], 1, 0, &address)).unwrap();
-    let message = device.synchronize().unwrap_err().to_string();
-    assert!(message.contains("just outside of the 10 bytes"), "{message}");
-}
-
-#[test]
-fn arguments_of_another_size_are_an_error() {
-    let Some(device) = emulator_for_tests() else { return };
-    let text = text_of(
-        "sized",
-        "struct A { unsigned long long a, b; };\nextern \"C\" __global__ void sized(const A arguments) {}",
-        &[],
-    );
-    let kernel = device.compile_text("sized", &text).unwrap();
-    assert_eq!(device.launch(&Launch::new(kernel, [1, 1, 1], 1, 0, &[0u64; 2])), Ok(()));
-    let message = device.launch(&Launch::new(kernel, [1, 1, 1], 1, 0, &[0u64; 3])).unwrap_err().to_string();
-    assert!(message.contains("the kernel's arguments take 16 bytes, the launch gives 24"), "{message}");
-}
-
-#[test]
-fn a_kernel_that_does_not_compile_says_why() {
-    let Some(device) = emulator_for_tests() else { return };
-    let error = device.compile_text("wrong", &text_of("wrong.cu", "\nint x = nothing;", &[])).unwrap_err();
-    let message = error.to_string();
-    assert!(message.contains("kernel wrong does not compile"), "{message}");
-    assert!(message.contains("wrong.cu:2") && message.contains("nothing"), "{message}");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Shape};
-use kelvin::potential::Posterior;
+use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{
@@ -17,7 +17,7 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{Device, TableEngine, TableError};
-use support::device_for_tests;
+use support::{device_for_tests, gpu_for_tests};
 
 /// A made-up table: rows of normal numbers, targets that depend on them.
 fn examples(num_rows: usize, num_features: usize, num_classes: Option<usize>) -> Examples {
@@ -208,6 +208,37 @@ fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: 
     }
 }
 
+/// One step without noise or retained momentum leaves m = −h g.
+#[test]
+fn gradients_are_those_of_the_cpu_to_f32_rounding() {
+    let Some(device) = device_for_tests() else { return };
+    let rule = Langevin {
+        temperature_scale: Schedule::Constant { value: 0.0 },
+        ..Langevin::new(Integrator::Sghmc, 1e-3, 0.0)
+    };
+    for problem in [
+        Problem::regression(150, 8, 64),
+        Problem::regression(203, 14, 64),
+        Problem::regression(90, 4, 20),
+        Problem::regression(60, 30, 33),
+        Problem::regression(70, 2, 130),
+        Problem::regression(50, 70, 50),
+        Problem::classification(120, 5, 20, 3),
+        Problem::classification(70, 9, 70, 12),
+    ] {
+        let posterior = problem.posterior();
+        let mut expected = vec![0.0; posterior.dim()];
+        let mut chains = problem.chains(1);
+        posterior.evaluate(&chains[0].state.position, Batch::ALL, &mut expected, &mut posterior.workspace());
+        let engine = TableEngine::new(Arc::clone(&device), &posterior).unwrap();
+        engine.sample(&rule, &plan(problem.batches(None), 1), &mut chains, &Silent).unwrap();
+        let step_size = (1e-3 / problem.examples.len() as f64).sqrt() as f32;
+        let found: Vec<f32> = chains[0].state.momentum.iter().map(|m| -m / step_size).collect();
+        let error = relative_error(&found, &expected);
+        assert!(error < 2e-6, "{}: {error:.1e}", problem.network.describe());
+    }
+}
+
 #[test]
 fn integrators_follow_the_cpu_with_full_batches() {
     let Some(device) = device_for_tests() else { return };
@@ -293,7 +324,7 @@ fn other_sizes_follow_the_cpu() {
     // Many rows make a stiff energy, where rounding grows with the step size.
     let rule = AnyRule::Sampler(Langevin { learning_rate: 2e-4, ..sampler(Integrator::Sghmc) });
     for (num_rows, inputs, hidden, batch_size) in
-        [(40, 1, 1, None), (70, 2, 130, Some(33)), (60, 30, 33, None), (9000, 5, 12, None), (9000, 5, 12, Some(5000))]
+        [(40, 1, 1, None), (70, 2, 130, Some(33)), (60, 30, 33, None), (1700, 29, 12, None), (1700, 29, 12, Some(900))]
     {
         let problem = Problem::regression(num_rows, inputs, hidden);
         let what = format!("{inputs}-{hidden}-1, {batch_size:?} of {num_rows} rows");
@@ -421,4 +452,36 @@ fn what_is_not_served_is_said() {
     let posterior = Posterior::new(&deep, problem.likelihood, prior, &problem.examples).unwrap();
     let refused = TableEngine::new(device, &posterior).err().unwrap().to_string();
     assert_eq!(refused, "the GPU engine of tables does not serve 3-4-4-1: it needs one hidden layer with ReLU");
+}
+
+/// Σ m²/d over many steps is 2T/(1 + μ') within 5 standard errors, where the step is small and batches are full.
+#[test]
+fn momenta_have_the_temperature_asked_for() {
+    let Some(device) = gpu_for_tests() else { return };
+    const NUM_CHAINS: u32 = 64;
+    let mut problem = Problem::regression(100, 3, 10);
+    problem.likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
+    let engine = TableEngine::new(device, &problem.posterior()).unwrap();
+    let layout = problem.network.layout();
+    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+        for temperature in [0.1, 1.0] {
+            let rule = Langevin::new(integrator, 1e-4, 0.9);
+            let start = |id: u32| {
+                let position = problem.network.initial_parameters(1, id);
+                Chain::new(id, Temperature::new(temperature).unwrap(), position, &layout)
+            };
+            let mut chains: Vec<Chain> = (0..NUM_CHAINS).map(start).collect();
+            let keep = Keep { burn_in: 100_000, every: 100_000 };
+            let plan = Plan { seed: 9, batches: problem.batches(None), num_steps: 200_000, keep };
+            engine.sample(&rule, &plan, &mut chains, &Silent).unwrap();
+
+            let readings: Vec<f64> = chains.iter().map(|chain| chain.kinetic_all.mean().unwrap()).collect();
+            let count = readings.len() as f64;
+            let mean = readings.iter().sum::<f64>() / count;
+            let variance = readings.iter().map(|reading| (reading - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let expected = rule.kinetic_target(1.0, temperature);
+            let z = (mean - expected) / (variance / count).sqrt();
+            assert!(z.abs() < 5.0, "{integrator:?} at T = {temperature}: {mean} instead of {expected}, z = {z:.1}");
+        }
+    }
 }

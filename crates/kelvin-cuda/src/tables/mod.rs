@@ -18,8 +18,9 @@ use kelvin::sampler::{Batches, Chain, JointAscent, Langevin, Observer, Plan};
 use thiserror::Error;
 
 use crate::device::{Buffer, Device, DeviceError};
+use crate::kernels::KernelSource;
 use schedule::Moves;
-use shape::{Shape, Sizes};
+use shape::{KernelRule, Shape, Sizes};
 
 /// Why the engine of tables cannot be had for a posterior.
 #[derive(Clone, Debug, Error, PartialEq)]
@@ -125,4 +126,23 @@ impl TableEngine {
     fn batch_rows(&self, batches: &Batches) -> usize {
         (self.num_rows as f64 / batches.weight()).round() as usize
     }
+}
+
+/// The kernel for each way to compute a gradient and each rule at least once.
+pub(crate) fn example_kernels() -> Vec<KernelSource> {
+    const SHARED_BYTES: u32 = 227 << 10;
+    let sizes = |inputs, hidden, outputs| Sizes { inputs, hidden, outputs, is_categorical: outputs > 1 };
+    [
+        (sizes(8, 64, 1), 824, true, KernelRule::Sghmc),
+        (sizes(14, 64, 1), 128, false, KernelRule::Sghmc),
+        (sizes(14, 64, 1), 128, false, KernelRule::JointAscent),
+        (sizes(8, 100, 1), 20_000, true, KernelRule::Baoa),
+        (sizes(10, 64, 8), 128, false, KernelRule::Sgld),
+        (sizes(100, 64, 1), 128, false, KernelRule::MassEstimate),
+    ]
+    .into_iter()
+    .filter_map(|(sizes, batch_rows, is_full, rule)| {
+        Shape::new(sizes, batch_rows, is_full, SHARED_BYTES).map(|shape| shape.source(rule))
+    })
+    .collect()
 }

@@ -67,8 +67,9 @@ impl EmulatedDevice {
 
     /// The library of this text: made before, or compiled now.
     fn library(&self, entry: &str, text: &str) -> Result<PathBuf, DeviceError> {
+        // The entry may have the name of a function of the C library.
         let program = format!(
-            "{}\n{text}\n#line 1 \"emulated.rs\"\n\
+            "{}\n#define {entry} kernel_{entry}\n{text}\n#line 1 \"emulated.rs\"\n\
              #define VISIBLE extern \"C\" __attribute__((visibility(\"default\")))\n\
              VISIBLE bool kelvin_emulate(const emulator::Launch* launch, char* report, size_t report_bytes) {{\n\
              return emulator::run({entry}, *launch, report, report_bytes);\n}}\n\
