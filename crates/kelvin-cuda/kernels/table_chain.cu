@@ -139,14 +139,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     RowsOfSteps rows(arguments, chain.id, at);
     Coefficients coefficients(arguments, chain);
 
+    const double likelihood_weight = chain.likelihood_weight;
+    const u32 id = chain.id;
     u32 step = 0;
     for (; step < arguments.num_steps; ++step) {
         coefficients.write(arguments, step, at);
-        make_noise(arguments, chain.id, step, at);
-        rows.prepare_next(arguments, chain.id, step, at);
+        make_noise(arguments, id, step, at);
+        rows.prepare_next(arguments, id, step, at);
         add_gradient(arguments, rows, temper, at);
         __syncthreads();
-        update(arguments, chain.likelihood_weight, step, temper, at);
+        update(arguments, likelihood_weight, step, temper, at);
         rows.wait();
         __syncthreads();
         if (*at.failed) break;
@@ -163,7 +165,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     }
     __syncthreads();
     TableResult& result = arguments.results[blockIdx.x];
-    if (thread < 4) result.squares[thread] = tensor_sum(thread, at.squares);
+    if (thread < 4 * 32) {
+        const double sum = tensor_sum(thread / 32, at.squares);
+        if (thread % 32 == 0) result.squares[thread / 32] = sum;
+    }
     if (thread == 0) {
         result.log_beta = at.scalars->log_beta;
         result.log_beta_velocity = at.scalars->log_beta_velocity;

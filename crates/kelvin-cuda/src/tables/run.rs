@@ -54,8 +54,8 @@ struct Group<'a> {
     shape: Shape,
     /// Which chain lies in each slot.
     members: Vec<usize>,
-    positions: Buffer<f32>,
-    momenta: Buffer<f32>,
+    /// All positions, then all momenta.
+    states: Buffer<f32>,
     squares: Buffer<f64>,
     noise: Buffer<f32>,
     records: Buffer<TableChain>,
@@ -91,12 +91,11 @@ impl<'a> Group<'a> {
         let (num_squares, num_noise) = shape.scratch_numbers();
         let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
         let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
-        let all = |numbers: fn(&Chain) -> &[f32]| -> Vec<f32> {
-            members.iter().flat_map(|&index| numbers(&chains[index])).copied().collect()
-        };
+        let positions = members.iter().flat_map(|&index| &chains[index].state.position);
+        let momenta = members.iter().flat_map(|&index| &chains[index].state.momentum);
+        let states: Vec<f32> = positions.chain(momenta).copied().collect();
         Ok(Self {
-            positions: Buffer::of(device, &all(|chain| &chain.state.position))?,
-            momenta: Buffer::of(device, &all(|chain| &chain.state.momentum))?,
+            states: Buffer::of(device, &states)?,
             squares: Buffer::zeros(device, members.len() * num_squares)?,
             noise: Buffer::zeros(device, members.len() * num_noise)?,
             records: Buffer::zeros(device, members.len())?,
@@ -179,8 +178,8 @@ impl<'a> Group<'a> {
             steps: self.steps.at(0),
             chains: self.records.at(0),
             results: self.results.at(0),
-            positions: self.positions.at(0),
-            momenta: self.momenta.at(0),
+            positions: self.states.at(0),
+            momenta: self.states.at(self.states.len() / 2),
             squares: self.squares.at(0),
             noise: self.noise.at(0),
             clip_norm: self.moves.clip_norm(),
@@ -213,14 +212,14 @@ impl<'a> Group<'a> {
         live: &[usize],
         chains: &mut [Chain],
     ) -> Result<(), DeviceError> {
-        let mut results = vec![bytemuck::Zeroable::zeroed(); slots.len()];
+        let mut results: Vec<TableResult> = vec![bytemuck::Zeroable::zeroed(); slots.len()];
         self.results.read(0, &mut results)?;
-        let (positions, momenta) = (self.positions.to_vec()?, self.momenta.to_vec()?);
+        let states = self.states.to_vec()?;
+        let (positions, momenta) = states.split_at(states.len() / 2);
         let is_kept = self.plan.keep.is_kept(steps.end);
         let is_seen = is_kept || steps.end == self.plan.num_steps;
         let len = self.engine.layout.len();
         for (&slot, result) in slots.iter().zip(&results).filter(|(slot, _)| live.contains(slot)) {
-            let result: &TableResult = result;
             let chain = &mut chains[self.members[slot]];
             let state = &mut chain.state;
             state.position.copy_from_slice(&positions[slot * len..][..len]);
@@ -290,7 +289,7 @@ impl<'a> Group<'a> {
             let state = &mut chains[self.members[slot]].state;
             if masses.iter().all(|mass| mass.is_finite()) {
                 state.set_mass(layout, &masses);
-                self.momenta.write(slot * layout.len(), &state.momentum)?;
+                self.states.write(self.states.len() / 2 + slot * layout.len(), &state.momentum)?;
             }
         }
         Ok(())
