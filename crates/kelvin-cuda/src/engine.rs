@@ -3,7 +3,7 @@
 //! Populations of networks with one hidden layer go to the engine of tables, all others to the engine of images. Draws of
 //! networks that read images are evaluated on the device; a dense network's are the CPU engine's, which needs microseconds.
 
-mod adapters;
+mod population;
 
 use std::error::Error;
 use std::ops::ControlFlow;
@@ -19,17 +19,8 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
 
 use crate::device::{Device, DeviceError};
-use adapters::{Evaluations, Population};
-
-/// What matrix products of image networks take in; sums and everything that is kept are f32 either way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Eight bits of mantissa, on tensor cores.
-    #[default]
-    Bf16,
-    /// As on the CPU.
-    F32,
-}
+use crate::images::{ImageEngine, Precision};
+use population::Population;
 
 /// Runs populations on all GPUs of this machine, or on those it is given.
 pub struct CudaEngine {
@@ -40,7 +31,7 @@ pub struct CudaEngine {
 /// A device with what it evaluated last, since what is evaluated next is mostly of the same network.
 struct Place {
     device: Arc<dyn Device>,
-    last: Mutex<Option<(Subject, Box<dyn Evaluations>)>>,
+    last: Mutex<Option<(Subject, ImageEngine)>>,
 }
 
 /// What an evaluation depends on.
@@ -83,7 +74,7 @@ impl CudaEngine {
     /// # Errors
     /// [`EngineError::Unavailable`] where there is none, or its driver or NVRTC is missing or too old.
     pub fn open(precision: Precision) -> Result<Self, EngineError> {
-        let devices = adapters::devices().map_err(|error| at_fault("CUDA", error))?;
+        let devices = population::devices().map_err(|error| at_fault("CUDA", error))?;
         Ok(Self::new(devices, precision))
     }
 
@@ -97,22 +88,6 @@ impl CudaEngine {
         Self { places: devices.into_iter().map(place).collect(), precision }
     }
 
-    /// What moves populations of a posterior on a device: the engine of tables where it serves the posterior, else that of
-    /// images, which serves everything it has room for.
-    fn population<'p>(
-        &self,
-        place: &Place,
-        posterior: &'p Posterior<'_>,
-    ) -> Result<Box<dyn Population + 'p>, EngineError> {
-        if matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
-            match adapters::tables(&place.device, posterior) {
-                Err(EngineError::Unsupported { .. }) => {}
-                other => return other,
-            }
-        }
-        adapters::images(&place.device, posterior, self.precision)
-    }
-
     /// Evaluates lots of draws on all devices, each lot on one.
     fn evaluate<D: Sync, R: Send>(
         &self,
@@ -120,7 +95,7 @@ impl CudaEngine {
         reuses: impl Fn(&Subject) -> bool + Sync,
         posterior: &Posterior<'_>,
         draws: &[D],
-        on: impl Fn(&mut dyn Evaluations, &[D], usize) -> Result<Vec<R>, DeviceError> + Sync,
+        on: impl Fn(&ImageEngine, &[D], usize) -> Result<Vec<R>, DeviceError> + Sync,
     ) -> Result<Vec<R>, EngineError> {
         let lots = lots(draws.len(), self.places.len());
         let evaluate = |place: &Place, (first, count): (usize, usize)| -> Result<Vec<R>, EngineError> {
@@ -129,10 +104,10 @@ impl CudaEngine {
             if !last.as_ref().is_some_and(|(subject, _)| reuses(subject)) {
                 // First the old one gives its memory back.
                 *last = None;
-                *last = Some((subject.clone(), adapters::evaluations(&place.device, posterior, self.precision)?));
+                *last = Some((subject.clone(), population::images(&place.device, posterior, self.precision)?));
             }
-            let Some((_, evaluations)) = &mut *last else { return Ok(Vec::new()) };
-            on(&mut **evaluations, &draws[first..first + count], first).map_err(|error| at_fault(&name, error))
+            let Some((_, images)) = &*last else { return Ok(Vec::new()) };
+            on(images, &draws[first..first + count], first).map_err(|error| at_fault(&name, error))
         };
         let results = std::thread::scope(|scope| {
             let evaluate = &evaluate;
@@ -145,7 +120,7 @@ impl CudaEngine {
 }
 
 /// The engine's words for a fault of a device, with what to do.
-fn at_fault(name: &str, error: DeviceError) -> EngineError {
+pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: name.to_owned(), source };
     match error {
         DeviceError::Unavailable { .. } => EngineError::Unavailable { reason: error.to_string() },
@@ -251,7 +226,7 @@ impl Engine for CudaEngine {
             }
         }
         let texts = counts.into_iter().map(|(name, count)| if count == 1 { name } else { format!("{count} × {name}") });
-        texts.collect::<Vec<_>>().join(", ")
+        format!("{} ({})", texts.collect::<Vec<_>>().join(", "), self.precision.name())
     }
 
     fn moves_chains_together(&self) -> bool {
@@ -259,7 +234,7 @@ impl Engine for CudaEngine {
     }
 
     fn accepts(&self, posterior: &Posterior<'_>) -> Result<(), EngineError> {
-        self.population(&self.places[0], posterior).map(drop)
+        Population::new(&self.places[0].device, posterior, self.precision).map(drop)
     }
 
     fn run(
@@ -272,7 +247,7 @@ impl Engine for CudaEngine {
     ) -> Result<(), EngineError> {
         deal_out(self.places.len(), chains, observer, |receiver, chains, observer| {
             let place = &self.places[receiver];
-            let mut population = self.population(place, posterior)?;
+            let population = Population::new(&place.device, posterior, self.precision)?;
             population.run(motion, plan, chains, observer).map_err(|error| at_fault(&place.device.name(), error))
         })
     }

@@ -51,6 +51,14 @@ pub const FILES: &[(&str, &str)] = &[
     ("response_norm_backward.cu", include_str!("../kernels/response_norm_backward.cu")),
     ("round_weights.cu", include_str!("../kernels/round_weights.cu")),
     ("scale_momenta.cu", include_str!("../kernels/scale_momenta.cu")),
+    ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
+    ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
+    ("table_gradient_tensor.cuh", include_str!("../kernels/table_gradient_tensor.cuh")),
+    ("table_gradient_wide.cuh", include_str!("../kernels/table_gradient_wide.cuh")),
+    ("table_likelihood.cuh", include_str!("../kernels/table_likelihood.cuh")),
+    ("table_rows.cuh", include_str!("../kernels/table_rows.cuh")),
+    ("table_update.cuh", include_str!("../kernels/table_update.cuh")),
+    ("table_vectors.cuh", include_str!("../kernels/table_vectors.cuh")),
     ("tensor_sums.cuh", include_str!("../kernels/tensor_sums.cuh")),
     ("threshold.cu", include_str!("../kernels/threshold.cu")),
     ("threshold_backward.cu", include_str!("../kernels/threshold_backward.cu")),
@@ -59,7 +67,7 @@ pub const FILES: &[(&str, &str)] = &[
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
 pub fn examples() -> Vec<KernelSource> {
-    Vec::new()
+    crate::tables::example_kernels()
 }
 
 impl KernelSource {

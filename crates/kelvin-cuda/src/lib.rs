@@ -19,3 +19,4 @@ pub use cuda::CudaDevice;
 pub use device::{Buffer, Device, DeviceError};
 pub use engine::CudaEngine;
 pub use images::{ImageEngine, Precision};
+pub use tables::{TableEngine, TableError};

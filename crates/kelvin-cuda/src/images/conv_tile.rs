@@ -119,7 +119,7 @@ impl ConvShape {
         let Convolution { output, kernel, stride, before, .. } = self.sizes;
         let (inputs, stage, weights) = self.rooms(tile);
         let (above, below) = match gradients.input {
-            true => ((kernel - 1 - before[0]).div_ceil(stride), (stride - 1 + before[0]) / stride),
+            true => ((kernel - 1 - before[0]).div_ceil(stride), before[0].div_ceil(stride)),
             false => (0, 0),
         };
         let chunks = self.filters() / 8;

@@ -49,9 +49,9 @@ const MOST_IMAGES: usize = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// "f32".
-    #[default]
     Single,
     /// "bf16": stored in bf16, summed in f32.
+    #[default]
     Half,
 }
 
