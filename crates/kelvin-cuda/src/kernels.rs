@@ -67,7 +67,9 @@ pub const FILES: &[(&str, &str)] = &[
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
 pub fn examples() -> Vec<KernelSource> {
-    crate::tables::example_kernels()
+    let mut sources = crate::tables::example_kernels();
+    sources.extend(crate::images::kernel_sources());
+    sources
 }
 
 impl KernelSource {

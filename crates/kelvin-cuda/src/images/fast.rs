@@ -1,12 +1,12 @@
 //! Tensor cores where shapes allow it: the fast kernels of a network's convolutions and dense layers, and their launches.
 
-use kelvin::network::Operation;
+use kelvin::network::{Network, Operation};
 
 use super::arguments::{ConvBackward, ConvForward, Product};
 use super::conv_tile::{ConvShape, Gradients, Tile};
 use super::lower::{Lowering, Parts};
 use super::plan::Plan;
-use crate::device::{Device, DeviceError, Kernel, Launch};
+use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
 
 /// Chains that are to fill the device. Partial sums, and with them every last bit, depend on how a chain's work is cut, so that
@@ -109,8 +109,8 @@ fn fast_shape(
 }
 
 /// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
-pub fn wants_packed_input(device: &dyn Device, plan: &Plan) -> bool {
-    let shared = device.limits().shared_bytes as usize;
+pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
+    let shared = limits.shared_bytes as usize;
     let mut readers = plan.program.operations.iter().filter(|operation| operation.reads().any(|read| read == 0));
     let only = readers.next().filter(|_| readers.next().is_none());
     let shape = only.and_then(|operation| fast_shape(plan, operation, true, false, true));
@@ -122,7 +122,23 @@ pub fn wants_packed_input(device: &dyn Device, plan: &Plan) -> bool {
 impl Fast {
     /// Compiles what a program's shapes allow.
     pub fn new(device: &dyn Device, plan: &Plan) -> Result<Self, DeviceError> {
-        let limits = device.limits();
+        let (mut fast, sources) = Self::planned(device.limits(), plan);
+        let compiled = device.compile_all(&sources)?;
+        let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
+        for conv in fast.convs.iter_mut().flatten() {
+            replace(&mut conv.forward.kernel);
+            replace(&mut conv.backward.kernel);
+        }
+        for dense in fast.denses.iter_mut().flatten() {
+            replace(&mut dense.forward);
+            replace(&mut dense.weights);
+            dense.input.as_mut().map(replace);
+        }
+        Ok(fast)
+    }
+
+    /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
+    fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
         let (shared, processors) = (limits.shared_bytes as usize, limits.num_multiprocessors as usize);
         let mut sources = Vec::new();
         let mut add = |file, entry, defines| {
@@ -185,19 +201,7 @@ impl Fast {
             fast.convs.push(conv);
             fast.denses.push(dense);
         }
-        // So far kernels are numbers of sources.
-        let compiled = device.compile_all(&sources)?;
-        let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
-        for conv in fast.convs.iter_mut().flatten() {
-            replace(&mut conv.forward.kernel);
-            replace(&mut conv.backward.kernel);
-        }
-        for dense in fast.denses.iter_mut().flatten() {
-            replace(&mut dense.forward);
-            replace(&mut dense.weights);
-            dense.input.as_mut().map(replace);
-        }
-        Ok(fast)
+        (fast, sources)
     }
 
     /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
@@ -218,6 +222,22 @@ impl Fast {
     pub fn dense(&self, operation: usize) -> Option<FastDense> {
         self.denses.get(operation).copied().flatten()
     }
+}
+
+/// The fast kernels of the paper's networks.
+pub fn example_kernels() -> Vec<KernelSource> {
+    let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, memory_bytes: 0 };
+    let mut sources = Vec::new();
+    for network in [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")] {
+        let mut plan = Plan::new(network.program());
+        plan.packed_input = wants_packed_input(limits, &plan);
+        for source in Fast::planned(limits, &plan).1 {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+    }
+    sources
 }
 
 /// Partial sums of an operation's gradients.

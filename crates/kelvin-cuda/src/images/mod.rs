@@ -30,6 +30,7 @@ use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
 use thiserror::Error;
 
 use self::compiled::Compiled;
+pub use self::compiled::kernel_sources;
 use self::data::DeviceData;
 use self::fast::Fast;
 use self::lower::{Group, Lowering, Norms};
@@ -172,7 +173,7 @@ impl ImageEngine {
         let fast = match precision {
             Precision::Single => Fast::default(),
             Precision::Half => {
-                plan.packed_input = fast::wants_packed_input(&*device, &plan);
+                plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
                 Fast::new(&*device, &plan)?
             }
         };
