@@ -20,19 +20,15 @@
 
 struct ConvBackwardArguments {
     const bf16* input;            // V(from)
-    const bf16* weights;          // [chain] weight_stride apart
-    const float* scale;           // of the input's norm, [chain] norm_stride apart
-    const float* shift;
+    const bf16* weights;          // [chain] parameter_stride apart
+    const float* norm;            // of the input: s and t, [chain][4][channel]
     const bf16* output;           // V(to), where it has a norm
     const bf16* output_gradient;  // D(to)
-    const float* a;               // through the output's norm, [chain] norm_stride apart
-    const float* b;
-    const float* c;
+    const float* slopes;          // through the output's norm: a, b and c, [chain][3][filter]
     bf16* input_gradient;         // D(from)
     float* weight_gradient;       // [chain][block][tap][channel][filter]
     float* bias_gradient;         // [chain][block][filter]
-    u32 weight_stride;
-    u32 norm_stride;
+    u64 parameter_stride;
     u32 num_images;
     u32 tiles_per_block;
 };
@@ -296,18 +292,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const u64 inputs = (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
     const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS);
 
-    if (DATA_GRADIENT) copy_weights(weights, arguments.weights + (u64)chain * arguments.weight_stride, thread);
+    if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
         for (int i = thread; i < CHANNELS; i += THREADS) {
-            scale[i] = arguments.scale[chain * arguments.norm_stride + i];
-            shift[i] = arguments.shift[chain * arguments.norm_stride + i];
+            scale[i] = arguments.norm[chain * (4 * CHANNELS) + i];
+            shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
         }
     }
     if (OUTPUT_NORM) {
         for (int i = thread; i < FILTERS; i += THREADS) {
-            a[i] = arguments.a[chain * arguments.norm_stride + i];
-            b[i] = arguments.b[chain * arguments.norm_stride + i];
-            c[i] = arguments.c[chain * arguments.norm_stride + i];
+            const float* const slopes = arguments.slopes + chain * (3 * FILTERS) + i;
+            a[i] = slopes[0], b[i] = slopes[FILTERS], c[i] = slopes[2 * FILTERS];
         }
     }
     zero_dy_borders(dy, thread);

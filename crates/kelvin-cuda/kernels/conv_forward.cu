@@ -16,18 +16,14 @@
 
 struct ConvForwardArguments {
     const bf16* input;     // [chain][image][row][column][channel]
-    const bf16* weights;   // [chain] weight_stride apart, [tap][channel][filter]
+    const bf16* weights;   // [chain] parameter_stride apart, [tap][channel][filter]
     const float* bias;     // [chain] parameter_stride apart
-    const float* scale;    // of the input's norm, [chain] norm_stride apart
-    const float* shift;
+    const float* norm;     // of the input: s and t, [chain][4][channel]
     bf16* output;          // [chain][image][row][column][filter]
     float2* parts;         // mean and Σ(y − mean)² of each block's pixels: [chain][block][filter]
-    u32 weight_stride;
-    u32 parameter_stride;
-    u32 norm_stride;
+    u64 parameter_stride;  // of weights and bias
     u32 num_images;
     u32 tiles_per_block;
-    u32 unused;
 };
 
 namespace {
@@ -74,15 +70,15 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
     const bf16* const input = arguments.input + (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
     bf16* const output = arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS);
 
-    copy_weights(weights, arguments.weights + (u64)chain * arguments.weight_stride, thread);
+    copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
         for (int c = thread; c < CHANNELS; c += THREADS) {
-            scale[c] = arguments.scale[chain * arguments.norm_stride + c];
-            shift[c] = arguments.shift[chain * arguments.norm_stride + c];
+            scale[c] = arguments.norm[chain * (4 * CHANNELS) + c];
+            shift[c] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + c];
         }
     }
     if (ADD_BIAS) {
-        for (int f = thread; f < FILTERS; f += THREADS) bias[f] = arguments.bias[(u64)chain * arguments.parameter_stride + f];
+        for (int f = thread; f < FILTERS; f += THREADS) bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
     }
 
     const int num_tiles = tiles_of(arguments.num_images);

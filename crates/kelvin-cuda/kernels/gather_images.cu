@@ -16,6 +16,9 @@ struct GatherImagesArguments {
     u32 width;
     u32 channels;
     u32 num_images;
+    // Numbers from one pixel to the next; what lies between them stays as it is.
+    u32 pixel_stride;
+    u32 reserved;
 };
 
 extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
@@ -38,5 +41,6 @@ extern "C" __global__ void gather_images(const GatherImagesArguments arguments) 
         value = ((const float*)arguments.pixels)[from];
 #endif
     }
-    store_element(arguments.output, (u64)chain * arguments.num_images * len + number, value);
+    u64 place = ((u64)chain * arguments.num_images * arguments.height * arguments.width + pixel) * arguments.pixel_stride + channel;
+    store_element(arguments.output, place, value);
 }

@@ -23,6 +23,9 @@ pub const FILES: &[(&str, &str)] = &[
     ("chain.cuh", include_str!("../kernels/chain.cuh")),
     ("channel_sums.cu", include_str!("../kernels/channel_sums.cu")),
     ("conv.cuh", include_str!("../kernels/conv.cuh")),
+    ("conv_backward.cu", include_str!("../kernels/conv_backward.cu")),
+    ("conv_forward.cu", include_str!("../kernels/conv_forward.cu")),
+    ("conv_tile.cuh", include_str!("../kernels/conv_tile.cuh")),
     ("element.cuh", include_str!("../kernels/element.cuh")),
     ("finish_step.cu", include_str!("../kernels/finish_step.cu")),
     ("gather_images.cu", include_str!("../kernels/gather_images.cu")),
@@ -45,20 +48,32 @@ pub const FILES: &[(&str, &str)] = &[
     ("plain_conv_kernel.cu", include_str!("../kernels/plain_conv_kernel.cu")),
     ("pool.cu", include_str!("../kernels/pool.cu")),
     ("pool_backward.cu", include_str!("../kernels/pool_backward.cu")),
+    ("product.cu", include_str!("../kernels/product.cu")),
     ("reading.cuh", include_str!("../kernels/reading.cuh")),
     ("response_norm.cu", include_str!("../kernels/response_norm.cu")),
     ("response_norm_backward.cu", include_str!("../kernels/response_norm_backward.cu")),
     ("round_weights.cu", include_str!("../kernels/round_weights.cu")),
     ("scale_momenta.cu", include_str!("../kernels/scale_momenta.cu")),
+    ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
+    ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
+    ("table_gradient_tensor.cuh", include_str!("../kernels/table_gradient_tensor.cuh")),
+    ("table_gradient_wide.cuh", include_str!("../kernels/table_gradient_wide.cuh")),
+    ("table_likelihood.cuh", include_str!("../kernels/table_likelihood.cuh")),
+    ("table_rows.cuh", include_str!("../kernels/table_rows.cuh")),
+    ("table_update.cuh", include_str!("../kernels/table_update.cuh")),
+    ("table_vectors.cuh", include_str!("../kernels/table_vectors.cuh")),
     ("tensor_sums.cuh", include_str!("../kernels/tensor_sums.cuh")),
     ("threads.cuh", include_str!("../kernels/threads.cuh")),
     ("threshold.cu", include_str!("../kernels/threshold.cu")),
     ("threshold_backward.cu", include_str!("../kernels/threshold_backward.cu")),
+    ("tile.cuh", include_str!("../kernels/tile.cuh")),
 ];
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
 pub fn examples() -> Vec<KernelSource> {
-    crate::images::kernel_sources()
+    let mut sources = crate::tables::example_kernels();
+    sources.extend(crate::images::kernel_sources());
+    sources
 }
 
 impl KernelSource {

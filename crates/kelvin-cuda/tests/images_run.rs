@@ -62,8 +62,8 @@ impl Observer for Remember {
         self.started.lock().unwrap().push(index);
     }
 
-    fn kept(&self, index: usize, chain: &Chain) {
-        self.kept.lock().unwrap().push((index, chain.state.clone()));
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        self.kept.lock().unwrap().extend(kept.iter().map(|&(index, chain)| (index, chain.state.clone())));
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {

@@ -35,6 +35,22 @@ plain! {
         input_height: u32, input_width: u32, channels: u32, output_height: u32, output_width: u32, filters: u32,
         kernel_height: u32, kernel_width: u32, stride: u32, above: u32, left: u32, num_images: u32,
     }
+    /// `conv_forward.cu`.
+    ConvForward {
+        input: Address, weights: Address, bias: Address, norm: Address, output: Address, parts: Address,
+        parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+    }
+    /// `conv_backward.cu`.
+    ConvBackward {
+        input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address, slopes: Address,
+        input_gradient: Address, weight_gradient: Address, bias_gradient: Address, parameter_stride: u64,
+        num_images: u32, tiles_per_block: u32,
+    }
+    /// `product.cu`.
+    Product {
+        a: Address, b: Address, c: Address, bias: Address, mask: Address, a_stride: u64, b_stride: u64, c_stride: u64,
+        bias_stride: u64, rows: u32, columns: u32, depth: u32, reserved: u32,
+    }
     /// `plain_conv.cu`.
     PlainConv {
         input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64, sizes: ConvSizes,
@@ -113,7 +129,7 @@ plain! {
     /// `gather_images.cu`.
     GatherImages {
         pixels: Address, rows: Address, placements: Address, output: Address, height: u32, width: u32, channels: u32,
-        num_images: u32,
+        num_images: u32, pixel_stride: u32, reserved: u32,
     }
     /// `chain.cuh`: what the device knows of a chain beside its numbers.
     ChainCell {

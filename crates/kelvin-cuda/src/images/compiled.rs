@@ -115,7 +115,7 @@ fn finish_source(ascends: bool) -> KernelSource {
     source("finish_step", "finish_step.cu", &[("ASCENT", i64::from(ascends))])
 }
 
-/// Every kernel of an engine, in both precisions.
+/// Every kernel of an engine, in both precisions, and the fast ones of the paper's networks.
 pub fn kernel_sources() -> Vec<KernelSource> {
     let mut all = vec![finish_source(false), finish_source(true)];
     for precision in [Precision::Single, Precision::Half] {
@@ -124,6 +124,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
         let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
         all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
     }
+    all.extend(super::fast::example_kernels());
     all
 }
 

@@ -9,6 +9,7 @@ use super::arguments::{
 };
 use super::compiled::{ByWidth, Compiled};
 use super::data::DeviceData;
+use super::fast::Fast;
 use super::memory::{GroupMemory, ROWS_PER_PART};
 use super::plan::Plan;
 use super::tables::Tables;
@@ -72,6 +73,7 @@ pub struct Lowering<'a> {
     pub(super) plan: &'a Plan,
     pub(super) tables: &'a Tables,
     pub(super) compiled: &'a Compiled,
+    pub(super) fast: &'a Fast,
     pub(super) memory: &'a GroupMemory,
     pub(super) precision: Precision,
     pub(super) group: Group,
@@ -96,6 +98,7 @@ impl<'a> Lowering<'a> {
         plan: &'a Plan,
         tables: &'a Tables,
         compiled: &'a Compiled,
+        fast: &'a Fast,
         memory: &'a GroupMemory,
         precision: Precision,
         group: Group,
@@ -107,6 +110,7 @@ impl<'a> Lowering<'a> {
             plan,
             tables,
             compiled,
+            fast,
             memory,
             precision,
             group,
@@ -115,7 +119,7 @@ impl<'a> Lowering<'a> {
             launches: Vec::new(),
             sources: vec![GradientSource::default(); tables.num_tensors()],
             written: vec![0; plan.program.values.len()],
-            splits: super::memory::num_splits(&plan.program, num_images),
+            splits: super::memory::num_splits(&plan.program, fast, num_images),
             parts_in_passing: None,
         }
     }
@@ -197,6 +201,8 @@ impl<'a> Lowering<'a> {
             width: shape.width as u32,
             channels: shape.channels as u32,
             num_images: self.num_images,
+            pixel_stride: (self.plan.stored_len(0) / shape.num_pixels()) as u32,
+            reserved: 0,
         };
         let kernel = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
         self.over(kernel, self.count(0), &arguments);
@@ -205,15 +211,22 @@ impl<'a> Lowering<'a> {
     /// From the first value to the last.
     pub fn forward(&mut self) {
         let program = &self.plan.program;
-        for operation in &program.operations {
+        for (number, operation) in program.operations.iter().enumerate() {
             match operation {
                 Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
                     let bias = adds_bias.then_some(bias.start);
-                    self.conv_forward(*from, *to, kernel.start, bias, self.conv_sizes(sizes));
+                    match self.fast.conv(number) {
+                        Some(fast) => self.fast_conv(&fast, *from, *to, kernel.start, bias),
+                        None => self.plain_conv(*from, *to, kernel.start, bias, self.conv_sizes(sizes)),
+                    }
                 }
-                Operation::Dense { from, to, kernel, bias } => {
-                    self.dense_forward(*from, *to, kernel.start, bias.start);
-                }
+                Operation::Dense { from, to, kernel, bias } => match self.fast.dense(number) {
+                    Some(fast) => self.fast_dense(&fast, *from, *to, kernel.start, bias.start),
+                    None => {
+                        let sizes = self.dense_sizes(*from, *to);
+                        self.plain_conv(*from, *to, kernel.start, Some(bias.start), sizes);
+                    }
+                },
                 Operation::BatchNorm { number } => self.norm_forward(*number),
                 Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
                     let arguments = ResponseNorm {
@@ -277,15 +290,6 @@ impl<'a> Lowering<'a> {
             left: 0,
             num_images: self.num_images,
         }
-    }
-
-    /// A faster kernel may also leave sums of the norm that follows: it then sets `parts_in_passing`.
-    fn conv_forward(&mut self, from: usize, to: usize, kernel: usize, bias: Option<usize>, sizes: ConvSizes) {
-        self.plain_conv(from, to, kernel, bias, sizes);
-    }
-
-    fn dense_forward(&mut self, from: usize, to: usize, kernel: usize, bias: usize) {
-        self.plain_conv(from, to, kernel, Some(bias), self.dense_sizes(from, to));
     }
 
     fn plain_conv(&mut self, from: usize, to: usize, kernel: usize, bias: Option<usize>, sizes: ConvSizes) {

@@ -13,9 +13,14 @@ impl Lowering<'_> {
     /// From the gradient of the outputs to the partial sums of all parameters' gradients.
     pub fn backward(&mut self) {
         let program = &self.plan.program;
-        for operation in program.operations.iter().rev() {
+        for (number, operation) in program.operations.iter().enumerate().rev() {
             match operation {
                 Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
+                    if let Some(fast) = self.fast.conv(number) {
+                        let bias = adds_bias.then_some(bias.start);
+                        self.fast_conv_backward(&fast, *from, *to, kernel.start, bias);
+                        continue;
+                    }
                     let sizes = self.conv_sizes(sizes);
                     self.kernel_backward(*from, *to, kernel.start, sizes);
                     if *adds_bias {
@@ -26,6 +31,11 @@ impl Lowering<'_> {
                     }
                 }
                 Operation::Dense { from, to, kernel, bias } => {
+                    if let Some(fast) = self.fast.dense(number) {
+                        self.fast_dense_backward(&fast, *from, *to, kernel.start);
+                        self.bias_backward(*to, bias.start);
+                        continue;
+                    }
                     let sizes = self.dense_sizes(*from, *to);
                     self.kernel_backward(*from, *to, kernel.start, sizes);
                     self.bias_backward(*to, bias.start);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kelvin::network::{Operation, Program};
 
 use super::Precision;
+use super::fast::Fast;
 use super::plan::Plan;
 use super::tables::Tables;
 use crate::device::{Address, Buffer, Device, DeviceError};
@@ -50,7 +51,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(plan: &Plan, tables: &Tables, num_chains: usize, num_images: usize) -> Self {
+    fn new(plan: &Plan, fast: &Fast, tables: &Tables, num_chains: usize, num_images: usize) -> Self {
         let program = &plan.program;
         let together = num_chains * num_images;
         let channels = |norm: usize| program.values[program.norms[norm].value].shape.channels;
@@ -60,12 +61,12 @@ impl Sizes {
         });
         let tensors = program.layout.tensors().iter();
         Self {
-            values: (0..program.values.len()).map(|value| together * plan.len(value)).collect(),
+            values: (0..program.values.len()).map(|value| together * plan.stored_len(value)).collect(),
             gradients: plan.places.iter().map(|len| together * len).collect(),
             norms: (0..program.norms.len()).map(|norm| num_chains * channels(norm)).collect(),
             parts: parts.max().unwrap_or(0),
             sums: tensors
-                .zip(num_splits(program, num_images))
+                .zip(num_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
                 .collect(),
             totals: num_chains * tables.parameter_stride,
@@ -81,7 +82,7 @@ impl Sizes {
 }
 
 /// Into how many partial sums the gradient of each tensor is cut for batches of so many images.
-pub fn num_splits(program: &Program, num_images: usize) -> Vec<usize> {
+pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usize> {
     let tensors = program.layout.tensors();
     let mut splits = vec![1; tensors.len()];
     let mut set = |first: usize, count: usize| {
@@ -91,17 +92,19 @@ pub fn num_splits(program: &Program, num_images: usize) -> Vec<usize> {
     };
     // Enough threads for a small kernel, and no copies of a large one.
     let of_kernel = |len: usize| num_images.div_ceil(4).min((1 << 15) / len).clamp(1, 16);
-    for operation in &program.operations {
+    for (number, operation) in program.operations.iter().enumerate() {
+        let fast = fast.num_splits(number, num_images);
+        let of_bias = |to: usize| fast.and_then(|fast| fast.bias).unwrap_or_else(|| of_bias(program, to, num_images));
         match operation {
             Operation::Conv { kernel, bias, adds_bias, to, .. } => {
-                set(kernel.start, of_kernel(kernel.len()));
+                set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
                 if *adds_bias {
-                    set(bias.start, of_bias(program, *to, num_images));
+                    set(bias.start, of_bias(*to));
                 }
             }
             Operation::Dense { kernel, bias, to, .. } => {
-                set(kernel.start, of_kernel(kernel.len()));
-                set(bias.start, of_bias(program, *to, num_images));
+                set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
+                set(bias.start, of_bias(*to));
             }
             Operation::FilterResponseNorm { scale, offset, .. } => {
                 set(scale.start, num_images);
@@ -120,20 +123,28 @@ fn of_bias(program: &Program, to: usize, num_images: usize) -> usize {
 
 impl GroupMemory {
     /// Bytes that a group of so many chains with batches of so many images takes.
-    pub fn bytes(plan: &Plan, tables: &Tables, precision: Precision, num_chains: usize, num_images: usize) -> usize {
-        Sizes::new(plan, tables, num_chains, num_images).bytes(precision)
+    pub fn bytes(
+        plan: &Plan,
+        fast: &Fast,
+        tables: &Tables,
+        precision: Precision,
+        num_chains: usize,
+        num_images: usize,
+    ) -> usize {
+        Sizes::new(plan, fast, tables, num_chains, num_images).bytes(precision)
     }
 
     /// Room for groups of up to `num_chains` chains with batches of up to `num_images` images.
     pub fn new(
         device: &Arc<dyn Device>,
         plan: &Plan,
+        fast: &Fast,
         tables: &Tables,
         precision: Precision,
         num_chains: usize,
         num_images: usize,
     ) -> Result<Self, DeviceError> {
-        let sizes = Sizes::new(plan, tables, num_chains, num_images);
+        let sizes = Sizes::new(plan, fast, tables, num_chains, num_images);
         let elements = |lens: &[usize], bytes: usize| -> Result<Vec<Buffer<u8>>, DeviceError> {
             lens.iter().map(|len| Buffer::zeros(device, len * bytes)).collect()
         };

@@ -6,8 +6,10 @@
 
 mod arguments;
 mod compiled;
+mod conv_tile;
 mod data;
 mod evaluate;
+mod fast;
 mod lower;
 mod lower_back;
 mod masses;
@@ -30,6 +32,7 @@ use thiserror::Error;
 use self::compiled::Compiled;
 pub use self::compiled::kernel_sources;
 use self::data::DeviceData;
+use self::fast::Fast;
 use self::lower::{Group, Lowering, Norms};
 use self::memory::GroupMemory;
 use self::plan::Plan;
@@ -45,9 +48,9 @@ const CHAINS_OF_A_GROUP: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// "f32".
-    #[default]
     Single,
     /// "bf16": stored in bf16, summed in f32.
+    #[default]
     Half,
 }
 
@@ -104,6 +107,7 @@ struct Core {
     plan: Plan,
     tables: Tables,
     compiled: Compiled,
+    fast: Fast,
     precision: Precision,
     data: DeviceData,
     /// σ², 0 for a categorical likelihood.
@@ -123,7 +127,17 @@ impl Core {
     }
 
     fn lowering<'a>(&'a self, memory: &'a GroupMemory, group: Group, num_images: usize, norms: Norms) -> Lowering<'a> {
-        Lowering::new(&self.plan, &self.tables, &self.compiled, memory, self.precision, group, num_images, norms)
+        Lowering::new(
+            &self.plan,
+            &self.tables,
+            &self.compiled,
+            &self.fast,
+            memory,
+            self.precision,
+            group,
+            num_images,
+            norms,
+        )
     }
 
     fn states(&self, num_chains: usize) -> Result<States, DeviceError> {
@@ -158,8 +172,17 @@ impl ImageEngine {
     ) -> Result<Self, ImageEngineError> {
         let variance = posterior.prior().isotropic_variance().ok_or(ImageEngineError::Prior)?;
         let program = posterior.network().program();
+        let mut plan = Plan::new(program);
+        let fast = match precision {
+            Precision::Single => Fast::default(),
+            Precision::Half => {
+                plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
+                Fast::new(&*device, &plan)?
+            }
+        };
         let core = Core {
-            plan: Plan::new(program),
+            plan,
+            fast,
             tables: Tables::new(&device, &program.layout)?,
             compiled: Compiled::new(&*device, precision)?,
             precision,
@@ -230,13 +253,20 @@ impl ImageEngine {
         let free = core.device.free_memory()?;
         let held = lock(&self.memory).as_ref().map_or(0, |memory| {
             let memory = lock(memory);
-            GroupMemory::bytes(&core.plan, &core.tables, core.precision, memory.num_chains, memory.num_images)
+            GroupMemory::bytes(
+                &core.plan,
+                &core.fast,
+                &core.tables,
+                core.precision,
+                memory.num_chains,
+                memory.num_images,
+            )
         });
         // A tenth is left to others.
         let room = (free + held) / 10 * 9;
         let chain_bytes = wave::Wave::bytes(core);
         let bytes = |group: usize| {
-            GroupMemory::bytes(&core.plan, &core.tables, core.precision, group, num_images)
+            GroupMemory::bytes(&core.plan, &core.fast, &core.tables, core.precision, group, num_images)
                 + group * (chain_bytes + States::bytes(&core.tables, core.num_statistics(), core.precision))
         };
         let mut group = self.group_chains.min(num_chains.max(1));
@@ -270,7 +300,15 @@ impl ImageEngine {
                 format!("{num_images} images of {largest} numbers are too many for one batch; use smaller batches");
             return Err(DeviceError::Failed { doing: "planning a pass", reason });
         }
-        let memory = GroupMemory::new(&core.device, &core.plan, &core.tables, core.precision, num_chains, num_images)?;
+        let memory = GroupMemory::new(
+            &core.device,
+            &core.plan,
+            &core.fast,
+            &core.tables,
+            core.precision,
+            num_chains,
+            num_images,
+        )?;
         let memory = Arc::new(Mutex::new(memory));
         *held = Some(Arc::clone(&memory));
         Ok(memory)

@@ -6,6 +6,8 @@
 
 use kelvin::network::{Operation, Program};
 
+use super::conv_tile::PACKED_CHANNELS;
+
 /// A program ready to be lowered.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -17,6 +19,8 @@ pub struct Plan {
     pub places: Vec<usize>,
     /// How often each value's gradient is written on the way back; 0 where it is shared.
     pub writers: Vec<usize>,
+    /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
+    pub packed_input: bool,
 }
 
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
@@ -43,7 +47,8 @@ impl Plan {
                 writers[read] += 1;
             }
         }
-        let mut plan = Self { program: program.clone(), gradients: Vec::new(), places: Vec::new(), writers };
+        let mut plan =
+            Self { program: program.clone(), gradients: Vec::new(), places: Vec::new(), writers, packed_input: false };
         plan.gradients = plan.give_places(&shared);
         plan
     }
@@ -56,6 +61,12 @@ impl Plan {
     /// Numbers of a value for one image.
     pub fn len(&self, value: usize) -> usize {
         self.program.values[value].shape.len()
+    }
+
+    /// Numbers that an image of a value takes in memory.
+    pub fn stored_len(&self, value: usize) -> usize {
+        let shape = self.program.values[value].shape;
+        if value == 0 && self.packed_input { shape.num_pixels() * PACKED_CHANNELS } else { shape.len() }
     }
 
     /// Goes the way back once to see which places are free when.

@@ -42,13 +42,6 @@ impl ImageEngine {
     }
 }
 
-/// Shows the chains that were kept at the same moment to the observer.
-fn show_kept(observer: &dyn Observer, kept: &[(usize, &Chain)]) {
-    for &(index, chain) in kept {
-        observer.kept(index, chain);
-    }
-}
-
 /// A wave on its way.
 struct Moving<'a> {
     wave: Wave<'a>,
@@ -213,7 +206,7 @@ impl Moving<'_> {
         }
         let kept: Vec<(usize, &Chain)> = kept.into_iter().map(|slot| (self.first + slot, &chains[slot])).collect();
         if !kept.is_empty() {
-            show_kept(self.observer, &kept);
+            self.observer.kept(&kept);
         }
         for (slot, steps) in advanced {
             if self.observer.advanced(self.first + slot, steps).is_break() {

@@ -78,7 +78,15 @@ impl KineticTemperature {
         Ok(weighted_squares.iter().sum::<f64>() / self.dim() as f64)
     }
 
-    /// Takes `count` readings at a time, whose Σ m²/M of each tensor sum to `sums`.
+    /// Takes `count` readings at once, given the sum over them of Σ m²/M of each tensor.
+    ///
+    /// ```
+    /// use kelvin::diagnostics::KineticTemperature;
+    /// let mut kinetic = KineticTemperature::new(&[2, 1])?;
+    /// kinetic.record_sum(&[4.0, 2.0], 2)?; // two readings, [3.0, 0.5] and [1.0, 1.5]
+    /// assert_eq!((kinetic.tensor_means(), kinetic.num_readings()), (&[1.0, 1.0][..], 2));
+    /// # Ok::<(), kelvin::diagnostics::KineticError>(())
+    /// ```
     ///
     /// # Errors
     /// When the number of tensors is not that of the layout.
@@ -302,6 +310,23 @@ mod tests {
         assert_eq!(kinetic.tensor_means(), [1.5, 4.0]);
         assert_eq!(kinetic.mean(), Some(2.125));
         assert_eq!(kinetic.inverse_temperature(), Some(1.0 / 2.125));
+    }
+
+    #[test]
+    fn many_readings_at_once_average_as_one_by_one() {
+        let mut one_by_one = KineticTemperature::new(&[3, 1]).unwrap();
+        for reading in [[7.0, 5.0], [2.0, 3.0], [4.0, 0.5]] {
+            one_by_one.record(&reading).unwrap();
+        }
+        let mut at_once = KineticTemperature::new(&[3, 1]).unwrap();
+        at_once.record(&[7.0, 5.0]).unwrap();
+        at_once.record_sum(&[6.0, 3.5], 2).unwrap();
+        at_once.record_sum(&[9.0, 9.0], 0).unwrap();
+        assert_eq!(at_once.num_readings(), 3);
+        for (found, expected) in at_once.tensor_means().iter().zip(one_by_one.tensor_means()) {
+            assert_near(*found, *expected, 1e-15);
+        }
+        assert!(at_once.record_sum(&[1.0], 1).is_err());
     }
 
     #[test]

@@ -1,0 +1,178 @@
+// Moves whole chains of a small network, one block a chain, by many steps in one launch; the state stays on the chip.
+//
+//   z_k = c_k + Σ_j x_j W_jk,  h_k = max(z_k, 0),  o = b + Σ_k v_k h_k,  e = ∂ log p(y|o)/∂o
+//   g = −w Σ_rows ∂ log p + θ/σ_p²,  clipped by its norm;  then SGHMC, BAOA, SGLD or joint ascent in (θ, log β)
+//
+// Specification: kelvin::sampler::{Langevin, JointAscent} over kelvin::network::Evaluator::OneHidden, with the same
+// random numbers and the same rows.
+//
+// Arithmetic of a step, d inputs, H units, one output: forward d + 1 multiply-adds for each row and unit, backward d + 1
+// (sums of e and e x over the rows where a unit is on; see table_gradient.cuh), 3 more to cut and to choose, and for each
+// row about 6 instructions of a warp to sum over units. 8-64-1 with 824 rows: 0.95 M multiply-adds, 7,400 cycles of a
+// multiprocessor at its peak; counted in instructions 93 for each pair of rows and warp, 9,700 cycles. The fixed part
+// (weights into registers, sums of eight warps, noise, update, three barriers) is about 1,500 cycles.
+// Shared memory: a row is read once (16 bytes for 4 inputs, used 8 times by each of 16 lanes): 2.25 loads beside 93
+// instructions. Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of
+// schedule.
+//
+// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
+// in shared memory (bytes), all chosen by tables/shape.rs.
+
+#include "philox.cuh"
+
+#define THREADS (32 * WARPS)
+// Values of GRADIENT: where sums over rows are made.
+#define IN_REGISTERS 0
+#define ON_TENSOR_CORES 1
+#define IN_SHARED_MEMORY 2
+
+#define WIDE (GRADIENT == IN_SHARED_MEMORY)
+
+// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global memory.
+#if WIDE
+#define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
+#define PARTS 1
+#else
+#define PADDED_HIDDEN (LANES * UNITS)
+#define PARTS WARPS
+#endif
+#define PARAMETERS ((INPUTS + 1) * HIDDEN + (HIDDEN + 1) * OUTPUTS)
+// Weights and sums in shared memory: kernel, bias, one row of output weights for each output, output biases.
+#define AT_OUTPUT_BIAS ((INPUTS + 1 + OUTPUTS) * PADDED_HIDDEN)
+#define PADDED_PARAMETERS (AT_OUTPUT_BIAS + (OUTPUTS + 3) / 4 * 4)
+
+// Values of RULE.
+#define SGHMC 0
+#define BAOA 1
+#define SGLD 2
+#define JOINT_ASCENT 3
+#define MASS_ESTIMATE 4  // moves nothing: Σ g² takes the place of Σ m²
+
+// Values of ROW_PLACE: all rows lie in shared memory; each batch is copied there; rows are read where they are.
+#define RESIDENT 0
+#define COPIED 1
+#define IN_PLACE 2
+
+// Numbers of a step, the same for all chains: schedules already read.
+struct StepNumbers {
+    double step_size;    // h, ε or the learning rate
+    double noise_scale;  // times the chain's noise_factor: the noise's standard deviation
+    double keep;         // the share of the momentum that stays
+};
+
+// What a chain brings along.
+struct TableChain {
+    double noise_factor[4];  // for each tensor
+    double inverse_mass[4];
+    double likelihood_weight;
+    double log_beta;
+    double log_beta_velocity;
+    u32 id;
+    u32 slot;  // where its position and momentum lie
+};
+
+// What a launch says of a chain.
+struct TableResult {
+    double squares[4];  // Σ m² of each tensor over the steps after the burn-in
+    double log_beta;
+    double log_beta_velocity;
+    u32 steps_done;
+    u32 failed;
+};
+
+struct TableChainArguments {
+    const float* rows;  // each: inputs, target, zeros up to STRIDE
+    const StepNumbers* steps;
+    const TableChain* chains;
+    TableResult* results;
+    float* positions;
+    float* momenta;
+    double* squares;  // where WIDE: Σ m² of each parameter of a chain
+    float* noise;     // where WIDE: room for the noise of a step
+    double clip_norm;
+    double noise_variance;
+    double momentum;  // of joint ascent
+    double weight_decay;
+    u64 seed;
+    u64 first_step;
+    u64 burn_in;
+    float prior_precision;
+    u32 num_steps;
+    u32 num_rows;        // of the data set
+    u32 batch_rows;      // of a step
+    u32 steps_per_epoch;
+    u32 is_full;         // each step visits all rows in their own order
+    u32 clips_log_beta;  // joint ascent: the norm is that of θ and log β together
+    u32 order_purpose;   // whose batches: the sampler's or the mass estimate's
+};
+
+#include "table_rows.cuh"
+#include "table_likelihood.cuh"
+#include "table_vectors.cuh"
+#if GRADIENT == IN_SHARED_MEMORY
+#include "table_gradient_wide.cuh"
+#elif GRADIENT == ON_TENSOR_CORES
+#include "table_gradient_tensor.cuh"
+#else
+#include "table_gradient.cuh"
+#endif
+#include "table_update.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const TableChainArguments arguments) {
+    SHARED_MEMORY(memory);
+    const TableChain& chain = arguments.chains[blockIdx.x];
+    const u64 state = (u64)chain.slot * PARAMETERS;
+    const Places at(memory, arguments, chain.slot);
+    const int thread = threadIdx.x;
+
+    for (int i = thread; i < PADDED_PARAMETERS; i += THREADS) at.weights[i] = 0.0f;
+    if (thread == 0) *at.failed = 0;
+    __syncthreads();
+    for (int p = thread; p < PARAMETERS; p += THREADS) {
+        const float theta = arguments.positions[state + p];
+        at.position[p] = theta;
+        at.momentum[p] = arguments.momenta[state + p];
+        at.squares[p] = 0.0;
+        at.weights[padded_place(p)] = theta;
+    }
+    Temper temper(arguments, chain, at);
+    RowsOfSteps rows(arguments, chain.id, at);
+    Coefficients coefficients(arguments, chain);
+
+    const double likelihood_weight = chain.likelihood_weight;
+    const u32 id = chain.id;
+    u32 step = 0;
+    for (; step < arguments.num_steps; ++step) {
+        coefficients.write(arguments, step, at);
+        make_noise(arguments, id, step, at);
+        rows.prepare_next(arguments, id, step, at);
+        add_gradient(arguments, rows, temper, at);
+        __syncthreads();
+        update(arguments, likelihood_weight, step, temper, at);
+        rows.wait();
+        __syncthreads();
+        if (*at.failed) break;
+        rows.advance();
+    }
+
+    const bool failed = *at.failed != 0;
+    const bool counts = RULE != MASS_ESTIMATE && !failed && arguments.first_step + step > arguments.burn_in;
+    for (int p = thread; p < PARAMETERS; p += THREADS) {
+        const float m = at.momentum[p];
+        arguments.positions[state + p] = at.position[p];
+        arguments.momenta[state + p] = m;
+        if (counts) at.squares[p] += (double)m * (double)m;
+    }
+    __syncthreads();
+    TableResult& result = arguments.results[blockIdx.x];
+    if (thread < 4 * 32) {
+        const double sum = tensor_sum(thread / 32, at.squares);
+        if (thread % 32 == 0) result.squares[thread / 32] = sum;
+    }
+    if (thread == 0) {
+        result.log_beta = at.scalars->log_beta;
+        result.log_beta_velocity = at.scalars->log_beta_velocity;
+        result.steps_done = step;
+        result.failed = failed;
+    }
+}

@@ -1,0 +1,148 @@
+//! Small networks of tables: each chain runs on one multiprocessor, thousands of steps a launch.
+//!
+//! Semantics are those of `kelvin::sampler::run_population`: the same random numbers and rows, states that agree to f32
+//! rounding. All chains that start at the same step move together.
+
+mod arguments;
+mod run;
+mod schedule;
+mod shape;
+
+use std::sync::Arc;
+
+use kelvin::data::{Inputs, Targets};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Layout;
+use kelvin::potential::Posterior;
+use kelvin::sampler::{Batches, Chain, JointAscent, Langevin, Observer, Plan};
+use thiserror::Error;
+
+use crate::device::{Buffer, Device, DeviceError};
+use crate::kernels::KernelSource;
+use schedule::Moves;
+use shape::{KernelRule, Shape, Sizes};
+
+/// Why the engine of tables cannot be had for a posterior.
+#[derive(Clone, Debug, Error, PartialEq)]
+pub enum TableError {
+    /// The CPU engine serves it instead.
+    #[error("the GPU engine of tables does not serve {what}: it needs {needs}")]
+    Unsupported {
+        /// What the posterior has.
+        what: String,
+        /// What would be served.
+        needs: &'static str,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+/// Runs populations of chains of a small network on a device.
+pub struct TableEngine {
+    device: Arc<dyn Device>,
+    sizes: Sizes,
+    layout: Layout,
+    rows: Buffer<f32>,
+    num_rows: usize,
+    prior_variance: f64,
+    noise_variance: f64,
+}
+
+impl TableEngine {
+    /// An engine for this posterior, its rows on the device.
+    ///
+    /// # Errors
+    /// [`TableError::Unsupported`] where the network, its size, the inputs or the prior are of another kind.
+    pub fn new(device: Arc<dyn Device>, posterior: &Posterior<'_>) -> Result<Self, TableError> {
+        let unsupported = |what: String, needs: &'static str| TableError::Unsupported { what, needs };
+        let (network, examples) = (posterior.network(), posterior.examples());
+        let sizes = Sizes::of(network, posterior.likelihood())
+            .ok_or_else(|| unsupported(network.describe(), "one hidden layer with ReLU"))?;
+        let prior_variance = posterior
+            .prior()
+            .isotropic_variance()
+            .ok_or_else(|| unsupported("this prior".into(), "independent normal parameters of one variance"))?;
+        let Inputs::Numbers(numbers) = &examples.inputs else {
+            return Err(unsupported("inputs of bytes".into(), "rows of numbers"));
+        };
+        if Shape::new(sizes, 1, true, device.limits().shared_bytes).is_none() {
+            let needs = "a network that one multiprocessor has registers and shared memory for";
+            return Err(unsupported(network.describe(), needs));
+        }
+        let noise_variance = match posterior.likelihood() {
+            Likelihood::Gaussian { noise_variance } => noise_variance,
+            Likelihood::Categorical { .. } => 1.0,
+        };
+
+        let num_rows = examples.len();
+        let mut rows = vec![0.0; num_rows * sizes.stride()];
+        for (r, row) in rows.chunks_exact_mut(sizes.stride()).enumerate() {
+            row[..sizes.inputs].copy_from_slice(&numbers[r * sizes.inputs..][..sizes.inputs]);
+            row[sizes.inputs] = match &examples.targets {
+                Targets::Real(values) => values[r],
+                Targets::Classes(labels) => labels[r] as f32,
+            };
+        }
+        let rows = Buffer::of(&device, &rows)?;
+        Ok(Self { device, sizes, layout: network.layout(), rows, num_rows, prior_variance, noise_variance })
+    }
+
+    /// Moves every chain to `plan.num_steps` by `rule`, as `run_population` does.
+    ///
+    /// # Errors
+    /// When the device fails; chains then are as they were last reported.
+    ///
+    /// # Panics
+    /// If a chain is not of this network.
+    pub fn sample(
+        &self,
+        rule: &Langevin,
+        plan: &Plan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Moves::Sampler(rule), plan, chains, observer)
+    }
+
+    /// Moves every chain to `plan.num_steps` by joint ascent in (θ, log β), as `run_population` does.
+    ///
+    /// # Errors
+    /// When the device fails; chains then are as they were last reported.
+    ///
+    /// # Panics
+    /// If a chain is not of this network.
+    pub fn search(
+        &self,
+        rule: &JointAscent,
+        plan: &Plan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Moves::Search(rule), plan, chains, observer)
+    }
+
+    /// Rows of a step.
+    fn batch_rows(&self, batches: &Batches) -> usize {
+        (self.num_rows as f64 / batches.weight()).round() as usize
+    }
+}
+
+/// The kernel for each way to compute a gradient and each rule at least once.
+pub(crate) fn example_kernels() -> Vec<KernelSource> {
+    const SHARED_BYTES: u32 = 227 << 10;
+    let sizes = |inputs, hidden, outputs| Sizes { inputs, hidden, outputs, is_categorical: outputs > 1 };
+    [
+        (sizes(8, 64, 1), 824, true, KernelRule::Sghmc),
+        (sizes(14, 64, 1), 128, false, KernelRule::Sghmc),
+        (sizes(14, 64, 1), 128, false, KernelRule::JointAscent),
+        (sizes(8, 100, 1), 20_000, true, KernelRule::Baoa),
+        (sizes(10, 64, 8), 128, false, KernelRule::Sgld),
+        (sizes(100, 64, 1), 128, false, KernelRule::MassEstimate),
+    ]
+    .into_iter()
+    .filter_map(|(sizes, batch_rows, is_full, rule)| {
+        Shape::new(sizes, batch_rows, is_full, SHARED_BYTES).map(|shape| shape.source(rule))
+    })
+    .collect()
+}

@@ -1,0 +1,310 @@
+//! The run of a population: launches up to the next state to keep, what they bring back, what observers are told.
+
+use std::collections::BTreeMap;
+use std::ops::{ControlFlow, Range};
+
+use kelvin::random::Purpose;
+use kelvin::sampler::{Chain, Divergence, LayerwiseMass, Observer, Plan};
+
+use super::TableEngine;
+use super::arguments::{StepNumbers, TableChain, TableChainArguments, TableResult};
+use super::schedule::Moves;
+use super::shape::{KernelRule, Shape};
+use crate::device::{Buffer, DeviceError, Kernel, Launch};
+
+/// The most steps of a launch.
+const MOST_STEPS: u64 = 4096;
+/// Multiply-adds of a launch for each chain, so that one takes some tens of milliseconds.
+const LAUNCH_WORK: u64 = 4_000_000_000;
+
+impl TableEngine {
+    /// Moves every chain to the plan's end; chains at the same step go together.
+    pub(super) fn run(
+        &self,
+        moves: Moves<'_>,
+        plan: &Plan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        let mut by_step: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+        for (index, chain) in chains.iter().enumerate() {
+            let is_of_this_network = chain.state.position.len() == self.layout.len();
+            assert!(is_of_this_network, "chain {index} has {} parameters", chain.state.position.len());
+            if chain.state.step < plan.num_steps && chain.divergence.is_none() {
+                by_step.entry(chain.state.step).or_default().push(index);
+            } else {
+                observer.started(index);
+            }
+        }
+        for (step, members) in by_step {
+            members.iter().for_each(|&index| observer.started(index));
+            Group::new(self, moves, plan, chains, members)?.run(step, chains, observer)?;
+        }
+        Ok(())
+    }
+}
+
+/// Chains at the same step and their memory on the device.
+struct Group<'a> {
+    engine: &'a TableEngine,
+    moves: Moves<'a>,
+    plan: &'a Plan,
+    kernel: Kernel,
+    mass_kernel: Option<Kernel>,
+    shape: Shape,
+    /// Which chain lies in each slot.
+    members: Vec<usize>,
+    /// All positions, then all momenta.
+    states: Buffer<f32>,
+    squares: Buffer<f64>,
+    noise: Buffer<f32>,
+    records: Buffer<TableChain>,
+    results: Buffer<TableResult>,
+    steps: Buffer<StepNumbers>,
+    most_steps: u64,
+}
+
+/// Steps under way.
+struct Flight {
+    steps: Range<u64>,
+    /// The slots that move, in the order of the blocks.
+    slots: Vec<usize>,
+}
+
+impl<'a> Group<'a> {
+    fn new(
+        engine: &'a TableEngine,
+        moves: Moves<'a>,
+        plan: &'a Plan,
+        chains: &[Chain],
+        members: Vec<usize>,
+    ) -> Result<Self, DeviceError> {
+        let device = &engine.device;
+        let batch_rows = engine.batch_rows(&plan.batches);
+        let most_shared_bytes = device.limits().shared_bytes;
+        let shape = Shape::new(engine.sizes, batch_rows, plan.batches.is_full(), most_shared_bytes)
+            .expect("the engine was made for this network, and rows need no shared memory");
+        let kernel = device.compile(&shape.source(moves.kernel_rule()))?;
+        let mass_kernel =
+            moves.mass_estimate().map(|_| device.compile(&shape.source(KernelRule::MassEstimate))).transpose()?;
+
+        let (num_squares, num_noise) = shape.scratch_numbers();
+        let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
+        let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
+        let positions = members.iter().flat_map(|&index| &chains[index].state.position);
+        let momenta = members.iter().flat_map(|&index| &chains[index].state.momentum);
+        let states: Vec<f32> = positions.chain(momenta).copied().collect();
+        Ok(Self {
+            states: Buffer::of(device, &states)?,
+            squares: Buffer::zeros(device, members.len() * num_squares)?,
+            noise: Buffer::zeros(device, members.len() * num_noise)?,
+            records: Buffer::zeros(device, members.len())?,
+            results: Buffer::zeros(device, members.len())?,
+            steps: Buffer::zeros(device, most_steps as usize)?,
+            engine,
+            moves,
+            plan,
+            kernel,
+            mass_kernel,
+            shape,
+            members,
+            most_steps,
+        })
+    }
+
+    fn run(&self, first_step: u64, chains: &mut [Chain], observer: &dyn Observer) -> Result<(), DeviceError> {
+        let mut live: Vec<usize> = (0..self.members.len()).collect();
+        let mut flight = self.launch(first_step, &live, chains)?;
+        while let Some(Flight { steps, slots }) = flight {
+            self.land(&steps, &slots, &live, chains)?;
+            let landed = live.clone();
+            live.retain(|&slot| chains[self.members[slot]].divergence.is_none());
+            // The device goes on while observers look at what it brought back; but new masses would change what they see.
+            let goes_ahead = self.moves.mass_estimate().is_none();
+            flight = if goes_ahead { self.launch(steps.end, &live, chains)? } else { None };
+
+            if self.plan.keep.is_kept(steps.end) {
+                let kept: Vec<_> = live.iter().map(|&slot| self.members[slot]).collect();
+                report_kept(observer, &kept, chains);
+            }
+            for slot in landed {
+                if observer.advanced(self.members[slot], steps.end - steps.start) == ControlFlow::Break(()) {
+                    live.retain(|&other| other != slot);
+                }
+            }
+            if !goes_ahead {
+                flight = self.launch(steps.end, &live, chains)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the live chains on their way from `step` to where they are looked at next; `None` at the end.
+    fn launch(&self, step: u64, live: &[usize], chains: &mut [Chain]) -> Result<Option<Flight>, DeviceError> {
+        let plan = self.plan;
+        if step >= plan.num_steps || live.is_empty() {
+            return Ok(None);
+        }
+        let mut end = plan.num_steps.min(step + self.most_steps).min(next_kept(plan, step));
+        if let (Some(estimate), Some(kernel)) = (self.moves.mass_estimate(), self.mass_kernel) {
+            let steps_per_epoch = plan.batches.steps_per_epoch();
+            if step.is_multiple_of(steps_per_epoch) {
+                self.estimate_masses(&estimate, kernel, step / steps_per_epoch, live, chains)?;
+            }
+            end = end.min((step / steps_per_epoch + 1) * steps_per_epoch);
+        }
+        let numbers: Vec<StepNumbers> =
+            (step..end).map(|step| self.moves.step_numbers(step, self.engine.num_rows)).collect();
+        self.steps.write(0, &numbers)?;
+        self.start(self.kernel, Purpose::BatchOrder, step..end, live, chains)?;
+        Ok(Some(Flight { steps: step..end, slots: live.to_vec() }))
+    }
+
+    /// Launches a kernel over steps, one block a chain.
+    fn start(
+        &self,
+        kernel: Kernel,
+        order_purpose: Purpose,
+        steps: Range<u64>,
+        slots: &[usize],
+        chains: &[Chain],
+    ) -> Result<(), DeviceError> {
+        let (engine, batches) = (self.engine, &self.plan.batches);
+        let record = |&slot: &usize| self.moves.chain(batches, &chains[self.members[slot]], slot);
+        self.records.write(0, &slots.iter().map(record).collect::<Vec<_>>())?;
+        let (momentum, weight_decay) = self.moves.ascent_numbers();
+        let arguments = TableChainArguments {
+            rows: engine.rows.at(0),
+            steps: self.steps.at(0),
+            chains: self.records.at(0),
+            results: self.results.at(0),
+            positions: self.states.at(0),
+            momenta: self.states.at(self.states.len() / 2),
+            squares: self.squares.at(0),
+            noise: self.noise.at(0),
+            clip_norm: self.moves.clip_norm(),
+            noise_variance: engine.noise_variance,
+            momentum,
+            weight_decay,
+            seed: self.plan.seed,
+            first_step: steps.start,
+            burn_in: self.plan.keep.burn_in,
+            prior_precision: (1.0 / engine.prior_variance) as f32,
+            num_steps: (steps.end - steps.start) as u32,
+            num_rows: engine.num_rows as u32,
+            batch_rows: engine.batch_rows(batches) as u32,
+            steps_per_epoch: batches.steps_per_epoch() as u32,
+            is_full: u32::from(batches.is_full()),
+            clips_log_beta: u32::from(self.moves.clips_log_beta()),
+            order_purpose: order_purpose as u32,
+        };
+        let grid = [slots.len() as u32, 1, 1];
+        let launch = Launch::new(kernel, grid, self.shape.num_threads(), self.shape.shared_bytes, &arguments);
+        engine.device.launch(&launch)
+    }
+
+    /// Waits for a launch and brings its chains' states and readings back; those that are no longer `live` stay as they
+    /// were when they were stopped.
+    fn land(
+        &self,
+        steps: &Range<u64>,
+        slots: &[usize],
+        live: &[usize],
+        chains: &mut [Chain],
+    ) -> Result<(), DeviceError> {
+        let mut results: Vec<TableResult> = vec![bytemuck::Zeroable::zeroed(); slots.len()];
+        self.results.read(0, &mut results)?;
+        let states = self.states.to_vec()?;
+        let (positions, momenta) = states.split_at(states.len() / 2);
+        let is_kept = self.plan.keep.is_kept(steps.end);
+        let is_seen = is_kept || steps.end == self.plan.num_steps;
+        let len = self.engine.layout.len();
+        for (&slot, result) in slots.iter().zip(&results).filter(|(slot, _)| live.contains(slot)) {
+            let chain = &mut chains[self.members[slot]];
+            let state = &mut chain.state;
+            state.position.copy_from_slice(&positions[slot * len..][..len]);
+            state.momentum.copy_from_slice(&momenta[slot * len..][..len]);
+            (state.log_beta, state.log_beta_velocity) = (result.log_beta, result.log_beta_velocity);
+            let mut steps_done = u64::from(result.steps_done);
+            let failed = result.failed != 0 || (is_seen && !state.is_finite());
+            if failed && result.failed == 0 {
+                // Only who looks at a state notices that its last step went wrong.
+                steps_done -= 1;
+            }
+            state.step = steps.start + steps_done;
+            if failed {
+                chain.divergence = Some(Divergence { step: state.step });
+            }
+            if self.moves.has_momentum_temperature() {
+                self.record_temperatures(steps.start, result, is_kept && !failed, chain);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the readings of a launch to the chain's temperatures.
+    fn record_temperatures(&self, first_step: u64, result: &TableResult, is_kept: bool, chain: &mut Chain) {
+        let burn_in = self.plan.keep.burn_in;
+        let end = first_step + u64::from(result.steps_done);
+        let count = end.saturating_sub(first_step.max(burn_in));
+        let weigh = |squares: f64, mass: &f64| squares / mass;
+        let sums: Vec<f64> = result.squares.iter().zip(&chain.state.mass).map(|(s, m)| weigh(*s, m)).collect();
+        // Readings have the layout's shape.
+        let _ = chain.kinetic_all.record_sum(&sums, count);
+        if is_kept {
+            let mut squares = vec![0.0; sums.len()];
+            chain.state.kinetic_squares(&self.engine.layout, &mut squares);
+            let _ = chain.kinetic_kept.record(&squares);
+        }
+    }
+
+    /// New masses from fresh batches at frozen positions, and momenta that keep their kinetic energy; see
+    /// `kelvin::sampler::LayerwiseMass`.
+    fn estimate_masses(
+        &self,
+        estimate: &LayerwiseMass,
+        kernel: Kernel,
+        epoch: u64,
+        live: &[usize],
+        chains: &mut [Chain],
+    ) -> Result<(), DeviceError> {
+        let batches = &self.plan.batches;
+        let num_batches = if batches.is_full() { 1 } else { estimate.num_batches };
+        let epochs_needed = num_batches.div_ceil(batches.steps_per_epoch());
+        let first = epoch * epochs_needed * batches.steps_per_epoch();
+        self.start(kernel, Purpose::Preconditioner, first..first + num_batches, live, chains)?;
+        let mut results: Vec<TableResult> = vec![bytemuck::Zeroable::zeroed(); live.len()];
+        self.results.read(0, &mut results)?;
+
+        let layout = &self.engine.layout;
+        let readings = num_batches as f64 * (self.engine.num_rows as f64).powi(2);
+        for (&slot, result) in live.iter().zip(&results) {
+            let tensors = layout.tensors().iter().zip(result.squares);
+            let mean = |(tensor, squares): (&kelvin::network::Tensor, f64)| {
+                (squares / (readings * tensor.range.len() as f64) + estimate.floor).sqrt()
+            };
+            let mut masses: Vec<f64> = tensors.map(mean).collect();
+            let smallest = masses.iter().copied().fold(f64::INFINITY, f64::min);
+            masses.iter_mut().for_each(|mass| *mass /= smallest);
+            let state = &mut chains[self.members[slot]].state;
+            if masses.iter().all(|mass| mass.is_finite()) {
+                state.set_mass(layout, &masses);
+                self.states.write(self.states.len() / 2 + slot * layout.len(), &state.momentum)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The first step after `step` whose state is kept; the plan's end where there is none before it.
+fn next_kept(plan: &Plan, step: u64) -> u64 {
+    let keep = plan.keep;
+    let cycles = (step + 1).saturating_sub(keep.burn_in).div_ceil(keep.every).max(1);
+    keep.burn_in.saturating_add(cycles.saturating_mul(keep.every))
+}
+
+/// Shows the states that all these chains reached together.
+fn report_kept(observer: &dyn Observer, kept: &[usize], chains: &[Chain]) {
+    let kept: Vec<(usize, &Chain)> = kept.iter().map(|&index| (index, &chains[index])).collect();
+    observer.kept(&kept);
+}

@@ -1,0 +1,489 @@
+//! Small networks on the device of the tests: the same trajectories as the CPU engine, by every rule.
+
+mod support;
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use kelvin::data::{Examples, Targets};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Layer, Network, Shape};
+use kelvin::potential::{Batch, Posterior, Potential};
+use kelvin::prior::{IsotropicGaussian, Prior};
+use kelvin::random::{NoiseKey, Purpose};
+use kelvin::sampler::{
+    Batches, Chain, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
+    Silent, run_population,
+};
+use kelvin::temperature::{Schedule, Temperature, Tempering};
+use kelvin_cuda::{Device, TableEngine, TableError};
+use support::{device_for_tests, gpu_for_tests};
+
+/// A made-up table: rows of normal numbers, targets that depend on them.
+fn examples(num_rows: usize, num_features: usize, num_classes: Option<usize>) -> Examples {
+    let mut inputs = vec![0.0; num_rows * num_features];
+    NoiseKey { seed: 5, purpose: Purpose::Synthetic, chain: 0, step: 0 }.fill_normal(&mut inputs);
+    let score = |row: &[f32]| row.iter().enumerate().map(|(j, x)| (x * (1.0 + j as f32)).sin()).sum::<f32>();
+    let scores = inputs.chunks_exact(num_features).map(score);
+    let targets = match num_classes {
+        None => Targets::Real(scores.map(|score| 0.5 * score).collect()),
+        Some(count) => Targets::Classes(scores.map(|score| (score.abs() * 2.0) as u32 % count as u32).collect()),
+    };
+    Examples { inputs: inputs.into(), num_features, targets }
+}
+
+/// A network with its data.
+struct Problem {
+    network: Network,
+    examples: Examples,
+    likelihood: Likelihood,
+}
+
+impl Problem {
+    fn regression(num_rows: usize, inputs: usize, hidden: usize) -> Self {
+        Self {
+            network: Network::dense(inputs, &[hidden], 1).unwrap(),
+            examples: examples(num_rows, inputs, None),
+            likelihood: Likelihood::Gaussian { noise_variance: 0.05 },
+        }
+    }
+
+    fn classification(num_rows: usize, inputs: usize, hidden: usize, num_classes: usize) -> Self {
+        Self {
+            network: Network::dense(inputs, &[hidden], num_classes).unwrap(),
+            examples: examples(num_rows, inputs, Some(num_classes)),
+            likelihood: Likelihood::Categorical { num_classes },
+        }
+    }
+
+    fn posterior(&self) -> Posterior<'_> {
+        let prior = IsotropicGaussian::new(0.5).unwrap();
+        Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
+    }
+
+    fn batches(&self, batch_size: Option<usize>) -> Batches {
+        Batches::new(self.examples.len(), batch_size).unwrap()
+    }
+
+    /// Chains of several temperatures, with biases that are not zero and momenta.
+    fn chains(&self, count: u32) -> Vec<Chain> {
+        let layout = self.network.layout();
+        let chain = |id: u32| {
+            let temperature = Temperature::new([1.0, 0.1, 0.5][id as usize % 3]).unwrap();
+            let mut position = self.network.initial_parameters(11, id);
+            let mut momentum = vec![0.0; position.len()];
+            NoiseKey { seed: 6, purpose: Purpose::Synthetic, chain: id, step: 0 }.fill_normal(&mut momentum);
+            position.iter_mut().zip(&momentum).for_each(|(theta, m)| *theta += 0.05 * m);
+            let mut chain = Chain::new(id, temperature, position, &layout);
+            chain.state.momentum = momentum;
+            chain.state.mass = vec![1.0, 2.0, 0.5, 1.5];
+            chain
+        };
+        (0..count).map(chain).collect()
+    }
+}
+
+/// Every rule there is.
+#[derive(Clone, Debug)]
+enum AnyRule {
+    Sampler(Langevin),
+    Search(JointAscent),
+}
+
+impl AnyRule {
+    fn on_cpu(&self, posterior: &Posterior<'_>, plan: &Plan, chains: &mut [Chain], observer: &impl Observer) {
+        match self {
+            Self::Sampler(rule) => run_population(posterior, rule, plan, chains, observer),
+            Self::Search(rule) => run_population(posterior, rule, plan, chains, observer),
+        }
+    }
+
+    fn on_device(&self, engine: &TableEngine, plan: &Plan, chains: &mut [Chain], observer: &dyn Observer) {
+        match self {
+            Self::Sampler(rule) => engine.sample(rule, plan, chains, observer).unwrap(),
+            Self::Search(rule) => engine.search(rule, plan, chains, observer).unwrap(),
+        }
+    }
+}
+
+fn sampler(integrator: Integrator) -> Langevin {
+    Langevin::new(integrator, 2e-3, 0.9)
+}
+
+fn search(clip_scope: ClipScope) -> JointAscent {
+    JointAscent {
+        learning_rate: Schedule::CosineDecay { value: 2e-4, total: 60 },
+        momentum: 0.9,
+        weight_decay: 1.0,
+        clip_norm: 200.0,
+        clip_scope,
+    }
+}
+
+fn plan(batches: Batches, num_steps: u64) -> Plan {
+    Plan { seed: 3, batches, num_steps, keep: Keep { burn_in: 10, every: 8 } }
+}
+
+fn relative_error(found: &[f32], expected: &[f32]) -> f64 {
+    let difference: f64 = found.iter().zip(expected).map(|(a, b)| f64::from(a - b).powi(2)).sum();
+    let size: f64 = expected.iter().map(|b| f64::from(*b).powi(2)).sum();
+    (difference / size).sqrt()
+}
+
+fn assert_near(what: &str, found: f64, expected: f64, tolerance: f64) {
+    assert!((found - expected).abs() <= tolerance * expected.abs(), "{what}: {found} instead of {expected}");
+}
+
+/// A kept chain, its step, position and log β.
+type Seen = (usize, u64, Vec<f32>, f64);
+
+/// What an observer was told: the kept states, and the steps of each chain.
+#[derive(Default)]
+struct Told {
+    kept: Mutex<Vec<Seen>>,
+    steps: Mutex<Vec<u64>>,
+}
+
+impl Observer for Told {
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        let seen = kept
+            .iter()
+            .map(|&(index, chain)| (index, chain.state.step, chain.state.position.clone(), chain.state.log_beta));
+        self.kept.lock().unwrap().extend(seen);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        let mut all = self.steps.lock().unwrap();
+        if all.len() <= index {
+            all.resize(index + 1, 0);
+        }
+        all[index] += steps;
+        ControlFlow::Continue(())
+    }
+}
+
+impl Told {
+    fn sorted(self) -> (Vec<Seen>, Vec<u64>) {
+        let mut kept = self.kept.into_inner().unwrap();
+        kept.sort_by_key(|(index, step, ..)| (*index, *step));
+        (kept, self.steps.into_inner().unwrap())
+    }
+}
+
+/// Runs a problem on both engines and compares states, temperatures and what observers saw.
+fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: &AnyRule, batch_size: Option<usize>) {
+    let posterior = problem.posterior();
+    let engine = TableEngine::new(Arc::clone(device), &posterior).unwrap();
+    let plan = plan(problem.batches(batch_size), 54);
+    let (mut expected, mut found) = (problem.chains(3), problem.chains(3));
+    let (told_by_cpu, told) = (Told::default(), Told::default());
+    rule.on_cpu(&posterior, &plan, &mut expected, &told_by_cpu);
+    rule.on_device(&engine, &plan, &mut found, &told);
+
+    for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let (state, right) = (&found.state, &expected.state);
+        assert_eq!((state.step, found.divergence), (right.step, expected.divergence), "{what}, chain {index}");
+        let error = relative_error(&state.position, &right.position);
+        assert!(error < 1e-4, "{what}, position of chain {index}: {error:.1e}");
+        let error = relative_error(&state.momentum, &right.momentum);
+        assert!(error < 2e-4, "{what}, momentum of chain {index}: {error:.1e}");
+        assert!((state.log_beta - right.log_beta).abs() < 1e-4, "{what}: {} and {}", state.log_beta, right.log_beta);
+        for (mass, right) in state.mass.iter().zip(&right.mass) {
+            assert_near(what, *mass, *right, 1e-4);
+        }
+        for (found, expected) in
+            [(&found.kinetic_all, &expected.kinetic_all), (&found.kinetic_kept, &expected.kinetic_kept)]
+        {
+            assert_eq!(found.num_readings(), expected.num_readings(), "{what}");
+            for (found, expected) in found.tensor_means().iter().zip(expected.tensor_means()) {
+                assert_near(what, *found, *expected, 1e-3);
+            }
+        }
+    }
+    let ((kept, steps), (right_kept, right_steps)) = (told.sorted(), told_by_cpu.sorted());
+    assert_eq!(steps, right_steps, "{what}");
+    assert_eq!(kept.len(), right_kept.len(), "{what}");
+    for ((index, step, position, log_beta), right) in kept.iter().zip(&right_kept) {
+        assert_eq!((*index, *step), (right.0, right.1), "{what}");
+        assert!(relative_error(position, &right.2) < 1e-4, "{what}");
+        assert!((log_beta - right.3).abs() < 1e-4, "{what}");
+    }
+}
+
+/// One step without noise or retained momentum leaves m = −h g.
+#[test]
+fn gradients_are_those_of_the_cpu_to_f32_rounding() {
+    let Some(device) = device_for_tests() else { return };
+    let rule = Langevin {
+        temperature_scale: Schedule::Constant { value: 0.0 },
+        ..Langevin::new(Integrator::Sghmc, 1e-3, 0.0)
+    };
+    for problem in [
+        Problem::regression(150, 8, 64),
+        Problem::regression(203, 14, 64),
+        Problem::regression(90, 4, 20),
+        Problem::regression(60, 30, 33),
+        Problem::regression(70, 2, 130),
+        Problem::regression(50, 70, 50),
+        Problem::classification(120, 5, 20, 3),
+        Problem::classification(70, 9, 70, 12),
+    ] {
+        let posterior = problem.posterior();
+        let mut expected = vec![0.0; posterior.dim()];
+        let mut chains = problem.chains(1);
+        posterior.evaluate(&chains[0].state.position, Batch::ALL, &mut expected, &mut posterior.workspace());
+        let engine = TableEngine::new(Arc::clone(&device), &posterior).unwrap();
+        engine.sample(&rule, &plan(problem.batches(None), 1), &mut chains, &Silent).unwrap();
+        let step_size = (1e-3 / problem.examples.len() as f64).sqrt() as f32;
+        let found: Vec<f32> = chains[0].state.momentum.iter().map(|m| -m / step_size).collect();
+        let error = relative_error(&found, &expected);
+        assert!(error < 2e-6, "{}: {error:.1e}", problem.network.describe());
+    }
+}
+
+#[test]
+fn integrators_follow_the_cpu_with_full_batches() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(100, 3, 10);
+    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld] {
+        let rule = AnyRule::Sampler(sampler(integrator));
+        assert_agrees(&format!("{integrator:?}"), &device, &problem, &rule, None);
+    }
+}
+
+#[test]
+fn the_shape_of_concrete_follows_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let rule = AnyRule::Sampler(sampler(Integrator::Sghmc));
+    assert_agrees("8-64-1", &device, &Problem::regression(150, 8, 64), &rule, None);
+}
+
+#[test]
+fn the_shape_of_naval_follows_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let rule = AnyRule::Sampler(sampler(Integrator::Sghmc));
+    assert_agrees("14-64-1", &device, &Problem::regression(203, 14, 64), &rule, Some(40));
+}
+
+#[test]
+fn minibatches_likelihood_tempering_schedules_and_clipping_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(97, 4, 20);
+    let rule = |integrator: Integrator| Langevin {
+        step_scale: Schedule::CosineCycle { start: 12, period: 9, value: 1.0 },
+        temperature_scale: Schedule::Ramp { start: 5, end: 15, value: 1.0 },
+        tempering: Tempering::Likelihood,
+        clip_norm: 150.0,
+        ..sampler(integrator)
+    };
+    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+        let rule = rule(integrator);
+        let run = |rule: &Langevin| {
+            let mut chains = problem.chains(1);
+            run_population(&problem.posterior(), rule, &plan(problem.batches(Some(16)), 54), &mut chains, &Silent);
+            chains.remove(0).state.position
+        };
+        let unclipped = Langevin { clip_norm: f64::INFINITY, ..rule.clone() };
+        assert!(relative_error(&run(&rule), &run(&unclipped)) > 1e-2, "the clip is worth testing");
+        assert_agrees(&format!("{integrator:?}"), &device, &problem, &AnyRule::Sampler(rule), Some(16));
+    }
+}
+
+#[test]
+fn several_outputs_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::classification(120, 5, 20, 3);
+    let rule = AnyRule::Sampler(sampler(Integrator::Sghmc));
+    assert_agrees("full", &device, &problem, &rule, None);
+    assert_agrees("batches", &device, &problem, &rule, Some(32));
+    assert_agrees("search", &device, &problem, &AnyRule::Search(search(ClipScope::All)), Some(32));
+}
+
+#[test]
+fn joint_ascent_follows_the_cpu_with_both_clip_scopes() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(90, 4, 20);
+    for scope in [ClipScope::All, ClipScope::Theta] {
+        let rule = AnyRule::Search(search(scope));
+        assert_agrees(&format!("{scope:?}"), &device, &problem, &rule, Some(30));
+        assert_agrees(&format!("{scope:?}, full"), &device, &problem, &rule, None);
+    }
+}
+
+#[test]
+fn masses_are_estimated_as_on_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(97, 4, 20);
+    let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 5, ..LayerwiseMass::default() });
+    let rule = AnyRule::Sampler(Langevin { mass, ..sampler(Integrator::Sghmc) });
+    assert_agrees("batches", &device, &problem, &rule, Some(32));
+}
+
+/// Wide and narrow networks, and rows that shared memory does not hold.
+#[test]
+fn other_sizes_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    // Many rows make a stiff energy, where rounding grows with the step size.
+    let rule = AnyRule::Sampler(Langevin { learning_rate: 2e-4, ..sampler(Integrator::Sghmc) });
+    for (num_rows, inputs, hidden, batch_size) in
+        [(40, 1, 1, None), (70, 2, 130, Some(33)), (60, 30, 33, None), (1700, 29, 12, None), (1700, 29, 12, Some(900))]
+    {
+        let problem = Problem::regression(num_rows, inputs, hidden);
+        let what = format!("{inputs}-{hidden}-1, {batch_size:?} of {num_rows} rows");
+        assert_agrees(&what, &device, &problem, &rule, batch_size);
+    }
+}
+
+/// Networks that registers do not hold.
+#[test]
+fn large_networks_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let small_steps = Langevin { learning_rate: 2e-4, ..sampler(Integrator::Sghmc) };
+    let rule = AnyRule::Sampler(small_steps.clone());
+    let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
+    let layerwise = AnyRule::Sampler(Langevin { mass, ..small_steps });
+    let search = AnyRule::Search(search(ClipScope::All));
+    let table = Problem::regression(50, 70, 50);
+    let classes = Problem::classification(70, 9, 70, 12);
+    for (what, problem, rule, batch_size) in [
+        ("full", &table, &rule, None),
+        ("batches", &table, &rule, Some(20)),
+        ("masses", &table, &layerwise, Some(20)),
+        ("search", &table, &search, Some(20)),
+        ("classes", &classes, &rule, None),
+        ("search of classes", &classes, &search, Some(33)),
+        ("rows in place", &Problem::regression(700, 80, 30), &rule, None),
+        ("batches in place", &Problem::regression(700, 80, 30), &rule, Some(600)),
+    ] {
+        assert_agrees(what, &device, problem, rule, batch_size);
+    }
+}
+
+#[test]
+fn a_run_is_the_same_each_time_and_after_a_pause() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(97, 4, 20);
+    let posterior = problem.posterior();
+    let engine = TableEngine::new(device, &posterior).unwrap();
+    for rule in [AnyRule::Sampler(sampler(Integrator::Sghmc)), AnyRule::Search(search(ClipScope::All))] {
+        let run = |pauses: &[u64]| {
+            let mut chains = problem.chains(3);
+            // Chains may be at different steps when they go on.
+            for (pause, part) in pauses.iter().zip(chains.chunks_mut(1)) {
+                rule.on_device(&engine, &plan(problem.batches(Some(16)), *pause), part, &Silent);
+            }
+            rule.on_device(&engine, &plan(problem.batches(Some(16)), 50), &mut chains, &Silent);
+            chains
+        };
+        let (once, again, paused) = (run(&[]), run(&[]), run(&[17, 30, 17]));
+        for ((once, again), paused) in once.iter().zip(&again).zip(&paused) {
+            assert_eq!(once.state, again.state);
+            assert_eq!(once.kinetic_all, again.kinetic_all);
+            assert_eq!(once.state, paused.state);
+            assert_eq!(once.kinetic_all.num_readings(), paused.kinetic_all.num_readings());
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_diverges_stops_alone() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(97, 4, 20);
+    let posterior = problem.posterior();
+    let engine = TableEngine::new(device, &posterior).unwrap();
+    let plan = plan(problem.batches(None), 40);
+    let rule = AnyRule::Sampler(sampler(Integrator::Sghmc));
+    let start = || {
+        let mut chains = problem.chains(3);
+        chains[1].state.position.iter_mut().for_each(|theta| *theta *= 1e9);
+        chains
+    };
+    let (mut expected, mut found) = (start(), start());
+    rule.on_cpu(&posterior, &plan, &mut expected, &Silent);
+    rule.on_device(&engine, &plan, &mut found, &Silent);
+    assert!(expected[1].divergence.is_some(), "the case is worth testing");
+    assert_eq!(found.iter().map(|chain| chain.divergence).collect::<Vec<_>>(), [None, expected[1].divergence, None]);
+    assert_eq!(found[1].state.step, expected[1].state.step);
+    assert_eq!(found[1].kinetic_all.num_readings(), expected[1].kinetic_all.num_readings());
+    assert_eq!((found[0].state.step, found[2].state.step), (40, 40));
+}
+
+#[test]
+fn an_observer_can_stop_a_chain() {
+    let Some(device) = device_for_tests() else { return };
+    struct StopsOne(Mutex<Vec<(usize, u64)>>);
+    impl Observer for StopsOne {
+        fn kept(&self, kept: &[(usize, &Chain)]) {
+            self.0.lock().unwrap().extend(kept.iter().map(|&(index, chain)| (index, chain.state.step)));
+        }
+        fn advanced(&self, index: usize, _: u64) -> ControlFlow<()> {
+            if index == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        }
+    }
+    let problem = Problem::regression(97, 4, 20);
+    let engine = TableEngine::new(device, &problem.posterior()).unwrap();
+    let mut chains = problem.chains(2);
+    let observer = StopsOne(Mutex::default());
+    engine.sample(&sampler(Integrator::Sghmc), &plan(problem.batches(None), 40), &mut chains, &observer).unwrap();
+    assert_eq!([chains[0].state.step, chains[1].state.step], [40, 18]);
+    assert_eq!(*observer.0.lock().unwrap(), [(0, 18), (1, 18), (0, 26), (0, 34)]);
+}
+
+/// A prior that only the CPU knows.
+struct OwnPrior;
+
+impl Prior for OwnPrior {
+    fn log_density(&self, _: &[f32]) -> f64 {
+        0.0
+    }
+
+    fn add_energy_gradient(&self, _: &[f32], _: f64, _: &mut [f32]) {}
+}
+
+#[test]
+fn what_is_not_served_is_said() {
+    let Some(device) = device_for_tests() else { return };
+    let problem = Problem::regression(20, 3, 5);
+    let posterior = Posterior::new(&problem.network, problem.likelihood, OwnPrior, &problem.examples).unwrap();
+    let refused = TableEngine::new(Arc::clone(&device), &posterior).err();
+    assert!(matches!(refused, Some(TableError::Unsupported { .. })), "{refused:?}");
+
+    let layers = vec![Layer::Dense { units: 4 }, Layer::Relu, Layer::Dense { units: 4 }, Layer::Relu];
+    let deep = Network::new(Shape::flat(3), [layers, vec![Layer::Dense { units: 1 }]].concat()).unwrap();
+    let prior = IsotropicGaussian::new(1.0).unwrap();
+    let posterior = Posterior::new(&deep, problem.likelihood, prior, &problem.examples).unwrap();
+    let refused = TableEngine::new(device, &posterior).err().unwrap().to_string();
+    assert_eq!(refused, "the GPU engine of tables does not serve 3-4-4-1: it needs one hidden layer with ReLU");
+}
+
+/// Σ m²/d over many steps is 2T/(1 + μ') within 5 standard errors, where the step is small and batches are full.
+#[test]
+fn momenta_have_the_temperature_asked_for() {
+    let Some(device) = gpu_for_tests() else { return };
+    const NUM_CHAINS: u32 = 64;
+    let mut problem = Problem::regression(100, 3, 10);
+    problem.likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
+    let engine = TableEngine::new(device, &problem.posterior()).unwrap();
+    let layout = problem.network.layout();
+    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+        for temperature in [0.1, 1.0] {
+            let rule = Langevin::new(integrator, 1e-4, 0.9);
+            let start = |id: u32| {
+                let position = problem.network.initial_parameters(1, id);
+                Chain::new(id, Temperature::new(temperature).unwrap(), position, &layout)
+            };
+            let mut chains: Vec<Chain> = (0..NUM_CHAINS).map(start).collect();
+            let keep = Keep { burn_in: 100_000, every: 100_000 };
+            let plan = Plan { seed: 9, batches: problem.batches(None), num_steps: 200_000, keep };
+            engine.sample(&rule, &plan, &mut chains, &Silent).unwrap();
+
+            let readings: Vec<f64> = chains.iter().map(|chain| chain.kinetic_all.mean().unwrap()).collect();
+            let count = readings.len() as f64;
+            let mean = readings.iter().sum::<f64>() / count;
+            let variance = readings.iter().map(|reading| (reading - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            let expected = rule.kinetic_target(1.0, temperature);
+            let z = (mean - expected) / (variance / count).sqrt();
+            assert!(z.abs() < 5.0, "{integrator:?} at T = {temperature}: {mean} instead of {expected}, z = {z:.1}");
+        }
+    }
+}
