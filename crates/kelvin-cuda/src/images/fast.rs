@@ -174,7 +174,9 @@ impl Fast {
                 Operation::Dense { from, to, kernel, .. } => {
                     let (input, units) = (&plan.program.values[*from], plan.len(*to));
                     let aligned = [kernel.start, plan.len(*from), units].iter().all(|len| len.is_multiple_of(8));
-                    if aligned && input.norm.is_none() && *to != plan.output() && !(*from == 0 && plan.packed_input) {
+                    // A product reads and writes gradients as they are.
+                    let plain = input.norm.is_none() && plan.program.values[*to].norm.is_none();
+                    if aligned && plain && *to != plan.output() && !(*from == 0 && plan.packed_input) {
                         let relu = i64::from(input.relu);
                         let mut product = |a, b, relu, float, bias, adds, masks| {
                             let defines = vec![

@@ -334,9 +334,11 @@ impl<'a> Lowering<'a> {
         let norm = &self.plan.program.norms[number];
         let shape = self.plan.program.values[norm.value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
+        // A kernel may leave sums that nobody needs.
+        let in_passing = self.parts_in_passing.take();
         let parts = match self.norms {
             Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
-            Norms::Training(_) => match self.parts_in_passing.take() {
+            Norms::Training(_) => match in_passing {
                 Some(parts) => parts,
                 None => self.plain_statistics(norm.value, num_pixels),
             },

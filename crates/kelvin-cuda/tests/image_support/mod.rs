@@ -90,6 +90,8 @@ pub fn networks() -> Vec<(&'static str, Network)> {
                     ),
                     Layer::Relu,
                     Layer::GlobalAvgPool,
+                    Layer::Dense { units: 16 },
+                    Layer::BATCH_NORM,
                     Layer::Dense { units: 301 },
                     Layer::BATCH_NORM,
                     Layer::Relu,
