@@ -4,13 +4,12 @@ use kelvin::network::{Convolution, Operation};
 
 use super::Precision;
 use super::arguments::{
-    AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormFinalise, NormStatistics, PlainConv, Pool, Reading,
-    ResponseNorm, Threshold,
+    AddValues, ConvSizes, GatherImages, GradientSource, Loss, PlainConv, Pool, Reading, ResponseNorm, Threshold,
 };
 use super::compiled::{ByWidth, Compiled};
 use super::data::DeviceData;
 use super::fast::Fast;
-use super::memory::{GroupMemory, ROWS_PER_PART};
+use super::memory::GroupMemory;
 use super::plan::Plan;
 use super::tables::Tables;
 use crate::device::{Address, Kernel, Launch};
@@ -19,8 +18,6 @@ use crate::device::{Address, Kernel, Launch};
 pub const THREADS: usize = 256;
 /// Bytes that sums of f64 over a block of threads take.
 pub const SHARED_SUMS: u32 = (THREADS * size_of::<f64>()) as u32;
-/// Channels of a norm that a block finishes.
-pub(super) const CHANNELS_TOGETHER: usize = 8;
 
 /// Where the chains of a group lie.
 #[derive(Clone, Copy, Debug)]
@@ -149,12 +146,6 @@ impl<'a> Lowering<'a> {
         let grid = [count, self.group.num_chains, (channels / width).div_ceil(THREADS) as u32];
         let shared = (THREADS * width * sums * size_of::<f32>()) as u32;
         self.launches.push(Launch::new(kernel, grid, THREADS as u32, shared, arguments));
-    }
-
-    /// A block for each few channels of a norm.
-    pub(super) fn over_norm<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, channels: usize, arguments: &A) {
-        let grid = [channels.div_ceil(CHANNELS_TOGETHER) as u32, self.group.num_chains, 1];
-        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, arguments));
     }
 
     /// How a value is read.
@@ -330,63 +321,6 @@ impl<'a> Lowering<'a> {
         self.over_packs(self.compiled.add_values, to, &arguments);
     }
 
-    fn norm_forward(&mut self, number: usize) {
-        let norm = &self.plan.program.norms[number];
-        let shape = self.plan.program.values[norm.value].shape;
-        let num_pixels = self.num_images * shape.num_pixels() as u32;
-        // A kernel may leave sums that nobody needs.
-        let in_passing = self.parts_in_passing.take();
-        let parts = match self.norms {
-            Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
-            Norms::Training(_) => match in_passing {
-                Some(parts) => parts,
-                None => self.plain_statistics(norm.value, num_pixels),
-            },
-        };
-        let (moves, momentum) = match self.norms {
-            Norms::Training(Running::Move) => (1, norm.momentum),
-            Norms::Training(Running::Become) => (1, 0.0),
-            Norms::Training(Running::Stay) | Norms::Inference => (0, 0.0),
-        };
-        let statistic = |at: usize| self.group.statistics + 4 * at as u64;
-        let arguments = NormFinalise {
-            parts: if self.norms == Norms::Inference { 0 } else { self.memory.parts() },
-            norm: self.memory.norm(number),
-            bias: norm.bias.as_ref().map_or(0, |bias| self.parameter(bias.start)),
-            gamma: self.parameter(norm.scale.start),
-            beta: self.parameter(norm.offset.start),
-            running_mean: statistic(norm.mean.start),
-            running_variance: statistic(norm.variance.start),
-            cells: self.group.cells,
-            momentum,
-            epsilon: norm.epsilon,
-            parameter_stride: self.parameter_stride(),
-            statistics_stride: self.group.statistics_stride,
-            channels: shape.channels as u32,
-            num_parts: parts.num_parts,
-            rows_per_part: parts.rows_per_part,
-            num_pixels,
-            moves,
-            reserved: 0,
-        };
-        self.over_norm(self.compiled.norm_finalise, shape.channels, &arguments);
-    }
-
-    fn plain_statistics(&mut self, value: usize, num_pixels: u32) -> Parts {
-        let channels = self.plan.program.values[value].shape.channels;
-        let parts = plain_parts(num_pixels);
-        let arguments = NormStatistics {
-            values: self.memory.value(value),
-            parts: self.memory.parts(),
-            num_pixels,
-            channels: channels as u32,
-            num_parts: parts.num_parts,
-            rows_per_part: parts.rows_per_part,
-        };
-        self.over_pixels(self.compiled.norm_statistics, value, (parts.num_parts, 1), &arguments);
-        parts
-    }
-
     /// Σ log p of the outputs and their gradient.
     pub fn loss(&mut self, data: &DeviceData, noise_variance: f64, adds: bool) {
         let output = self.plan.output();
@@ -407,10 +341,4 @@ impl<'a> Lowering<'a> {
         let grid = [1, self.group.num_chains, 1];
         self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, SHARED_SUMS, &arguments));
     }
-}
-
-/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
-pub(super) fn plain_parts(num_pixels: u32) -> Parts {
-    let rows_per_part = num_pixels.div_ceil(64).clamp(2 * ROWS_PER_PART as u32, 1024);
-    Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
 }

@@ -3,10 +3,10 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, NormBackwardFinalise, NormSums,
-    PlainConvInput, PlainConvKernel, PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
+    ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, PlainConvInput, PlainConvKernel,
+    PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
 };
-use super::lower::{Lowering, Norms, SHARED_SUMS, THREADS, plain_parts};
+use super::lower::{Lowering, SHARED_SUMS, THREADS};
 use crate::device::{Address, Launch};
 
 impl Lowering<'_> {
@@ -164,44 +164,6 @@ impl Lowering<'_> {
             sizes,
         };
         self.over(self.compiled.plain_conv_input, self.count(from), &arguments);
-    }
-
-    fn norm_backward(&mut self, number: usize) {
-        let norm = &self.plan.program.norms[number];
-        let value = norm.value;
-        let shape = self.plan.program.values[value].shape;
-        let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = match self.parts_in_passing.take() {
-            Some(parts) => parts,
-            None => {
-                let parts = plain_parts(num_pixels);
-                let arguments = NormSums {
-                    values: self.memory.value(value),
-                    gradient: self.gradient(value),
-                    norm: self.memory.norm(number),
-                    parts: self.memory.parts(),
-                    num_pixels,
-                    channels: shape.channels as u32,
-                    num_parts: parts.num_parts,
-                    rows_per_part: parts.rows_per_part,
-                };
-                self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
-                parts
-            }
-        };
-        let arguments = NormBackwardFinalise {
-            parts: self.memory.parts(),
-            norm: self.memory.norm(number),
-            slopes: self.memory.slopes(number),
-            gamma_gradient: self.sums(norm.scale.start),
-            beta_gradient: self.sums(norm.offset.start),
-            bias_gradient: norm.bias.as_ref().map_or(0, |bias| self.sums(bias.start)),
-            channels: shape.channels as u32,
-            num_parts: parts.num_parts,
-            num_pixels,
-            training: u32::from(self.norms != Norms::Inference),
-        };
-        self.over_norm(self.compiled.norm_backward_finalise, shape.channels, &arguments);
     }
 
     fn pool_backward(&mut self, from: usize, to: usize, height: usize, width: usize) {

@@ -1,8 +1,9 @@
 //! The engine for images (and any other network): groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the next
-//! group as well. [`plan`] gives gradients their places, [`lower`] and [`lower_back`] turn a program into launches,
-//! [`run`] moves chains and [`evaluate`] looks at draws. The CPU's `network::images` is the specification.
+//! group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into launches (and
+//! `fast` into those of tensor cores), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
+//! `network::images` is the specification.
 
 mod arguments;
 mod compiled;
@@ -12,6 +13,7 @@ mod evaluate;
 mod fast;
 mod lower;
 mod lower_back;
+mod lower_norm;
 mod masses;
 mod memory;
 mod passes;

@@ -1,0 +1,120 @@
+//! Batch norms as launches, both ways: sums over the batch, unless a kernel took them in passing, and what follows from them.
+
+use super::arguments::{NormBackwardFinalise, NormFinalise, NormStatistics, NormSums};
+use super::lower::{Lowering, Norms, Parts, Running, SHARED_SUMS, THREADS};
+use super::memory::ROWS_PER_PART;
+use crate::device::{Kernel, Launch};
+
+/// Channels of a norm that a block finishes.
+const CHANNELS_TOGETHER: usize = 8;
+
+impl Lowering<'_> {
+    /// How a batch norm is read, from the batch or from running statistics.
+    pub(super) fn norm_forward(&mut self, number: usize) {
+        let norm = &self.plan.program.norms[number];
+        let shape = self.plan.program.values[norm.value].shape;
+        let num_pixels = self.num_images * shape.num_pixels() as u32;
+        // A kernel may leave sums that nobody needs.
+        let in_passing = self.parts_in_passing.take();
+        let parts = match self.norms {
+            Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
+            Norms::Training(_) => match in_passing {
+                Some(parts) => parts,
+                None => self.plain_statistics(norm.value, num_pixels),
+            },
+        };
+        let (moves, momentum) = match self.norms {
+            Norms::Training(Running::Move) => (1, norm.momentum),
+            Norms::Training(Running::Become) => (1, 0.0),
+            Norms::Training(Running::Stay) | Norms::Inference => (0, 0.0),
+        };
+        let statistic = |at: usize| self.group.statistics + 4 * at as u64;
+        let arguments = NormFinalise {
+            parts: if self.norms == Norms::Inference { 0 } else { self.memory.parts() },
+            norm: self.memory.norm(number),
+            bias: norm.bias.as_ref().map_or(0, |bias| self.parameter(bias.start)),
+            gamma: self.parameter(norm.scale.start),
+            beta: self.parameter(norm.offset.start),
+            running_mean: statistic(norm.mean.start),
+            running_variance: statistic(norm.variance.start),
+            cells: self.group.cells,
+            momentum,
+            epsilon: norm.epsilon,
+            parameter_stride: self.parameter_stride(),
+            statistics_stride: self.group.statistics_stride,
+            channels: shape.channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
+            num_pixels,
+            moves,
+            reserved: 0,
+        };
+        self.over_norm(self.compiled.norm_finalise, shape.channels, &arguments);
+    }
+
+    fn plain_statistics(&mut self, value: usize, num_pixels: u32) -> Parts {
+        let channels = self.plan.program.values[value].shape.channels;
+        let parts = plain_parts(num_pixels);
+        let arguments = NormStatistics {
+            values: self.memory.value(value),
+            parts: self.memory.parts(),
+            num_pixels,
+            channels: channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
+        };
+        self.over_pixels(self.compiled.norm_statistics, value, (parts.num_parts, 1), &arguments);
+        parts
+    }
+
+    /// The way back through a batch norm, and the gradients of its parameters.
+    pub(super) fn norm_backward(&mut self, number: usize) {
+        let norm = &self.plan.program.norms[number];
+        let value = norm.value;
+        let shape = self.plan.program.values[value].shape;
+        let num_pixels = self.num_images * shape.num_pixels() as u32;
+        let parts = match self.parts_in_passing.take() {
+            Some(parts) => parts,
+            None => {
+                let parts = plain_parts(num_pixels);
+                let arguments = NormSums {
+                    values: self.memory.value(value),
+                    gradient: self.gradient(value),
+                    norm: self.memory.norm(number),
+                    parts: self.memory.parts(),
+                    num_pixels,
+                    channels: shape.channels as u32,
+                    num_parts: parts.num_parts,
+                    rows_per_part: parts.rows_per_part,
+                };
+                self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
+                parts
+            }
+        };
+        let arguments = NormBackwardFinalise {
+            parts: self.memory.parts(),
+            norm: self.memory.norm(number),
+            slopes: self.memory.slopes(number),
+            gamma_gradient: self.sums(norm.scale.start),
+            beta_gradient: self.sums(norm.offset.start),
+            bias_gradient: norm.bias.as_ref().map_or(0, |bias| self.sums(bias.start)),
+            channels: shape.channels as u32,
+            num_parts: parts.num_parts,
+            num_pixels,
+            training: u32::from(self.norms != Norms::Inference),
+        };
+        self.over_norm(self.compiled.norm_backward_finalise, shape.channels, &arguments);
+    }
+
+    /// A block for each few channels of a norm.
+    fn over_norm<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, channels: usize, arguments: &A) {
+        let grid = [channels.div_ceil(CHANNELS_TOGETHER) as u32, self.group.num_chains, 1];
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, arguments));
+    }
+}
+
+/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
+fn plain_parts(num_pixels: u32) -> Parts {
+    let rows_per_part = num_pixels.div_ceil(64).clamp(2 * ROWS_PER_PART as u32, 1024);
+    Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
+}
