@@ -128,7 +128,8 @@ impl<'a> Group<'a> {
                 report_kept(observer, &kept, chains);
             }
             for slot in landed {
-                if observer.advanced(self.members[slot], steps.end - steps.start) == ControlFlow::Break(()) {
+                let index = self.members[slot];
+                if observer.advanced(index, chains[index].state.step - steps.start) == ControlFlow::Break(()) {
                     live.retain(|&other| other != slot);
                 }
             }

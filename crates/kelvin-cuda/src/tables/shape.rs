@@ -41,10 +41,10 @@ impl Sizes {
         Some(Self { inputs: network.num_inputs(), hidden, outputs, is_categorical })
     }
 
-    /// Numbers of a row: inputs, target, zeros up to whole vectors; rows side by side never start in the same bank.
+    /// Numbers of a row: inputs, target, zeros up to an odd number of vectors, so that rows that are read together start in
+    /// different banks.
     pub fn stride(&self) -> usize {
-        let stride = (self.inputs + 1).next_multiple_of(4);
-        if stride.is_multiple_of(32) { stride + 4 } else { stride }
+        4 * ((self.inputs + 1).div_ceil(4) | 1)
     }
 
     pub fn num_parameters(&self) -> usize {
