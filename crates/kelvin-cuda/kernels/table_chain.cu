@@ -10,16 +10,16 @@
 // (table_gradient_tensor.cuh), else all in registers (table_gradient.cuh), else chunk by chunk in shared memory
 // (table_gradient_wide.cuh).
 //
-// Arithmetic of a step, d inputs, H units, n rows: n H (d + 1) multiply-adds forward and as many backward, 0.95 M for 8-64-1
-// with 824 rows: 7,400 cycles of a multiprocessor's f32 units. With the backward half on the tensor cores a warp issues 498
-// instructions (288 of them multiply-adds) for 16 rows of 8-64-1, 728 of 14-64-1; four warps issue at a time, so that 824
-// rows take 6,500 cycles and a batch of 128 rows of 14-64-1 1,500, if nothing waits. The rest of a step (noise, weights
-// into registers, sums of eight warps, norm, update, three barriers) is 800 instructions of each warp, 1,600 cycles.
-// Shared memory: a row is read once, 16 bytes for 4 inputs, and used by 8 units of each of 8 lanes. Global memory: nothing
-// but the next batch's rows, copied while this one is computed, and 24 bytes of schedule.
+// Arithmetic of a step, d inputs, H units, n rows: n H (d + 1) multiply-adds forward and as many backward, 0.95 M for
+// 8-64-1 with 824 rows: 7,400 cycles of a multiprocessor's f32 units. With the backward half on the tensor cores a warp
+// issues 498 instructions (288 of them multiply-adds) for 16 rows of 8-64-1, 728 of 14-64-1; four warps issue at a
+// time, so that 824 rows take 6,500 cycles and a batch of 128 rows of 14-64-1 1,500, if nothing waits. The rest of a
+// step (noise, weights into registers, sums of eight warps, norm, update, three barriers) is 800 instructions of each
+// warp, 1,600 cycles. Shared memory: a row is read once, 16 bytes for 4 inputs, and used by 8 units of each of 8 lanes.
+// Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of schedule.
 //
-// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
-// in shared memory (bytes), all chosen by tables/shape.rs.
+// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the
+// places AT_… in shared memory (bytes), all chosen by tables/shape.rs.
 
 #include "philox.cuh"
 
@@ -31,7 +31,8 @@
 
 #define WIDE (GRADIENT == IN_SHARED_MEMORY)
 
-// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global memory.
+// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global
+// memory.
 #if WIDE
 #define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
 #define PARTS 1

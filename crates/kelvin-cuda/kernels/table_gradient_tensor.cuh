@@ -1,14 +1,14 @@
-// Σ_rows ∂ log p(y|x,θ)/∂θ of networks with one output: forward in f32, backward on the tensor cores, and yet exact to f32.
+// Σ_rows ∂ log p(y|x,θ)/∂θ of networks with one output: forward in f32, backward on tensor cores, as exact as f32.
 //
-// The sums G_jk = Σ_rows [on] e x_j (see table_gradient.cuh) are products of a matrix of zeros and ones, which bf16 holds
-// exactly, and one of f32 numbers, which three bf16 numbers hold exactly: a = a₁ + a₂ + a₃. So three products of bf16 with
-// f32 sums lose nothing that f32 arithmetic would keep.
+// The sums G_jk = Σ_rows [on] e x_j (see table_gradient.cuh) are products of a matrix of zeros and ones, which bf16
+// holds exactly, and one of f32 numbers, which three bf16 numbers hold exactly: a = a₁ + a₂ + a₃. So three products of
+// bf16 with f32 sums lose nothing that f32 arithmetic would keep.
 //
 // A warp takes 16 rows at a time, four for each of 4 groups of lanes (lane % 4); the 8 lanes of a group (lane / 4) have
 // UNITS units each. That is the layout of the tensor cores' fragments: units on or off in a lane's own registers are a
-// fragment of the first matrix, and the lane's own rows, one column each, are one of the second. Their product sums over
-// the groups, and brings each lane the sums of its own units, two columns each.
-// For 8 inputs and 64 units a warp issues about 490 instructions for 16 rows, instead of 770 without tensor cores.
+// fragment of the first matrix, and the lane's own rows, one column each, are one of the second. Their product sums
+// over the groups, and brings each lane the sums of its own units, two columns each. For 8 inputs and 64 units a warp
+// issues about 490 instructions for 16 rows, instead of 770 without tensor cores.
 
 #define TILES (UNITS / 2)                // of 16 units
 #define COLUMN_TILES ((INPUTS + 7) / 8)  // of 8 inputs
@@ -20,7 +20,9 @@ static_assert(OUTPUTS == 1 && LANES == 8 && ROWS == 4 && UNITS % 2 == 0, "what t
 
 // A lane's units: four neighbours, and four more half of all units away, so that the lanes of a group read and write
 // neighbouring banks.
-DEVICE int place_of_unit(int place, int u) { return UNITS <= 4 ? place * UNITS + u : u / 4 * (4 * LANES) + place * 4 + u % 4; }
+DEVICE int place_of_unit(int place, int u) {
+    return UNITS <= 4 ? place * UNITS + u : u / 4 * (4 * LANES) + place * 4 + u % 4;
+}
 
 DEVICE void load_units(float (&to)[UNITS], const float* row, int place) {
     constexpr int width = UNITS < 4 ? UNITS : 4;
@@ -57,9 +59,13 @@ DEVICE void split(float low, float high, u32 (&pieces)[3]) {
 // values[q] of the eight lanes of a group → the sum of row q = lane / 8 in each lane.
 DEVICE float sum_over_group(const float (&values)[4], int lane) {
     const bool upper = (lane & 16) != 0, odd = (lane & 8) != 0;
-    const float first = (upper ? values[2] : values[0]) + __shfl_xor_sync(ALL_LANES, upper ? values[0] : values[2], 16);
-    const float second = (upper ? values[3] : values[1]) + __shfl_xor_sync(ALL_LANES, upper ? values[1] : values[3], 16);
-    const float sum = (odd ? second : first) + __shfl_xor_sync(ALL_LANES, odd ? first : second, 8);
+    float kept[2];
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+        const float sent = upper ? values[b] : values[2 + b];
+        kept[b] = (upper ? values[2 + b] : values[b]) + __shfl_xor_sync(ALL_LANES, sent, 16);
+    }
+    const float sum = (odd ? kept[1] : kept[0]) + __shfl_xor_sync(ALL_LANES, odd ? kept[0] : kept[1], 8);
     return sum + __shfl_xor_sync(ALL_LANES, sum, 4);
 }
 

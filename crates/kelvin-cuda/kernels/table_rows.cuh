@@ -157,7 +157,7 @@ struct RowsOfSteps {
 #endif
     }
 
-    // Where row r of the step starts, counted from `origin`. Beyond the last there are rows of zeros, or some other row.
+    // Where row r of the step starts, counted from `origin`. Beyond the last one lie zeros, or some other row.
     DEVICE u32 place(const TableChainArguments& arguments, const Places& at, u32 r) const {
 #if ROW_PLACE == IN_PLACE
         if (r >= arguments.batch_rows) return 0;

@@ -2,7 +2,7 @@
 //
 //   SGHMC  m ← μ' m − h g + s √M R,  θ ← θ + h m/M           BAOA, SGLD, joint ascent: kelvin::sampler
 //
-// A thread makes the noise of whole Philox blocks (four numbers, 16 parameters apart) and moves every THREADS-th parameter.
+// A thread makes the noise of whole Philox blocks (four numbers, 16 apart) and moves every THREADS-th parameter.
 
 #define NOISE_BLOCKS (NOISE_NUMBERS / 4)
 

@@ -119,7 +119,7 @@ impl<'a> Group<'a> {
             self.land(&steps, &slots, &live, chains)?;
             let landed = live.clone();
             live.retain(|&slot| chains[self.members[slot]].divergence.is_none());
-            // The device goes on while observers look at what it brought back; but new masses would change what they see.
+            // The device goes on while observers look at what it brought back; new masses would change what they see.
             let goes_ahead = self.moves.mass_estimate().is_none();
             flight = if goes_ahead { self.launch(steps.end, &live, chains)? } else { None };
 
