@@ -96,7 +96,7 @@ def time_jax(run, start, round_number):
 
 
 def time_kelvin():
-    lines = subprocess.run([arguments.kelvin, "bench", "--json", "--threads", "1"], check=True, capture_output=True, text=True)
+    lines = subprocess.run([arguments.kelvin, "bench", "--json", "--device", "cpu", "--threads", "1"], check=True, capture_output=True, text=True)
     timings = [json.loads(line) for line in lines.stdout.splitlines()]
     return {timing["case"]: timing["us_per_chain_step"] for timing in timings}
 

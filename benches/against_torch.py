@@ -136,7 +136,7 @@ class Chain:
 
 
 def time_kelvin(case):
-    command = [arguments.kelvin, "bench", case, "--json", "--threads", str(arguments.threads)]
+    command = [arguments.kelvin, "bench", case, "--json", "--device", "cpu", "--threads", str(arguments.threads)]
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     timings = [json.loads(line) for line in lines]
     one_chain = [timing for timing in timings if (timing["threads"], timing["chains"]) == (arguments.threads, 1)]

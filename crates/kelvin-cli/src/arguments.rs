@@ -87,6 +87,8 @@ pub struct CommonArguments {
     /// Threads [default: all cores]; the numbers do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    #[command(flatten)]
+    pub device: DeviceArguments,
     /// Folder with the data sets' files (see `kelvin data`)
     #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
@@ -99,6 +101,24 @@ pub struct CommonArguments {
     /// Print the result as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where to run.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct DeviceArguments {
+    /// Where to run
+    #[arg(long, env = "KELVIN_DEVICE", value_name = "DEVICE", default_value = "auto")]
+    pub device: DeviceArgument,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DeviceArgument {
+    /// On a GPU where there is one, else on the CPU
+    Auto,
+    /// On the processor's cores
+    Cpu,
+    /// On NVIDIA GPUs, all chains together
+    Cuda,
 }
 
 #[derive(Debug, Args)]
@@ -136,6 +156,8 @@ pub struct PredictArguments {
     /// Whose density: standard or tempered model [default: tempered for numbers, standard for classes]
     #[arg(long)]
     pub model: Option<ModelArgument>,
+    #[command(flatten)]
+    pub device: DeviceArguments,
     /// One JSON object a row instead of CSV
     #[arg(long)]
     pub json: bool,
@@ -153,10 +175,15 @@ pub enum ModelArgument {
 pub struct BenchArguments {
     /// One case only
     pub case: Option<BenchCase>,
+    #[command(flatten)]
+    pub device: DeviceArguments,
     /// One JSON object a line
     #[arg(long)]
     pub json: bool,
-    /// Threads of the many-threads case [default: all cores]
+    /// Numbers of chains [default: on the CPU 1 and one for each thread; on GPUs 1, 10, 50, and for tables 132 and 264]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
+    pub chains: Vec<u16>,
+    /// Threads of the many-threads case on the CPU [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
 }

@@ -3,6 +3,7 @@
 mod arguments;
 mod chart;
 mod commands;
+mod device;
 mod doubts;
 mod escape;
 mod figures;

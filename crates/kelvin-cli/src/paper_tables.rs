@@ -45,6 +45,8 @@ pub struct Agreement {
 pub struct Sweep<'a> {
     pub rows: &'a [Row],
     pub repetitions: u32,
+    /// Whether a chain's time is its share of the population's.
+    pub chains_share_time: bool,
 }
 
 impl<'a> Sweep<'a> {
@@ -204,7 +206,11 @@ impl<'a> Sweep<'a> {
     /// Mean seconds of one repetition by method.
     pub fn wall_clock(&self) -> Table {
         let header = ["method", "seconds"].map(str::to_owned).to_vec();
-        let mut table = Table::new("Time of one repetition, on one thread", header);
+        let title = match self.chains_share_time {
+            true => "Time of one repetition, each chain its share of the population's",
+            false => "Time of one repetition, on one thread",
+        };
+        let mut table = Table::new(title, header);
         let mean = |rows: &[&Row]| mean_and_std(&rows.iter().map(|row| row.seconds).collect::<Vec<_>>()).0;
         let (sgd, chosen) = (mean(&self.of(Method::Sgd)), mean(&self.of(Method::Chosen)));
         let grid: f64 = self.of(Method::Grid).iter().map(|row| row.seconds).sum::<f64>() / f64::from(self.repetitions);

@@ -1,7 +1,7 @@
-//! Where a run's numbers come from: version, commit, seed, data hash, machine.
+//! Where a run's numbers come from: version, commit, seed, data hash, machine, device.
 
 use kelvin::data::{Examples, Inputs, Target, Targets};
-use kelvin::experiment::{Problem, ProblemSource, Settings};
+use kelvin::experiment::{Experiment, Problem, ProblemSource};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -27,17 +27,20 @@ pub struct Provenance {
     pub processor: &'static str,
     pub vector_instructions: String,
     pub threads: usize,
+    /// What moved the chains and evaluated their draws.
+    pub device: String,
 }
 
 impl Provenance {
-    pub fn new(asked_sha256: String, settings: &Settings, problem: &Problem) -> Self {
+    pub fn new(asked_sha256: String, experiment: &Experiment<'_>) -> Self {
+        let problem = experiment.problem;
         let table = problem.table().map(|table| &table.dataset);
         Self {
             kelvin: env!("CARGO_PKG_VERSION"),
             commit: env!("KELVIN_COMMIT"),
             command: std::env::args().skip(1).collect(),
             asked_sha256,
-            seed: settings.run.seed,
+            seed: experiment.settings.run.seed,
             data_sha256: data_hash(problem),
             out_of_distribution_sha256: problem.out_of_distribution.as_ref().map(images_hash),
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
@@ -47,6 +50,7 @@ impl Provenance {
             processor: std::env::consts::ARCH,
             vector_instructions: kelvin::network::vector_instructions(),
             threads: rayon::current_num_threads(),
+            device: experiment.engine.describe(),
         }
     }
 }

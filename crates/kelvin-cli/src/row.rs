@@ -64,9 +64,8 @@ impl Row {
         seconds: f64,
     ) -> anyhow::Result<Self> {
         let beta = choice.inverse_temperature;
-        let likelihood = experiment.problem.likelihood;
         let held_out = HeldOutScores::new(experiment, |held_out| {
-            Predictive::of_draws(likelihood, held_out, beta, std::iter::once(choice.weights()))
+            experiment.predictive(held_out, beta, std::iter::once(choice.weights()))
         })?;
         Ok(Self {
             method: Method::Sgd,
@@ -91,9 +90,7 @@ impl Row {
         seconds: f64,
     ) -> anyhow::Result<(Self, Predictive)> {
         let beta = group.inverse_temperature;
-        let likelihood = experiment.problem.likelihood;
-        let held_out =
-            HeldOutScores::new(experiment, |held_out| Predictive::of_draws(likelihood, held_out, beta, group.draws()))?;
+        let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, group.draws()))?;
         let temperature = experiment.sampler_temperature(beta)?;
         let row = Self {
             method,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use kelvin::experiment::{Problem, Settings};
+use kelvin::experiment::{Experiment, Settings};
 use kelvin::write_file::write_atomically;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
@@ -79,13 +79,13 @@ impl RunFolder {
     }
 
     /// Writes what is known before the first step.
-    pub fn write_start(&self, settings: &Settings, problem: &Problem) -> anyhow::Result<()> {
-        self.write_json(PROVENANCE, &Provenance::new(self.identity.clone(), settings, problem))?;
+    pub fn write_start(&self, experiment: &Experiment<'_>) -> anyhow::Result<()> {
+        self.write_json(PROVENANCE, &Provenance::new(self.identity.clone(), experiment))?;
         // Images come divided.
-        if let Some(table) = problem.table() {
+        if let Some(table) = experiment.problem.table() {
             self.write_json("split.json", &table.split)?;
         }
-        self.write_settings(settings)
+        self.write_settings(&experiment.settings)
     }
 
     /// Writes the resolved settings; `kelvin run experiment.toml` repeats the run.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Runs `kelvin` in a folder and returns what it printed.
 fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").output().unwrap()
+    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> (String, String) {

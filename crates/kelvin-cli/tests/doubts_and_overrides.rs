@@ -23,6 +23,7 @@ const SHORT: [&str; 12] = [
 
 fn kelvin(folder: &Path, arguments: &[&str]) -> std::process::Output {
     let mut command = Command::cargo_bin("kelvin").unwrap();
+    command.env("KELVIN_DEVICE", "cpu");
     command.current_dir(folder).args(arguments).args(SHORT).args(["--set", "sampler.epochs=60"]).output().unwrap()
 }
 

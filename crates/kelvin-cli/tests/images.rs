@@ -34,7 +34,13 @@ const TINY: [&str; 20] = [
 
 fn kelvin(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::cargo_bin("kelvin").unwrap();
-    let output = command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").output().unwrap();
+    let output = command
+        .current_dir(folder)
+        .args(arguments)
+        .env_remove("KELVIN_DATA")
+        .env("KELVIN_DEVICE", "cpu")
+        .output()
+        .unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

@@ -26,6 +26,13 @@ DEVICE u32 pack_bf16(float low, float high) {
     return packed;
 }
 
+// The larger of each of two pairs.
+DEVICE u32 max_bf16(u32 first, u32 second) {
+    u32 larger;
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(first), "r"(second));
+    return larger;
+}
+
 DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 
 // Four 8×8 matrices of bf16 from shared memory: lane i names row i%8 of matrix i/8 (16 bytes, aligned to 16).

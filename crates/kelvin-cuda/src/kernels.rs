@@ -16,9 +16,41 @@ pub struct KernelSource {
 
 /// The files and their texts; `.cuh` are included by others.
 pub const FILES: &[(&str, &str)] = &[
+    ("add_values.cu", include_str!("../kernels/add_values.cu")),
+    ("ascent.cu", include_str!("../kernels/ascent.cu")),
     ("augment.cuh", include_str!("../kernels/augment.cuh")),
+    ("batch_rows.cu", include_str!("../kernels/batch_rows.cu")),
+    ("chain.cuh", include_str!("../kernels/chain.cuh")),
+    ("channel_sums.cu", include_str!("../kernels/channel_sums.cu")),
+    ("conv.cuh", include_str!("../kernels/conv.cuh")),
+    ("conv_backward.cu", include_str!("../kernels/conv_backward.cu")),
+    ("conv_forward.cu", include_str!("../kernels/conv_forward.cu")),
+    ("conv_tile.cuh", include_str!("../kernels/conv_tile.cuh")),
+    ("element.cuh", include_str!("../kernels/element.cuh")),
+    ("finish_step.cu", include_str!("../kernels/finish_step.cu")),
+    ("gather_images.cu", include_str!("../kernels/gather_images.cu")),
+    ("give_gradient.cu", include_str!("../kernels/give_gradient.cu")),
     ("gpu.cuh", include_str!("../kernels/gpu.cuh")),
+    ("gradient_total.cu", include_str!("../kernels/gradient_total.cu")),
+    ("langevin.cu", include_str!("../kernels/langevin.cu")),
+    ("loss.cu", include_str!("../kernels/loss.cu")),
+    ("mass_squares.cu", include_str!("../kernels/mass_squares.cu")),
+    ("norm_backward_finalise.cu", include_str!("../kernels/norm_backward_finalise.cu")),
+    ("norm_finalise.cu", include_str!("../kernels/norm_finalise.cu")),
+    ("norm_statistics.cu", include_str!("../kernels/norm_statistics.cu")),
+    ("norm_sums.cu", include_str!("../kernels/norm_sums.cu")),
     ("philox.cuh", include_str!("../kernels/philox.cuh")),
+    ("plain_conv.cu", include_str!("../kernels/plain_conv.cu")),
+    ("plain_conv_input.cu", include_str!("../kernels/plain_conv_input.cu")),
+    ("plain_conv_kernel.cu", include_str!("../kernels/plain_conv_kernel.cu")),
+    ("pool.cu", include_str!("../kernels/pool.cu")),
+    ("pool_backward.cu", include_str!("../kernels/pool_backward.cu")),
+    ("product.cu", include_str!("../kernels/product.cu")),
+    ("reading.cuh", include_str!("../kernels/reading.cuh")),
+    ("response_norm.cu", include_str!("../kernels/response_norm.cu")),
+    ("response_norm_backward.cu", include_str!("../kernels/response_norm_backward.cu")),
+    ("round_weights.cu", include_str!("../kernels/round_weights.cu")),
+    ("scale_momenta.cu", include_str!("../kernels/scale_momenta.cu")),
     ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
     ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
     ("table_gradient_tensor.cuh", include_str!("../kernels/table_gradient_tensor.cuh")),
@@ -27,11 +59,17 @@ pub const FILES: &[(&str, &str)] = &[
     ("table_rows.cuh", include_str!("../kernels/table_rows.cuh")),
     ("table_update.cuh", include_str!("../kernels/table_update.cuh")),
     ("table_vectors.cuh", include_str!("../kernels/table_vectors.cuh")),
+    ("tensor_sums.cuh", include_str!("../kernels/tensor_sums.cuh")),
+    ("threshold.cu", include_str!("../kernels/threshold.cu")),
+    ("threshold_backward.cu", include_str!("../kernels/threshold_backward.cu")),
+    ("tile.cuh", include_str!("../kernels/tile.cuh")),
 ];
 
 /// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
 pub fn examples() -> Vec<KernelSource> {
-    crate::tables::example_kernels()
+    let mut sources = crate::tables::example_kernels();
+    sources.extend(crate::images::kernel_sources());
+    sources
 }
 
 impl KernelSource {

@@ -29,9 +29,11 @@ struct Told {
 }
 
 impl Observer for Told {
-    fn kept(&self, index: usize, chain: &Chain) {
-        let seen = (index, chain.state.step, chain.state.position.clone(), chain.state.log_beta);
-        self.kept.lock().unwrap().push(seen);
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        let seen = kept
+            .iter()
+            .map(|&(index, chain)| (index, chain.state.step, chain.state.position.clone(), chain.state.log_beta));
+        self.kept.lock().unwrap().extend(seen);
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
@@ -295,8 +297,8 @@ fn an_observer_can_stop_a_chain() {
     let Some(device) = device_for_tests() else { return };
     struct StopsOne(Mutex<Vec<(usize, u64)>>);
     impl Observer for StopsOne {
-        fn kept(&self, index: usize, chain: &Chain) {
-            self.0.lock().unwrap().push((index, chain.state.step));
+        fn kept(&self, kept: &[(usize, &Chain)]) {
+            self.0.lock().unwrap().extend(kept.iter().map(|&(index, chain)| (index, chain.state.step)));
         }
         fn advanced(&self, index: usize, _: u64) -> ControlFlow<()> {
             if index == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use crate::data::{Examples, Targets};
-use crate::network::{Evaluator, PreparedInputs, Rows, Weights, Workspace};
+use crate::network::{Evaluator, Network, PreparedInputs, Rows, Weights, Workspace};
 
 /// Workspaces of an evaluator that wait for their next use: those of images are too large to make one for every pass.
 #[derive(Debug)]
@@ -18,6 +18,11 @@ impl SpareWorkspaces {
         Self { evaluator: evaluator.clone(), spare: Mutex::default() }
     }
 
+    /// Whose they are.
+    pub fn evaluator(&self) -> &Evaluator {
+        &self.evaluator
+    }
+
     /// Lends a workspace for one pass.
     pub fn lend<R>(&self, pass: impl FnOnce(&Evaluator, &mut Workspace) -> R) -> R {
         let spare = || self.spare.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -29,29 +34,44 @@ impl SpareWorkspaces {
     }
 }
 
-/// Held-out rows in the form the evaluator reads.
+/// Held-out rows of a network, in the form its evaluator reads.
 pub struct HeldOut<'a> {
+    network: Network,
     workspaces: Arc<SpareWorkspaces>,
     inputs: PreparedInputs,
-    targets: &'a Targets,
-    num_outputs: usize,
+    examples: &'a Examples,
 }
 
 impl<'a> HeldOut<'a> {
-    /// Prepares examples for a network with `num_outputs` outputs.
-    pub fn new(evaluator: &Evaluator, examples: &'a Examples, num_outputs: usize) -> Self {
-        Self::sharing(&Arc::new(SpareWorkspaces::new(evaluator)), examples, num_outputs)
+    /// Prepares examples for a network.
+    pub fn new(network: &Network, examples: &'a Examples) -> Self {
+        Self::sharing(&Arc::new(SpareWorkspaces::new(&network.evaluator())), network, examples)
     }
 
     /// The same with workspaces that others use as well.
-    pub fn sharing(workspaces: &Arc<SpareWorkspaces>, examples: &'a Examples, num_outputs: usize) -> Self {
+    pub fn sharing(workspaces: &Arc<SpareWorkspaces>, network: &Network, examples: &'a Examples) -> Self {
         let inputs = workspaces.evaluator.prepare(&examples.inputs);
-        Self { workspaces: Arc::clone(workspaces), inputs, targets: &examples.targets, num_outputs }
+        Self { network: network.clone(), workspaces: Arc::clone(workspaces), inputs, examples }
+    }
+
+    /// Whose outputs are asked for.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What outputs are computed with on the CPU.
+    pub fn evaluator(&self) -> &Evaluator {
+        self.workspaces.evaluator()
+    }
+
+    /// The rows as they came.
+    pub fn examples(&self) -> &'a Examples {
+        self.examples
     }
 
     /// The answers.
     pub fn targets(&self) -> &'a Targets {
-        self.targets
+        &self.examples.targets
     }
 
     /// How many rows there are.
@@ -59,9 +79,9 @@ impl<'a> HeldOut<'a> {
         self.inputs.num_rows()
     }
 
-    /// Network outputs of all rows, row-major.
+    /// Network outputs of all rows, row-major, on this thread.
     pub fn outputs(&self, weights: Weights<'_>) -> Vec<f32> {
-        let mut outputs = vec![0.0; self.num_rows() * self.num_outputs];
+        let mut outputs = vec![0.0; self.num_rows() * self.network.num_outputs()];
         self.workspaces.lend(|evaluator, work| {
             evaluator.outputs(weights, &self.inputs, Rows::All, &mut outputs, work);
         });

@@ -1,7 +1,7 @@
 //! Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and predicts with it.
 //!
 //! ```text
-//! data ─▶ network ─▶ potential ─▶ sampler (population) ─▶ draws ─▶ predictive ─▶ experiment
+//! data ─▶ network ─▶ potential ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ experiment
 //! ```
 //! A module imports only from its left (`tests/architecture.rs` keeps it so); `random`, `exact` and
 //! `diagnostics` import nothing but each other and serve all.

@@ -1,8 +1,11 @@
 //! U(θ) = −log p(θ) − Σ log p(y|x,θ) and its gradient: what every sampler and optimiser moves on.
 
+use std::sync::Arc;
+
 use thiserror::Error;
 
 use crate::data::Examples;
+use crate::held_out::SpareWorkspaces;
 use crate::likelihood::{Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
 use crate::network::{Evaluator, Layout, Mode, Network, PreparedInputs, Rows, Workspace};
 use crate::prior::Prior;
@@ -106,7 +109,7 @@ pub enum PosteriorError {
 /// The posterior of a network's parameters given examples.
 pub struct Posterior<'a> {
     network: Network,
-    evaluator: Evaluator,
+    workspaces: Arc<SpareWorkspaces>,
     layout: Layout,
     initial_statistics: Vec<f32>,
     inputs: PreparedInputs,
@@ -146,7 +149,7 @@ impl<'a> Posterior<'a> {
         Ok(Self {
             network: network.clone(),
             inputs: evaluator.prepare(&examples.inputs),
-            evaluator,
+            workspaces: Arc::new(SpareWorkspaces::new(&evaluator)),
             layout: network.layout(),
             initial_statistics: network.initial_statistics(),
             examples,
@@ -177,7 +180,12 @@ impl<'a> Posterior<'a> {
 
     /// The evaluator in use.
     pub fn evaluator(&self) -> &Evaluator {
-        &self.evaluator
+        self.workspaces.evaluator()
+    }
+
+    /// Its workspaces for single passes, to be shared.
+    pub fn workspaces(&self) -> &Arc<SpareWorkspaces> {
+        &self.workspaces
     }
 
     /// log p(θ).
@@ -214,6 +222,27 @@ impl<'a> Posterior<'a> {
         self.prior.add_energy_gradient(position, -likelihood_weight, gradient);
         sum.unwrap_or(0.0)
     }
+
+    /// Means and variances of batch norms at a position: the plain average of those of each batch.
+    pub fn average_statistics<'r>(
+        &self,
+        position: &[f32],
+        batches: impl IntoIterator<Item = Rows<'r>>,
+        work: &mut Workspace,
+    ) -> Vec<f32> {
+        let mut gradient = vec![0.0; position.len()];
+        let mut of_batch = vec![0.0; self.initial_statistics.len()];
+        let mut sums = vec![0.0; of_batch.len()];
+        let mut num_batches = 0.0;
+        for rows in batches {
+            // The gradient goes unused: no pass in training mode stops after the way forward.
+            self.tempered_gradient(position, rows, Mode::Training, 1.0, &mut gradient, work);
+            self.evaluator().batch_statistics(work, &mut of_batch);
+            sums.iter_mut().zip(&of_batch).for_each(|(sum, &value)| *sum += f64::from(value));
+            num_batches += 1.0;
+        }
+        sums.iter().map(|sum| (sum / num_batches) as f32).collect()
+    }
 }
 
 impl Potential for Posterior<'_> {
@@ -230,11 +259,11 @@ impl Potential for Posterior<'_> {
     }
 
     fn workspace(&self) -> Workspace {
-        self.evaluator.workspace()
+        self.evaluator().workspace()
     }
 
     fn workspace_over_threads(&self) -> Workspace {
-        self.evaluator.workspace_over_threads(true)
+        self.evaluator().workspace_over_threads(true)
     }
 
     fn layout(&self) -> Layout {
@@ -250,7 +279,7 @@ impl Potential for Posterior<'_> {
     }
 
     fn update_statistics(&self, work: &Workspace, statistics: &mut [f32]) {
-        self.evaluator.update_statistics(work, statistics);
+        self.evaluator().update_statistics(work, statistics);
     }
 }
 
@@ -265,7 +294,7 @@ impl TemperedModel for Posterior<'_> {
         work: &mut Workspace,
     ) -> LogLikelihood {
         let mut sum = LikelihoodSum::new(self.likelihood, &self.examples.targets, rows, inverse_temperature);
-        self.evaluator.gradient(position, &self.inputs, rows, mode, &mut sum, gradient, work);
+        self.evaluator().gradient(position, &self.inputs, rows, mode, &mut sum, gradient, work);
         sum.total()
     }
 }

@@ -1,4 +1,4 @@
-//! `kelvin bench`: µs per chain-step of the paper's networks, on one thread and on all.
+//! `kelvin bench`: µs per chain-step of the paper's networks, on one thread and on all, or on GPUs.
 
 use std::sync::Mutex;
 use std::time::Instant;
@@ -9,11 +9,12 @@ use kelvin::network::Network;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, MassRule, Plan, run_population};
-use kelvin::temperature::{Schedule, Temperature, Tempering};
+use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
+use kelvin::temperature::Temperature;
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;
+use crate::device;
 use crate::output::print_result;
 
 /// Readings of a case; the median counts.
@@ -26,8 +27,10 @@ struct Case {
     num_examples: usize,
     batch_size: Option<usize>,
     learning_rate: f64,
-    /// From one reading to the next.
+    /// From one reading to the next, on the CPU.
     num_steps: u64,
+    /// On GPUs, where a reading copies the states of all chains.
+    gpu_steps: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -45,6 +48,7 @@ const CASES: [Case; 4] = [
         batch_size: None,
         learning_rate: 1e-3,
         num_steps: 4000,
+        gpu_steps: 20_000,
     },
     Case {
         name: "14-64-1/128",
@@ -53,6 +57,7 @@ const CASES: [Case; 4] = [
         batch_size: Some(128),
         learning_rate: 1e-4,
         num_steps: 4000,
+        gpu_steps: 20_000,
     },
     Case {
         name: "mnist-cnn",
@@ -61,6 +66,7 @@ const CASES: [Case; 4] = [
         batch_size: Some(128),
         learning_rate: 0.01,
         num_steps: 8,
+        gpu_steps: 1000,
     },
     Case {
         name: "resnet20",
@@ -69,47 +75,129 @@ const CASES: [Case; 4] = [
         batch_size: Some(128),
         learning_rate: 0.1,
         num_steps: 4,
+        gpu_steps: 200,
     },
 ];
 
 #[derive(Serialize)]
 struct Timing {
     case: &'static str,
-    threads: usize,
+    device: String,
+    /// On the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    threads: Option<usize>,
     chains: usize,
     us_per_chain_step: f64,
 }
 
+/// Chains on GPUs: alone, a few, the paper's sweep; for tables also one and two for each multiprocessor of a large chip.
+const GPU_CHAINS: [usize; 5] = [1, 10, 50, 132, 264];
+const GPU_IMAGE_CHAINS: [usize; 3] = [1, 10, 50];
+
 pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
+    let engine = device::open(arguments.device.device, arguments.json)?;
+    let asked: Vec<usize> = arguments.chains.iter().copied().map(usize::from).collect();
     let all = arguments
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()), usize::from);
     for case in CASES.iter().filter(|case| arguments.case.is_none_or(|asked| asked.name() == case.name)) {
-        // One chain on one thread; a chain for each thread; one chain that has all threads.
-        let mut settings = vec![(1, 1)];
-        if all > 1 {
+        let is_table = matches!(case.kind, Kind::Table { .. });
+        if engine.moves_chains_together() {
+            let counts = if is_table { &GPU_CHAINS[..] } else { &GPU_IMAGE_CHAINS };
+            let counts = if asked.is_empty() { counts } else { &asked };
+            for &num_chains in counts {
+                print_timing(&time_together(case, &*engine, num_chains)?, arguments.json)?;
+            }
+            continue;
+        }
+        // What was asked for, on all threads; else one chain on one thread, a chain for each thread, one chain that has all.
+        let mut settings: Vec<(usize, usize)> = asked.iter().map(|&num_chains| (all, num_chains)).collect();
+        if asked.is_empty() {
+            settings.push((1, 1));
+        }
+        if asked.is_empty() && all > 1 {
             settings.push((all, all));
-            if !matches!(case.kind, Kind::Table { .. }) {
+            if !is_table {
                 settings.push((all, 1));
             }
         }
         for (threads, num_chains) in settings {
-            let timing = time(case, threads, num_chains)?;
-            let line = if arguments.json {
-                serde_json::to_string(&timing)?
-            } else {
-                let Timing { case, threads, chains, us_per_chain_step } = timing;
-                format!(
-                    "{case:<12}  threads {threads:>2}  chains {chains:>2}  {us_per_chain_step:10.2} µs per chain-step"
-                )
-            };
-            print_result(&format!("{line}\n"))?;
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
+            print_timing(&pool.install(|| time_on_threads(case, &*engine, threads, num_chains))?, arguments.json)?;
         }
     }
     Ok(())
 }
 
-fn time(case: &Case, threads: usize, num_chains: usize) -> anyhow::Result<Timing> {
+fn print_timing(timing: &Timing, json: bool) -> anyhow::Result<()> {
+    if json {
+        return print_result(&format!("{}\n", serde_json::to_string(timing)?));
+    }
+    let Timing { case, device, threads, chains, us_per_chain_step } = timing;
+    let place = threads.map_or_else(|| device.clone(), |threads| format!("threads {threads:>2}"));
+    print_result(&format!("{case:<12}  {place}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step\n"))
+}
+
+/// Chains with threads of their own: the median over chains of the time between two readings.
+fn time_on_threads(case: &Case, engine: &dyn Engine, threads: usize, num_chains: usize) -> anyhow::Result<Timing> {
+    let readings = Mutex::new(vec![Vec::new(); num_chains]);
+    let read = |index: usize, _: &Chain| {
+        let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        readings[index].push(Instant::now());
+    };
+    run(case, engine, num_chains, case.num_steps, &read)?;
+    let readings = readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // What lies before the first reading warms up.
+    let intervals = readings.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0]));
+    // Each thread has one chain at a time.
+    let steps = case.num_steps as f64 * num_chains.min(threads) as f64;
+    let mut microseconds: Vec<f64> = intervals.map(|time| time.as_secs_f64() * 1e6 / steps).collect();
+    microseconds.sort_by(f64::total_cmp);
+    Ok(Timing {
+        case: case.name,
+        device: "CPU".into(),
+        threads: Some(threads),
+        chains: num_chains,
+        us_per_chain_step: rounded(microseconds[microseconds.len() / 2]),
+    })
+}
+
+/// Chains that share a device: the time from the first reading to the last over the chain-steps read in it. A chain's own
+/// first reading does not count as work done, so that lots which follow each other are not flattered.
+fn time_together(case: &Case, engine: &dyn Engine, num_chains: usize) -> anyhow::Result<Timing> {
+    let readings = Mutex::new((Vec::new(), vec![0_u64; num_chains]));
+    let read = |index: usize, _: &Chain| {
+        let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        readings.0.push(Instant::now());
+        readings.1[index] += 1;
+    };
+    run(case, engine, num_chains, case.gpu_steps, &read)?;
+    let (times, counts) = readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let (first, last) = (times.iter().min(), times.iter().max());
+    let seconds = first.zip(last).map_or(f64::NAN, |(first, last)| (*last - *first).as_secs_f64());
+    let chain_steps = case.gpu_steps * counts.iter().map(|count| count.saturating_sub(1)).sum::<u64>();
+    Ok(Timing {
+        case: case.name,
+        device: engine.describe(),
+        threads: None,
+        chains: num_chains,
+        us_per_chain_step: rounded(seconds * 1e6 / chain_steps as f64),
+    })
+}
+
+fn rounded(microseconds: f64) -> f64 {
+    (microseconds * 1e4).round() / 1e4
+}
+
+/// Moves chains of a case; `read` is called after every so many steps. One run: a new one would first have to touch all
+/// its memory.
+fn run(
+    case: &Case,
+    engine: &dyn Engine,
+    num_chains: usize,
+    steps_between: u64,
+    read: &dyn Observer,
+) -> anyhow::Result<()> {
     let (network, examples, likelihood) = match case.kind {
         Kind::Table { num_inputs } => (
             Network::dense(num_inputs, &[HIDDEN], 1)?,
@@ -123,43 +211,16 @@ fn time(case: &Case, threads: usize, num_chains: usize) -> anyhow::Result<Timing
         }
     };
     let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(0.1)?, &examples)?;
-    let rule = Langevin {
-        integrator: Integrator::Sghmc,
-        learning_rate: case.learning_rate,
-        momentum: 0.98,
-        step_scale: Schedule::Constant { value: 1.0 },
-        temperature_scale: Schedule::Constant { value: 1.0 },
-        tempering: Tempering::Posterior,
-        clip_norm: 1e6,
-        mass: MassRule::Fixed,
-    };
+    let rule = Langevin { clip_norm: 1e6, ..Langevin::new(Integrator::Sghmc, case.learning_rate, 0.98) };
     let batches = Batches::new(case.num_examples, case.batch_size)?;
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
     let mut chains: Vec<Chain> = (0..num_chains as u32)
         .map(|id| Chain::new(id, Temperature::BAYES, network.initial_parameters(0, id), &posterior.layout()))
         .collect();
-    // One run, read at every kept state: a new run would first have to touch all its memory.
-    let keep = Keep { burn_in: 0, every: case.num_steps };
-    let plan = Plan { seed: 0, batches, num_steps: (TIMES as u64 + 1) * case.num_steps, keep };
-    let readings = Mutex::new(vec![Vec::new(); num_chains]);
-    let read = |index: usize, _: &Chain| {
-        let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        readings[index].push(Instant::now());
-    };
-    pool.install(|| run_population(&posterior, &rule, &plan, &mut chains, &read));
+    let keep = Keep { burn_in: 0, every: steps_between };
+    let plan = Plan { seed: 0, batches, num_steps: (TIMES as u64 + 1) * steps_between, keep };
+    engine.run(&posterior, Motion::Sample(&rule), &plan, &mut chains, read)?;
     anyhow::ensure!(chains.iter().all(|chain| chain.divergence.is_none()), "a chain of the benchmark diverged");
-    let readings = readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    // What lies before the first reading warms up.
-    let intervals = readings.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0]));
-    let steps = case.num_steps as f64 * num_chains as f64;
-    let mut microseconds: Vec<f64> = intervals.map(|time| time.as_secs_f64() * 1e6 / steps).collect();
-    microseconds.sort_by(f64::total_cmp);
-    Ok(Timing {
-        case: case.name,
-        threads,
-        chains: chains.len(),
-        us_per_chain_step: (microseconds[microseconds.len() / 2] * 1e3).round() / 1e3,
-    })
+    Ok(())
 }
 
 /// Random pixels with random labels: the time of a step does not depend on them.

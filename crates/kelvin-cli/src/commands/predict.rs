@@ -3,24 +3,28 @@
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
+use kelvin::data::{
+    Examples, Inputs, Standardiser, Table, Targets, prediction_inputs, read_cifar_batch, read_idx_images,
+};
 use kelvin::draws::Draws;
-use kelvin::held_out::SpareWorkspaces;
+use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Rows, Shape, Weights};
+use kelvin::network::{Shape, Weights};
 use kelvin::predictive::{GaussianMixture, PredictiveModel};
+use kelvin::sampler::{Engine, for_each_output};
 use kelvin::write_file::write_atomically;
-use rayon::prelude::*;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
 use crate::arguments::{ModelArgument, PredictArguments};
+use crate::device;
 use crate::output::print_result;
 
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let model = saved_model(&arguments.run)?;
+    let engine = device::for_predictions(arguments.device.device, &model.network)?;
     let inputs = match &model.standardiser {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;
@@ -29,7 +33,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         }
         None => images(&arguments.input, model.network.input())?,
     };
-    let outputs = outputs_of_draws(&arguments.run, &model, &inputs)?;
+    let outputs = outputs_of_draws(&*engine, &arguments.run, &model, inputs)?;
 
     let (names, rows) = match model.likelihood {
         Likelihood::Gaussian { noise_variance } => {
@@ -142,20 +146,30 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
     Ok(standardiser.target.is_some())
 }
 
-/// Outputs of every draw at the new rows: one vector a draw; draws are spread over threads.
-fn outputs_of_draws(run: &Path, model: &SavedModel, inputs: &Inputs) -> anyhow::Result<Vec<Vec<f32>>> {
-    let evaluator = model.network.evaluator();
-    let prepared = evaluator.prepare(inputs);
-    let workspaces = SpareWorkspaces::new(&evaluator);
+/// Outputs of every draw at the new rows: one vector a draw.
+fn outputs_of_draws(
+    engine: &dyn Engine,
+    run: &Path,
+    model: &SavedModel,
+    inputs: Inputs,
+) -> anyhow::Result<Vec<Vec<f32>>> {
+    let num_features = model.network.num_inputs();
+    let num_rows = inputs.len() / num_features;
+    // New rows have no answers yet.
+    let targets = match model.likelihood {
+        Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; num_rows]),
+        Likelihood::Categorical { .. } => Targets::Classes(vec![0; num_rows]),
+    };
+    let examples = Examples { inputs, num_features, targets };
+    let held_out = HeldOut::new(&model.network, &examples);
     let mut outputs = Vec::new();
     for name in &model.draws {
         let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
         let draws: Vec<Weights<'_>> = draws.iter().collect();
-        outputs.par_extend(draws.par_iter().map(|&draw| {
-            let mut output = vec![0.0; prepared.num_rows() * model.likelihood.num_outputs()];
-            workspaces.lend(|evaluator, work| evaluator.outputs(draw, &prepared, Rows::All, &mut output, work));
-            output
-        }));
+        for_each_output(engine, &held_out, &draws, |output| {
+            outputs.push(output);
+            anyhow::Ok(())
+        })?;
     }
     if outputs.is_empty() {
         bail!("{} holds no draws; run the experiment again", run.join("draws").display());

@@ -17,7 +17,7 @@ use crate::run_folder::RunFolder;
 use crate::run_table::{out_of_distribution_table, run_table};
 use crate::source;
 use crate::table::Table;
-use crate::{doubts, figures, metrics};
+use crate::{device, doubts, figures, metrics};
 
 /// What `predict` needs beside the draws; written as model.json.
 #[derive(Debug, Serialize, serde::Deserialize)]
@@ -53,13 +53,19 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let source = source::read(&arguments.source, common)?;
     let command = if arguments.grid { "run --grid" } else { "run" };
     let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = Experiment::new(&problem, source.settings)?;
+    let mut experiment = device::experiment(common.device.device, common.quiet, &problem, source.settings)?;
     // The folder is named after the settings as they were asked for, before any pilot.
     let folder = RunFolder::open(common.out.as_deref(), command, &experiment.settings)?;
-    folder.write_start(&experiment.settings, &problem)?;
+    folder.write_start(&experiment)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.chains).collect();
-    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, common.quiet);
+    let progress = Progress::new(
+        "choosing β",
+        repetitions.len(),
+        experiment.selection_steps()?,
+        &*experiment.engine,
+        common.quiet,
+    );
     let choices = experiment.select(&repetitions, &progress)?;
     let selection_seconds: f64 = progress.finish().iter().sum();
     let choice = best_choice(&choices).ok_or_else(|| {
@@ -73,7 +79,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     }
 
     let specs = chain_specs(&experiment, &choices, beta, arguments.grid);
-    let progress = Progress::new("sampling", specs.len(), experiment.sampler_steps()?, common.quiet);
+    let progress =
+        Progress::new("sampling", specs.len(), experiment.sampler_steps()?, &*experiment.engine, common.quiet);
     let chains = experiment.sample(&specs, &progress)?;
     let seconds = progress.finish();
     let saved = save_draws(&experiment, &folder, &chains)?;

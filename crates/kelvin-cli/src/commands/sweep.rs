@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::report::RunReport;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_folder::RunFolder;
-use crate::{doubts, figures, metrics, source};
+use crate::{device, doubts, figures, metrics, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -37,12 +37,18 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         source.settings.run.repetitions = repetitions;
     }
     let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = Experiment::new(&problem, source.settings)?;
+    let mut experiment = device::experiment(common.device.device, common.quiet, &problem, source.settings)?;
     let folder = RunFolder::open(common.out.as_deref(), "sweep", &experiment.settings)?;
-    folder.write_start(&experiment.settings, &problem)?;
+    folder.write_start(&experiment)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
-    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, common.quiet);
+    let progress = Progress::new(
+        "choosing β",
+        repetitions.len(),
+        experiment.selection_steps()?,
+        &*experiment.engine,
+        common.quiet,
+    );
     let choices = experiment.select(&repetitions, &progress)?;
     let search_seconds = progress.finish();
     if source.automatic
@@ -53,7 +59,13 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     }
 
     let specs = chain_specs(&experiment, &choices);
-    let progress = Progress::new("sampling the population", specs.len(), experiment.sampler_steps()?, common.quiet);
+    let progress = Progress::new(
+        "sampling the population",
+        specs.len(),
+        experiment.sampler_steps()?,
+        &*experiment.engine,
+        common.quiet,
+    );
     let chains = experiment.sample(&specs, &progress)?;
     let seconds = progress.finish();
     save_draws(&experiment, &folder, &chains)?;
@@ -96,7 +108,11 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     }
     let agreement = agreement(&experiment, &chains, &mut warnings)?;
     let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
-    let sweep = Sweep { rows: &rows, repetitions: experiment.settings.run.repetitions };
+    let sweep = Sweep {
+        rows: &rows,
+        repetitions: experiment.settings.run.repetitions,
+        chains_share_time: experiment.engine.moves_chains_together(),
+    };
     let limits = Limits::default();
     for (metric, chosen) in sweep.grid_choices_by_lpd() {
         let at_edge = chosen.iter().find_map(|&beta| limits.check_grid(&experiment.settings.run.grid, beta, metric));

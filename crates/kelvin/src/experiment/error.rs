@@ -9,7 +9,7 @@ use crate::network::{NetworkError, Shape};
 use crate::potential::PosteriorError;
 use crate::predictive::PredictiveError;
 use crate::prior::PriorError;
-use crate::sampler::BatchSizeError;
+use crate::sampler::{BatchSizeError, EngineError};
 use crate::temperature::{ScheduleError, TemperatureError};
 
 /// Why an experiment cannot run.
@@ -41,6 +41,9 @@ pub enum ExperimentError {
     /// A schedule.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+    /// Where it runs.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
     /// A score.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),

@@ -3,24 +3,19 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use super::error::ExperimentError;
-use super::model_settings::for_each_batch_norm;
-use super::problem::Problem;
 use super::settings::SamplerSettings;
 use crate::diagnostics::configurational_temperature;
 use crate::draws::Draws;
-use crate::held_out::SpareWorkspaces;
-use crate::network::{Mode, Network, Rows};
-use crate::potential::{Batch, Posterior, Potential};
-use crate::prior::IsotropicGaussian;
+use crate::network::Rows;
+use crate::potential::{Posterior, Potential};
 use crate::random::{Permutation, Purpose};
-use crate::sampler::{Chain, Observer};
+use crate::sampler::{Chain, Engine, EngineError, FirstFailure, Observer, evaluated_together};
 use crate::temperature::Tempering;
 
 /// U and ⟨θ, ∇U⟩/d of a draw, on images as they are: an augmented training set has no energy of its own.
 pub(super) struct DrawEnergy<'a> {
+    engine: &'a dyn Engine,
     posterior: &'a Posterior<'a>,
-    workspaces: &'a SpareWorkspaces,
     tempering: Tempering,
     rows: EnergyRows,
 }
@@ -64,37 +59,41 @@ impl EnergyRows {
 
 impl<'a> DrawEnergy<'a> {
     pub fn new(
+        engine: &'a dyn Engine,
         posterior: &'a Posterior<'a>,
-        workspaces: &'a SpareWorkspaces,
         settings: &SamplerSettings,
         has_batch_norm: bool,
     ) -> Self {
         let rows = EnergyRows::new(settings, posterior.num_examples(), has_batch_norm);
-        Self { posterior, workspaces, tempering: settings.tempering, rows }
+        Self { engine, posterior, tempering: settings.tempering, rows }
     }
 
-    /// U, whatever the likelihood counts for in the sampler's energy, and the configurational temperature of the latter.
-    fn measure(&self, chain: &Chain) -> (f64, f64) {
-        let position = &chain.state.position;
-        let mut gradient = vec![0.0; position.len()];
+    /// Of each chain: U, whatever the likelihood counts for in the sampler's energy, and the configurational temperature of
+    /// the latter.
+    fn measure(&self, chains: &[(usize, &Chain)]) -> Result<Vec<(f64, f64)>, EngineError> {
         let num_examples = self.posterior.num_examples();
         let scale = num_examples as f64 / self.rows.count(num_examples) as f64;
-        let weight = scale * self.tempering.likelihood_power(chain.temperature);
-        let sum = self.workspaces.lend(|_, work| {
-            self.posterior.gradient_over_batches(position, self.rows.batches(), weight, &mut gradient, work)
+        let weight = |chain: &Chain| scale * self.tempering.likelihood_power(chain.temperature);
+        let positions = positions(chains);
+        let weights: Vec<f64> = chains.iter().map(|(_, chain)| weight(chain)).collect();
+        let evaluated = self.engine.gradients(self.posterior, &positions, &weights, &self.rows.batches())?;
+        let measured = positions.iter().zip(&evaluated).map(|(position, (sum, gradient))| {
+            let energy = -self.posterior.log_prior(position) - scale * sum;
+            (energy, configurational_temperature(position, gradient).unwrap_or(f64::NAN))
         });
-        let energy = -self.posterior.log_prior(position) - scale * sum;
-        (energy, configurational_temperature(position, &gradient).unwrap_or(f64::NAN))
+        Ok(measured.collect())
     }
+}
+
+fn positions<'c>(chains: &[(usize, &'c Chain)]) -> Vec<&'c [f32]> {
+    chains.iter().map(|(_, chain)| &chain.state.position[..]).collect()
 }
 
 /// Means and variances of batch norms, taken anew over training batches at a draw's weights: the plain average of those
 /// of each batch, over one epoch or its first hundred batches. Images are not augmented, like those to be judged on.
 pub(super) struct FreshStatistics<'a> {
-    /// The same network with batch norms that remember nothing: after a batch their statistics are the batch's.
-    forgetful: Posterior<'a>,
-    /// Those of the network itself serve: they depend on shapes alone.
-    workspaces: &'a SpareWorkspaces,
+    engine: &'a dyn Engine,
+    posterior: &'a Posterior<'a>,
     seed: u64,
     batch_size: usize,
 }
@@ -102,79 +101,88 @@ pub(super) struct FreshStatistics<'a> {
 const MOST_BATCHES: usize = 100;
 
 impl<'a> FreshStatistics<'a> {
-    pub fn new(
-        problem: &'a Problem,
-        workspaces: &'a SpareWorkspaces,
-        seed: u64,
-        batch_size: usize,
-    ) -> Result<Self, ExperimentError> {
-        let mut layers = problem.network.layers().to_vec();
-        for_each_batch_norm(&mut layers, &mut |momentum| *momentum = 0.0);
-        let network = Network::new(problem.network.input(), layers)
-            .map_err(|source| ExperimentError::Network { key: "model", source })?;
-        let posterior = Posterior::new(&network, problem.likelihood, IsotropicGaussian::new(1.0)?, &problem.train)?;
-        Ok(Self { forgetful: posterior, workspaces, seed, batch_size })
+    pub fn new(engine: &'a dyn Engine, posterior: &'a Posterior<'a>, seed: u64, batch_size: usize) -> Self {
+        Self { engine, posterior, seed, batch_size }
     }
 
-    fn at(&self, chain: &Chain) -> Vec<f32> {
-        let num_examples = self.forgetful.num_examples();
+    fn measure(&self, chains: &[(usize, &Chain)]) -> Result<Vec<Vec<f32>>, EngineError> {
+        let rows: Vec<Vec<u32>> = chains.iter().map(|(_, chain)| self.rows(chain)).collect();
+        let batches = rows.iter().map(|rows| rows.chunks_exact(self.batch_size).map(Rows::These).collect());
+        let batches: Vec<Vec<Rows<'_>>> = batches.collect();
+        self.engine.batch_statistics(self.posterior, &positions(chains), &batches)
+    }
+
+    /// The rows of a draw's batches, one batch after the other.
+    fn rows(&self, chain: &Chain) -> Vec<u32> {
+        let num_examples = self.posterior.num_examples();
         let order = Permutation::new(self.seed, Purpose::StatisticsOrder, chain.id, chain.state.step, num_examples);
         let num_batches = (num_examples / self.batch_size).clamp(1, MOST_BATCHES);
-        let position = &chain.state.position;
-        let (mut gradient, mut rows) = (vec![0.0; position.len()], vec![0; self.batch_size]);
-        let mut of_batch = vec![0.0; chain.state.statistics.len()];
-        let mut sums = vec![0.0; of_batch.len()];
-        self.workspaces.lend(|_, work| {
-            for batch in 0..num_batches {
-                order.fill(batch * self.batch_size, &mut rows);
-                let batch = Batch { rows: Rows::These(&rows), likelihood_weight: 1.0, mode: Mode::Training };
-                // The gradient goes unused: no pass in training mode stops after the way forward.
-                self.forgetful.evaluate(position, batch, &mut gradient, work);
-                self.forgetful.update_statistics(work, &mut of_batch);
-                sums.iter_mut().zip(&of_batch).for_each(|(sum, &value)| *sum += f64::from(value));
-            }
-        });
-        sums.iter().map(|sum| (sum / num_batches as f64) as f32).collect()
+        let mut rows = vec![0; num_batches * self.batch_size];
+        order.fill(0, &mut rows);
+        rows
     }
 }
 
 /// Watches a population and keeps its draws.
-pub(super) struct KeepDraws<'a, O> {
+pub(super) struct KeepDraws<'a> {
     energy: DrawEnergy<'a>,
     fresh: Option<FreshStatistics<'a>>,
     /// Whether momenta have a temperature.
     measured: bool,
     /// Numbers to set aside for the positions of a chain.
     num_values: usize,
-    progress: &'a O,
+    progress: &'a dyn Observer,
     draws: Vec<Mutex<Draws>>,
+    failure: FirstFailure,
 }
 
 /// The most numbers set aside before there is a draw, 1 GiB; beyond it room is made as draws come.
 const MOST_VALUES: usize = 1 << 28;
 
-impl<'a, O> KeepDraws<'a, O> {
+impl<'a> KeepDraws<'a> {
     pub fn new(
         energy: DrawEnergy<'a>,
         fresh: Option<FreshStatistics<'a>>,
         measured: bool,
-        progress: &'a O,
+        progress: &'a dyn Observer,
         num_chains: usize,
         num_draws: u64,
     ) -> Self {
         let dim = energy.posterior.dim();
         let num_values = usize::try_from(num_draws).unwrap_or(usize::MAX).saturating_mul(dim).min(MOST_VALUES);
         let draws = (0..num_chains).map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect();
-        Self { energy, fresh, measured, num_values, progress, draws }
+        Self { energy, fresh, measured, num_values, progress, draws, failure: FirstFailure::default() }
     }
 
     /// The draws of each chain.
-    pub fn into_draws(self) -> impl Iterator<Item = Draws> {
-        self.draws.into_iter().map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    pub fn into_draws(self) -> Result<impl Iterator<Item = Draws>, EngineError> {
+        self.failure.into_result()?;
+        Ok(self.draws.into_iter().map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
+    }
+
+    fn keep(&self, kept: &[(usize, &Chain)]) -> Result<(), EngineError> {
+        let energies = self.energy.measure(kept)?;
+        let fresh = self.fresh.as_ref().map(|fresh| fresh.measure(kept)).transpose()?;
+        for (place, ((index, chain), (energy, configurational))) in kept.iter().zip(energies).enumerate() {
+            let position = &chain.state.position;
+            let statistics = fresh.as_ref().map_or(&chain.state.statistics, |fresh| &fresh[place]);
+            let mut draws = self.draws[*index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            draws.positions.extend_from_slice(position);
+            draws.statistics.extend_from_slice(statistics);
+            draws.potential_energy.push(energy);
+            draws.configurational_temperature.push(configurational);
+            if self.measured {
+                let layout = self.energy.posterior.layout();
+                let mut squares = vec![0.0; layout.tensors().len()];
+                chain.state.kinetic_squares(&layout, &mut squares);
+                draws.kinetic_temperature.push(squares.iter().sum::<f64>() / position.len() as f64);
+            }
+        }
+        Ok(())
     }
 }
 
-impl<O: Observer> Observer for KeepDraws<'_, O> {
+impl Observer for KeepDraws<'_> {
     fn started(&self, index: usize) {
         // Once: growing by doubling would hold up to three times what is kept.
         let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -183,25 +191,16 @@ impl<O: Observer> Observer for KeepDraws<'_, O> {
         self.progress.started(index);
     }
 
-    fn kept(&self, index: usize, chain: &Chain) {
-        let position = &chain.state.position;
-        let (energy, configurational) = self.energy.measure(chain);
-        let fresh = self.fresh.as_ref().map(|fresh| fresh.at(chain));
-        let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        draws.positions.extend_from_slice(position);
-        draws.statistics.extend_from_slice(fresh.as_ref().unwrap_or(&chain.state.statistics));
-        draws.potential_energy.push(energy);
-        draws.configurational_temperature.push(configurational);
-        if self.measured {
-            let layout = self.energy.posterior.layout();
-            let mut squares = vec![0.0; layout.tensors().len()];
-            chain.state.kinetic_squares(&layout, &mut squares);
-            draws.kinetic_temperature.push(squares.iter().sum::<f64>() / position.len() as f64);
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        for some in kept.chunks(evaluated_together(self.energy.posterior.dim())) {
+            if self.failure.note(self.keep(some)).is_none() {
+                return;
+            }
         }
-        self.progress.kept(index, chain);
+        self.progress.kept(kept);
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
-        self.progress.advanced(index, steps)
+        if self.failure.is_noted() { ControlFlow::Break(()) } else { self.progress.advanced(index, steps) }
     }
 }

@@ -273,7 +273,7 @@ impl ModelSettings {
 }
 
 /// The momenta of all batch norms, those of residual layers included.
-pub(super) fn for_each_batch_norm(layers: &mut [Layer], change: &mut impl FnMut(&mut f64)) {
+fn for_each_batch_norm(layers: &mut [Layer], change: &mut impl FnMut(&mut f64)) {
     for layer in layers {
         match layer {
             Layer::BatchNorm { momentum, .. } => change(momentum),

@@ -1,6 +1,5 @@
 //! What an experiment found: scores of a predictive distribution, and what chains at one temperature measured.
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::error::ExperimentError;
@@ -11,8 +10,9 @@ use crate::held_out::HeldOut;
 use crate::likelihood::Likelihood;
 use crate::network::Weights;
 use crate::predictive::{
-    ByModel, ClassificationPredictive, ClassificationScores, PredictiveError, RegressionPredictive, RegressionScores,
+    ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores,
 };
+use crate::sampler::{Engine, for_each_output};
 
 /// A predictive distribution at held-out points, point by point.
 #[derive(Clone, Debug)]
@@ -36,20 +36,26 @@ pub enum Scores {
 impl Predictive {
     /// The predictive distribution of draws at held-out rows.
     pub fn of_draws<'d>(
+        engine: &dyn Engine,
         likelihood: Likelihood,
         held_out: &HeldOut<'_>,
         inverse_temperature: f64,
         draws: impl Iterator<Item = Weights<'d>>,
     ) -> Result<Self, ExperimentError> {
+        let draws: Vec<Weights<'d>> = draws.collect();
         match (likelihood, held_out.targets()) {
             (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
                 let mut predictive = RegressionPredictive::new(targets, noise_variance, inverse_temperature)?;
-                for_each_output(held_out, draws, |outputs| predictive.add_draw(outputs))?;
+                for_each_output(engine, held_out, &draws, |outputs| {
+                    predictive.add_draw(&outputs).map_err(ExperimentError::from)
+                })?;
                 Ok(Self::Regression(predictive))
             }
             (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
                 let mut predictive = ClassificationPredictive::new(labels, num_classes, inverse_temperature)?;
-                for_each_output(held_out, draws, |outputs| predictive.add_draw(outputs))?;
+                for_each_output(engine, held_out, &draws, |outputs| {
+                    predictive.add_draw(&outputs).map_err(ExperimentError::from)
+                })?;
                 Ok(Self::Classification(predictive))
             }
             _ => unreachable!("the posterior checked that likelihood and targets fit"),
@@ -63,22 +69,6 @@ impl Predictive {
             Self::Classification(predictive) => Scores::Classification(predictive.both_scores()?),
         })
     }
-}
-
-/// Outputs of every draw in order; as many draws at a time as there are threads.
-fn for_each_output<'d>(
-    held_out: &HeldOut<'_>,
-    draws: impl Iterator<Item = Weights<'d>>,
-    mut add: impl FnMut(&[f32]) -> Result<(), PredictiveError>,
-) -> Result<(), ExperimentError> {
-    let draws: Vec<Weights<'d>> = draws.collect();
-    for some in draws.chunks(rayon::current_num_threads()) {
-        let outputs: Vec<Vec<f32>> = some.par_iter().map(|&draw| held_out.outputs(draw)).collect();
-        for outputs in &outputs {
-            add(outputs)?;
-        }
-    }
-    Ok(())
 }
 
 impl Scores {

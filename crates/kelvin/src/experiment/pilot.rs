@@ -3,7 +3,7 @@
 use super::error::ExperimentError;
 use super::run::{Experiment, Slot};
 use crate::potential::Potential;
-use crate::sampler::{Chain, Keep, Plan, Silent, run_population};
+use crate::sampler::{Chain, Keep, Motion, Plan, Silent};
 use crate::temperature::{Schedule, Temperature};
 
 /// Steps of a trial; the second half is measured.
@@ -32,7 +32,7 @@ impl Experiment<'_> {
             let plan = Plan { num_steps: STEPS, keep, ..plan };
             let chain = |id, temperature| Chain::new(Slot::Pilot.id(id), temperature, position.to_vec(), &layout);
             let mut chains = [chain(0, coldest), chain(1, hottest)];
-            run_population(&self.posterior, &rule, &plan, &mut chains, &Silent);
+            self.engine.run(&self.posterior, Motion::Sample(&rule), &plan, &mut chains, &Silent)?;
             let cool = chains.iter().zip([coldest, hottest]).all(|(chain, temperature)| {
                 let target = rule.kinetic_target(1.0, rule.tempering.sampler_temperature(temperature));
                 let heating = chain.kinetic_all.mean().map_or(1.0, |measured| measured / target);

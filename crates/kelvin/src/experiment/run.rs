@@ -5,17 +5,20 @@ use std::sync::Arc;
 use super::check::num_steps;
 use super::error::ExperimentError;
 use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws};
+use super::outcome::Predictive;
 use super::problem::Problem;
 use super::settings::{
     BatchSize, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start,
 };
 use crate::data::Augmentation;
 use crate::draws::Draws;
-use crate::held_out::{HeldOut, SpareWorkspaces};
+use crate::held_out::HeldOut;
+use crate::network::Weights;
 use crate::potential::{Posterior, Potential};
 use crate::prior::IsotropicGaussian;
 use crate::sampler::{
-    Batches, Chain, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Rule, run_population,
+    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Motion, Observer, Plan,
+    Rule,
 };
 use crate::selection::{JointChoice, choose_jointly};
 use crate::temperature::{Schedule, Temperature};
@@ -99,22 +102,26 @@ pub struct Experiment<'p> {
     pub test: HeldOut<'p>,
     /// Rows of another set.
     pub out_of_distribution: Option<HeldOut<'p>>,
-    workspaces: Arc<SpareWorkspaces>,
+    /// Where chains move and draws are evaluated.
+    pub engine: Arc<dyn Engine>,
 }
 
 impl<'p> Experiment<'p> {
-    /// Checks the settings, builds the posterior, and checks that the batches fit.
+    /// Checks the settings, builds the posterior, and checks that the batches fit. Runs on the CPU.
     pub fn new(problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
+        Self::on(Arc::new(CpuEngine), problem, settings)
+    }
+
+    /// The same on an engine of one's choice.
+    pub fn on(engine: Arc<dyn Engine>, problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
         settings.check()?;
         let prior = IsotropicGaussian::new(settings.model.prior_variance)?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
-        let outputs = problem.likelihood.num_outputs();
-        let workspaces = Arc::new(SpareWorkspaces::new(posterior.evaluator()));
-        let held_out = |examples| HeldOut::sharing(&workspaces, examples, outputs);
+        let held_out = |examples| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
         settings.check_against(problem)?;
-        let experiment = Self { settings, problem, posterior, validation, test, out_of_distribution, workspaces };
+        let experiment = Self { settings, problem, posterior, validation, test, out_of_distribution, engine };
         experiment.selection_steps()?;
         experiment.sampler_steps()?;
         Ok(experiment)
@@ -151,7 +158,7 @@ impl<'p> Experiment<'p> {
     pub fn select(
         &self,
         repetitions: &[u32],
-        progress: &impl Observer,
+        progress: &dyn Observer,
     ) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
         let settings = &self.settings.selection;
         let batches = self.batches(settings.batch_size)?;
@@ -183,7 +190,8 @@ impl<'p> Experiment<'p> {
         for &repetition in repetitions {
             chains.push(self.chain(repetition, Slot::Selector, 1.0)?);
         }
-        let choices = choose_jointly(&self.posterior, &rule, &plan, &mut chains, &self.validation, progress);
+        let choices =
+            choose_jointly(&*self.engine, &self.posterior, &rule, &plan, &mut chains, &self.validation, progress)?;
         if choices.iter().all(Option::is_none) {
             return Err(ExperimentError::SelectionDiverged {
                 runs: choices.len(),
@@ -243,7 +251,7 @@ impl<'p> Experiment<'p> {
     }
 
     /// Samples chains as one population.
-    pub fn sample(&self, specs: &[ChainSpec], progress: &impl Observer) -> Result<Vec<SampledChain>, ExperimentError> {
+    pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
         let (rule, plan) = self.sampler()?;
         let mut chains = Vec::new();
         for spec in specs {
@@ -256,18 +264,28 @@ impl<'p> Experiment<'p> {
         }
         let settings = &self.settings.sampler;
         let has_batch_norm = self.problem.network.has_batch_norm();
-        let energy = DrawEnergy::new(&self.posterior, &self.workspaces, settings, has_batch_norm);
+        let energy = DrawEnergy::new(&*self.engine, &self.posterior, settings, has_batch_norm);
         let fresh = match (settings.draw_statistics, settings.batch_size.rows()) {
             (DrawStatistics::Reestimated, Some(batch_size)) => {
-                Some(FreshStatistics::new(self.problem, &self.workspaces, self.settings.run.seed, batch_size)?)
+                Some(FreshStatistics::new(&*self.engine, &self.posterior, self.settings.run.seed, batch_size))
             }
             _ => None,
         };
         let measured = Rule::<Posterior<'_>>::has_momentum_temperature(&rule);
         let kept = KeepDraws::new(energy, fresh, measured, progress, specs.len(), self.settings.draws_per_chain());
-        run_population(&self.posterior, &rule, &plan, &mut chains, &kept);
-        let sampled = specs.iter().cloned().zip(chains).zip(kept.into_draws());
+        self.engine.run(&self.posterior, Motion::Sample(&rule), &plan, &mut chains, &kept)?;
+        let sampled = specs.iter().cloned().zip(chains).zip(kept.into_draws()?);
         Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
+    }
+
+    /// The predictive distribution of draws at held-out rows of this experiment.
+    pub fn predictive<'d>(
+        &self,
+        held_out: &HeldOut<'_>,
+        inverse_temperature: f64,
+        draws: impl Iterator<Item = Weights<'d>>,
+    ) -> Result<Predictive, ExperimentError> {
+        Predictive::of_draws(&*self.engine, self.problem.likelihood, held_out, inverse_temperature, draws)
     }
 
     /// The temperature of the sampler's noise at β.

@@ -142,6 +142,13 @@ impl Evaluator {
             network.update_statistics(work, statistics);
         }
     }
+
+    /// Overwrites `statistics` with those of the batch whose gradient was taken last in training mode.
+    pub fn batch_statistics(&self, work: &Workspace, statistics: &mut [f32]) {
+        if let (Self::Images(network), Workspace::Images(work)) = (self, work) {
+            network.batch_statistics(work, statistics);
+        }
+    }
 }
 
 /// The vector instructions that evaluators use on this machine, for provenance.

@@ -55,6 +55,16 @@ impl Batches {
         self.batch_size.is_none()
     }
 
+    /// Rows of a batch; `None` where every step visits all.
+    pub fn batch_size(&self) -> Option<usize> {
+        self.batch_size
+    }
+
+    /// How images are augmented, if they are.
+    pub fn augmentation(&self) -> Option<Augmentation> {
+        self.augmentation
+    }
+
     /// n/|B|.
     pub fn weight(&self) -> f64 {
         self.batch_size.map_or(1.0, |size| self.num_examples as f64 / size as f64)

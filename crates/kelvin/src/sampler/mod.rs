@@ -3,6 +3,7 @@
 mod baoa;
 mod batches;
 mod chain;
+mod engine;
 mod joint_ascent;
 mod langevin;
 mod mass;
@@ -15,6 +16,8 @@ mod worked_steps;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
+pub use engine::{CpuEngine, Engine, EngineError, Motion, for_each_output};
+pub(crate) use engine::{FirstFailure, evaluated_together};
 pub use joint_ascent::{ClipScope, JointAscent};
 pub use langevin::{Conditions, Integrator, Langevin};
 pub use mass::{LayerwiseMass, MassRule};

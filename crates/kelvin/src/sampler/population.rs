@@ -1,4 +1,4 @@
-//! The CPU engine: a population of chains spread over threads, one loop for every rule.
+//! A population of chains spread over threads: one loop for every potential and every rule.
 //!
 //! Chains share nothing and name their random numbers, so results do not depend on the number of threads.
 
@@ -46,19 +46,20 @@ pub struct Plan {
     pub keep: Keep,
 }
 
-/// Watches a population; called from the chains' threads.
+/// Watches a population; called from the threads that move it.
 pub trait Observer: Sync {
     /// Chain `index` takes its first step now.
     fn started(&self, index: usize) {
         let _ = index;
     }
 
-    /// Chain `index` reached a state to keep.
-    fn kept(&self, index: usize, chain: &Chain) {
-        let _ = (index, chain);
+    /// These chains, each with its index, reached a state to keep, at the same moment: one where each has a thread of its
+    /// own, many where they move together, so that they can be measured together.
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        let _ = kept;
     }
 
-    /// Chain `index` did so many more steps; `Break` stops it after this step. How many at a time depends on the clock.
+    /// Chain `index` did so many more steps; `Break` stops it soon after. How many at a time depends on the clock.
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
         let _ = (index, steps);
         ControlFlow::Continue(())
@@ -67,8 +68,8 @@ pub trait Observer: Sync {
 
 /// A function of the kept states is an observer.
 impl<F: Fn(usize, &Chain) + Sync> Observer for F {
-    fn kept(&self, index: usize, chain: &Chain) {
-        self(index, chain);
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        kept.iter().for_each(|&(index, chain)| self(index, chain));
     }
 }
 
@@ -83,7 +84,7 @@ pub fn run_population<P: Potential>(
     rule: &impl Rule<P>,
     plan: &Plan,
     chains: &mut [Chain],
-    observer: &impl Observer,
+    observer: &(impl Observer + ?Sized),
 ) {
     // Threads that no chain needs are spread over the batches of those there are.
     let has_threads_to_spare = chains.len() < rayon::current_num_threads();
@@ -100,7 +101,7 @@ fn run_chain<P: Potential>(
     index: usize,
     chain: &mut Chain,
     mut scratch: Scratch<P::Workspace>,
-    observer: &impl Observer,
+    observer: &(impl Observer + ?Sized),
 ) {
     let name = StepName { seed: plan.seed, batches: plan.batches };
     let measured = rule.has_momentum_temperature();
@@ -131,7 +132,7 @@ fn run_chain<P: Potential>(
                 }
             }
             if kept {
-                observer.kept(index, chain);
+                observer.kept(&[(index, &*chain)]);
             }
         }
         if unreported == REPORT_EVERY || steps == plan.num_steps || reported.elapsed() >= REPORT_AFTER {

@@ -3,6 +3,7 @@
 //! Maximises Σ log p(y|x,θ,β) of the tempered model over (θ, log β) from log β = 0 and keeps the (θ, β) whose
 //! validation log-likelihood is largest. Cost: one SGD run. Objective: held-out LPD of the tempered plug-in.
 
+use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
@@ -10,7 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::held_out::HeldOut;
 use crate::network::Weights;
 use crate::potential::Posterior;
-use crate::sampler::{Chain, Divergence, JointAscent, Observer, Plan, run_population};
+use crate::sampler::{
+    Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, Motion, Observer, Plan,
+    evaluated_together,
+};
 
 /// β and the validation score at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,43 +62,45 @@ impl JointChoice {
 }
 
 /// Runs the optimiser on every chain; `None` for a chain that diverged before its first checkpoint.
+///
+/// # Errors
+/// Where the engine fails.
 pub fn choose_jointly(
+    engine: &dyn Engine,
     posterior: &Posterior<'_>,
     rule: &JointAscent,
     plan: &Plan,
     chains: &mut [Chain],
     validation: &HeldOut<'_>,
-    progress: &impl Observer,
-) -> Vec<Option<JointChoice>> {
-    let watch =
-        BestCheckpoint { posterior, validation, progress, choices: chains.iter().map(|_| Mutex::new(None)).collect() };
-    run_population(posterior, rule, plan, chains, &watch);
+    progress: &dyn Observer,
+) -> Result<Vec<Option<JointChoice>>, EngineError> {
+    let choices = chains.iter().map(|_| Mutex::new(None)).collect();
+    let watch = BestCheckpoint { engine, posterior, validation, progress, choices, failure: FirstFailure::default() };
+    engine.run(posterior, Motion::Search(rule), plan, chains, &watch)?;
+    watch.failure.into_result()?;
     let choices = watch.choices.into_iter().zip(chains.iter()).map(|(choice, chain)| {
         let mut choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
         choice.divergence = chain.divergence;
         Some(choice)
     });
-    choices.collect()
+    Ok(choices.collect())
 }
 
-struct BestCheckpoint<'a, O> {
+struct BestCheckpoint<'a> {
+    engine: &'a dyn Engine,
     posterior: &'a Posterior<'a>,
     validation: &'a HeldOut<'a>,
-    progress: &'a O,
+    progress: &'a dyn Observer,
     choices: Vec<Mutex<Option<JointChoice>>>,
+    failure: FirstFailure,
 }
 
-impl<O: Observer> Observer for BestCheckpoint<'_, O> {
-    fn started(&self, index: usize) {
-        self.progress.started(index);
-    }
-
-    fn kept(&self, index: usize, chain: &Chain) {
-        let state = &chain.state;
+impl BestCheckpoint<'_> {
+    /// Takes the state of chain `index` where its outputs are better than all before.
+    fn judge(&self, index: usize, state: &ChainState, outputs: &[f32]) {
         let inverse_temperature = state.log_beta.exp();
-        let outputs = self.validation.outputs(state.weights());
         let likelihood = self.posterior.likelihood();
-        let sum = likelihood.log_likelihood(&outputs, self.validation.targets(), inverse_temperature);
+        let sum = likelihood.log_likelihood(outputs, self.validation.targets(), inverse_temperature);
         let checkpoint = Checkpoint {
             step: state.step,
             inverse_temperature,
@@ -123,8 +129,26 @@ impl<O: Observer> Observer for BestCheckpoint<'_, O> {
             }
         }
     }
+}
 
-    fn advanced(&self, index: usize, steps: u64) -> std::ops::ControlFlow<()> {
-        self.progress.advanced(index, steps)
+impl Observer for BestCheckpoint<'_> {
+    fn started(&self, index: usize) {
+        self.progress.started(index);
+    }
+
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        let num_outputs = self.validation.num_rows() * self.posterior.likelihood().num_outputs();
+        for some in kept.chunks(evaluated_together(num_outputs)) {
+            let weights: Vec<Weights<'_>> = some.iter().map(|(_, chain)| chain.state.weights()).collect();
+            let Some(outputs) = self.failure.note(self.engine.outputs(self.validation, &weights)) else { return };
+            for ((index, chain), outputs) in some.iter().zip(&outputs) {
+                self.judge(*index, &chain.state, outputs);
+            }
+        }
+        self.progress.kept(kept);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        if self.failure.is_noted() { ControlFlow::Break(()) } else { self.progress.advanced(index, steps) }
     }
 }

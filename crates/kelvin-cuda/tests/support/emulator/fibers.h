@@ -322,15 +322,25 @@ static unsigned char* reserve(size_t num_bytes) {
 }
 
 // Stacks, each with a page below it that must not be touched, and shared memory with one behind it.
-static bool reserve_memory() {
-    if (stacks) return true;
+static bool reserve_memory(unsigned num_threads) {
+    // Each page apart is a mapping of its own, of which a process has some tens of thousands: no more than are needed.
+    static unsigned num_guarded = 0;
+    const auto guard = [&] {
+        for (; num_guarded < num_threads && num_guarded < MAX_THREADS; num_guarded++) {
+            mprotect(stacks + num_guarded * STACK_BYTES, page_bytes, PROT_NONE);
+        }
+    };
+    if (stacks) {
+        guard();
+        return true;
+    }
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char* memory = reserve(MAX_THREADS * STACK_BYTES + SHARED_BYTES + page_bytes);
     if (!memory) return false;
-    for (unsigned i = 0; i < MAX_THREADS; i++) mprotect(memory + i * STACK_BYTES, page_bytes, PROT_NONE);
     shared_end = memory + MAX_THREADS * STACK_BYTES + SHARED_BYTES;
     mprotect(shared_end, page_bytes, PROT_NONE);
     stacks = memory;
+    guard();
     return true;
 }
 
@@ -356,7 +366,7 @@ struct Launch {
 template <class Arguments>
 static bool run(void (*kernel)(Arguments), const Launch& launch, char* report, size_t report_bytes) {
     std::lock_guard<std::mutex> guard(one_launch_at_a_time);
-    if (!reserve_memory()) {
+    if (!reserve_memory(launch.block)) {
         snprintf(report, report_bytes, "no memory for the stacks of the threads");
         return false;
     }

@@ -93,6 +93,12 @@ inline unsigned pack_bf16(float low, float high) {
     return emulator::round_to_bf16(low) | emulator::round_to_bf16(high) << 16;
 }
 
+inline unsigned max_bf16(unsigned first, unsigned second) {
+    const float low = std::max(__uint_as_float(first << 16), __uint_as_float(second << 16));
+    const float high = std::max(__uint_as_float(first & 0xFFFF0000u), __uint_as_float(second & 0xFFFF0000u));
+    return pack_bf16(low, high);
+}
+
 inline void load_matrices(unsigned (&to)[4], const void* row, EMULATED_PLACE) {
     emulator::load_four_matrices(to, row, false, place);
 }

@@ -144,10 +144,10 @@ impl<T: Number> NormState<T> {
     }
 
     /// Mean (bias included) and variance of the batch.
-    pub fn batch_statistics(&self, norm: &BatchNorm, statistics: &mut [f64]) {
+    pub fn batch_statistics(&self, norm: &BatchNorm, statistics: &mut [T]) {
         for channel in 0..self.mean.len() {
-            statistics[norm.mean.start + channel] = self.mean[channel] + self.bias[channel];
-            statistics[norm.variance.start + channel] = self.variance[channel];
+            statistics[norm.mean.start + channel] = T::from_f64(self.mean[channel] + self.bias[channel]);
+            statistics[norm.variance.start + channel] = T::from_f64(self.variance[channel]);
         }
     }
 }

@@ -152,6 +152,13 @@ impl ImageStack {
         }
     }
 
+    /// Those of the batch alone.
+    pub(super) fn batch_statistics(&self, work: &ImageWorkspace<f32>, statistics: &mut [f32]) {
+        for (norm, state) in self.plan.program.norms.iter().zip(&work.norms) {
+            state.batch_statistics(norm, statistics);
+        }
+    }
+
     /// The reference, in f64: one batch of inputs, and the gradient of what `differentiate` makes of its outputs.
     /// `statistics` are running ones; without them batch norm uses the batch's own.
     pub fn reference(

@@ -1,0 +1,76 @@
+//! Where an experiment runs: on a GPU where one is asked for or found, else on the CPU.
+
+use std::sync::Arc;
+
+use kelvin::experiment::{Experiment, Problem, Settings};
+use kelvin::network::{Evaluator, Network};
+use kelvin::sampler::{CpuEngine, Engine, EngineError};
+
+use crate::arguments::DeviceArgument;
+
+/// About a GPU that was asked for and cannot be had.
+const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
+    "needed: an NVIDIA GPU, its driver (libcuda) and NVRTC (libnvrtc, of the CUDA toolkit)\n  \
+     --device cpu runs on the processor"
+} else {
+    "--device cpu runs on the processor"
+};
+
+/// An experiment on the device asked for; where one is only hoped for and cannot be had, a line on standard error says so.
+pub fn experiment<'p>(
+    asked: DeviceArgument,
+    quiet: bool,
+    problem: &'p Problem,
+    settings: Settings,
+) -> anyhow::Result<Experiment<'p>> {
+    let engine = open(asked, quiet)?;
+    let mut experiment = Experiment::on(engine, problem, settings)?;
+    match (asked, experiment.engine.accepts(&experiment.posterior)) {
+        (_, Ok(())) => {}
+        (DeviceArgument::Auto, Err(reason @ EngineError::Unsupported { .. })) => {
+            experiment.engine = Arc::new(CpuEngine);
+            say_why(quiet, &reason);
+        }
+        (_, Err(error)) => return Err(error.into()),
+    }
+    Ok(experiment)
+}
+
+/// The engine for predictions of a network; dense ones need no GPU.
+pub fn for_predictions(asked: DeviceArgument, network: &Network) -> anyhow::Result<Arc<dyn Engine>> {
+    match asked {
+        DeviceArgument::Auto if !matches!(network.evaluator(), Evaluator::Images(_)) => Ok(Arc::new(CpuEngine)),
+        _ => open(asked, false),
+    }
+}
+
+/// The engine asked for.
+pub fn open(asked: DeviceArgument, quiet: bool) -> anyhow::Result<Arc<dyn Engine>> {
+    match asked {
+        DeviceArgument::Cpu => Ok(Arc::new(CpuEngine)),
+        DeviceArgument::Cuda => gpu().map_err(|reason| anyhow::anyhow!("--device cuda: {reason}\n  {WHAT_TO_DO}")),
+        DeviceArgument::Auto => Ok(gpu().unwrap_or_else(|reason| {
+            // Whoever built without CUDA knows.
+            say_why(quiet || !cfg!(feature = "cuda"), &reason);
+            Arc::new(CpuEngine)
+        })),
+    }
+}
+
+fn say_why(quiet: bool, reason: &EngineError) {
+    if !quiet {
+        eprintln!("running on the {}: {reason}", CpuEngine.describe());
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
+    Ok(Arc::new(kelvin_cuda::CudaEngine::open(kelvin_cuda::Precision::default())?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
+    let reason = "this kelvin was built without CUDA; build it with the feature `cuda`, which is on by default \
+                  (cargo install --path crates/kelvin-cli)";
+    Err(EngineError::Unavailable { reason: reason.into() })
+}

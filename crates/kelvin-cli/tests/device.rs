@@ -1,0 +1,103 @@
+//! Where a run happens: `--device`, what is said where there is no GPU, and what the run folder keeps of it.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A machine whose GPUs, if it has any, cannot be seen.
+fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("kelvin").unwrap();
+    command.env_remove("KELVIN_DATA").env_remove("KELVIN_DEVICE").env("CUDA_VISIBLE_DEVICES", "-1");
+    command.current_dir(folder).args(arguments).output().unwrap()
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const SHORT: [&str; 10] = [
+    "run",
+    "concrete",
+    "--quick",
+    "--set",
+    "selection.epochs=40",
+    "--set",
+    "run.chains=1",
+    "--set",
+    "sampler.energy_rows=100",
+    "--threads=2",
+];
+
+fn short<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    SHORT.iter().copied().chain(more.iter().copied()).collect()
+}
+
+fn device_of(folder: &Path) -> String {
+    let text = std::fs::read(folder.join("provenance.json")).unwrap();
+    let provenance: Value = serde_json::from_slice(&text).unwrap();
+    let report = std::fs::read_to_string(folder.join("report.html")).unwrap();
+    let device = provenance["device"].as_str().unwrap().to_owned();
+    assert!(report.contains(&device), "the report names {device}");
+    device
+}
+
+#[test]
+fn without_a_gpu_the_cpu_is_used_and_one_line_says_so() {
+    let folder = TempDir::new().unwrap();
+    let auto = kelvin(folder.path(), &short(&["--out", "auto"]));
+    assert_eq!(auto.status.code(), Some(0), "{}", errors(&auto));
+    let about: Vec<String> = errors(&auto).lines().filter(|line| line.contains("CPU")).map(str::to_owned).collect();
+    let expected = usize::from(cfg!(feature = "cuda"));
+    assert_eq!(about.len(), expected, "{about:?}");
+    assert!(about.iter().all(|line| line.starts_with("running on the CPU, 2 threads: ")), "{about:?}");
+    assert_eq!(device_of(&folder.path().join("auto")), "CPU, 2 threads");
+
+    for silent in [&["--out", "cpu", "--device", "cpu"][..], &["--out", "quiet", "--quiet"]] {
+        let output = kelvin(folder.path(), &short(silent));
+        assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+        assert!(!errors(&output).contains("CPU"), "{}", errors(&output));
+    }
+    let draws = |name: &str| std::fs::read(folder.path().join(name).join("draws/chosen-1.safetensors")).unwrap();
+    assert_eq!(draws("auto"), draws("cpu"));
+}
+
+#[test]
+fn a_gpu_that_is_asked_for_and_missing_is_an_error_with_a_remedy() {
+    let folder = TempDir::new().unwrap();
+    for arguments in [short(&["--device", "cuda"]), vec!["bench", "8-64-1/824", "--device", "cuda", "--json"]] {
+        let output = kelvin(folder.path(), &arguments);
+        let message = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(output.stdout.is_empty());
+        assert!(message.starts_with("error: --device cuda: "), "{message}");
+        assert!(message.contains("--device cpu runs on the processor"), "{message}");
+        if cfg!(feature = "cuda") {
+            assert!(message.contains("driver (libcuda)") && message.contains("NVRTC"), "{message}");
+        } else {
+            assert!(message.contains("built without CUDA"), "{message}");
+        }
+    }
+    assert!(folder.path().read_dir().unwrap().next().is_none(), "no run folder is begun");
+}
+
+#[test]
+fn predictions_of_tables_need_no_gpu_and_other_devices_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let rows: String = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) as f64 * 0.5 + (i % 3) as f64)).collect();
+    std::fs::write(folder.path().join("t.csv"), format!("x,y\n{rows}")).unwrap();
+    let run = ["run", "--data", "t.csv", "--target", "y", "--quick", "--quiet", "--device", "cpu", "--out", "r"];
+    assert_eq!(kelvin(folder.path(), &run).status.code(), Some(0));
+    let predict = kelvin(folder.path(), &["predict", "r", "--input", "t.csv"]);
+    assert_eq!((predict.status.code(), errors(&predict)), (Some(0), String::new()));
+    let cpu = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--device", "cpu"]);
+    assert_eq!(predict.stdout, cpu.stdout);
+    let cuda = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--device", "cuda"]);
+    assert_eq!(cuda.status.code(), Some(1), "{}", errors(&cuda));
+
+    let other = kelvin(folder.path(), &["run", "concrete", "--device", "tpu"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(errors(&other).contains("auto") && errors(&other).contains("cuda"), "{}", errors(&other));
+}

@@ -1,0 +1,200 @@
+// Convolution on tensor cores: y[p, o] = Σ_taps Σ_i x[p·STRIDE + tap, i] w[tap, i, o] (+ bias), x as its readers see it.
+//
+// An implicit product of pixels × (taps · channels) by (taps · channels) × filters. A block takes a few tiles of whole
+// output rows, one after the other: the tile's input, normalised and cut off at 0 on the way in, lies in shared memory with
+// its border of zeros, the chain's weights beside it; each warp multiplies sixteen pixels at a time by all filters. The next
+// tile is on its way from memory while the present one is multiplied.
+// With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen numbers.
+//
+// Bytes: the input once (plus the rows that neighbouring tiles share), the weights once a block, the output once.
+// Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
+//
+// Defines: IMAGE_H IMAGE_W CHANNELS FILTERS KERNEL STRIDE PAD_TOP PAD_LEFT OUT_H OUT_W, the tile TILE_IMAGES TILE_ROWS
+// WARPS BLOCKS, and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS (0 or 1).
+
+#include "conv_tile.cuh"
+
+struct ConvForwardArguments {
+    const bf16* input;     // [chain][image][row][column][channel]
+    const bf16* weights;   // [chain] parameter_stride apart, [tap][channel][filter]
+    const float* bias;     // [chain] parameter_stride apart
+    const float* norm;     // of the input: s and t, [chain][4][channel]
+    bf16* output;          // [chain][image][row][column][filter]
+    float2* parts;         // mean and Σ(y − mean)² of each block's pixels: [chain][block][filter]
+    u64 parameter_stride;  // of weights and bias
+    u32 num_images;
+    u32 tiles_per_block;
+};
+
+namespace {
+
+// Tiles of sixteen pixels that a warp multiplies by the same weights.
+constexpr int M_AT_ONCE = M_TOGETHER;
+// Of many filters a warp takes 32: their sums fit into its registers.
+constexpr int N_PARTS = FILTERS > 32 ? FILTERS / 32 : 1, M_WARPS = WARPS / N_PARTS;
+constexpr int N_TILES = FILTERS / N_PARTS / 8;
+constexpr bool FULL = tile_is_full<M_WARPS, M_AT_ONCE>();
+constexpr int K_STEPS = TAPS * DEPTH / 16;
+// Weights of few filters and channels stay in registers.
+constexpr bool WEIGHTS_IN_REGISTERS = HOLD_WEIGHTS;
+
+struct Weights {
+    u32 of[WEIGHTS_IN_REGISTERS ? K_STEPS : 1][N_TILES][2];
+};
+
+DEVICE void load_weights(u32 (&to)[N_TILES][2], const uint4* weights, int k_step, int n_part, int lane) {
+#pragma unroll
+    for (int pair = 0; pair < N_TILES / 2; ++pair) {
+        u32 four[4];
+        load_matrices_transposed(four, weights + padded<FILTERS / 8>(k_step * 16 + (lane & 15), n_part * N_TILES + 2 * pair + (lane >> 4)));
+        to[2 * pair][0] = four[0], to[2 * pair][1] = four[1];
+        to[2 * pair + 1][0] = four[2], to[2 * pair + 1][1] = four[3];
+    }
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(const ConvForwardArguments arguments) {
+    SHARED_MEMORY(shared);
+    uint4* const tile = (uint4*)shared;
+    uint4* const stage = tile + TILE_ROOM;
+    uint4* const weights = stage + STAGE_ROOM;
+    float* const scale = (float*)(weights + WEIGHT_ROOM);
+    float* const shift = scale + DEPTH;
+    float* const bias = shift + DEPTH;
+    float* const sums = bias + FILTERS;  // [m_warp][filter][2]
+
+    const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
+    const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS, first_filter = n_part * N_TILES * 8;
+    const u32 chain = blockIdx.y;
+    const bf16* const input = arguments.input + (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
+    bf16* const output = arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS);
+
+    copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
+    if (INPUT_NORM) {
+        for (int c = thread; c < CHANNELS; c += THREADS) {
+            scale[c] = arguments.norm[chain * (4 * CHANNELS) + c];
+            shift[c] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + c];
+        }
+    }
+    if (ADD_BIAS) {
+        for (int f = thread; f < FILTERS; f += THREADS) bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
+    }
+
+    const int num_tiles = tiles_of(arguments.num_images);
+    const int first = blockIdx.x * arguments.tiles_per_block;
+    const int last = min(first + (int)arguments.tiles_per_block, num_tiles);
+
+    float sum[N_TILES][2], squares[N_TILES][2];
+#pragma unroll
+    for (int n = 0; n < N_TILES; ++n) sum[n][0] = sum[n][1] = squares[n][0] = squares[n][1] = 0.0f;
+
+    zero_borders(tile, thread);
+    if (first < last) stage_tile(stage, input, first, arguments.num_images, thread);
+    copy_async_commit();
+    copy_async_wait<0>();
+    __syncthreads();
+    Weights held;
+    if (WEIGHTS_IN_REGISTERS) {
+#pragma unroll
+        for (int k = 0; k < K_STEPS; ++k) load_weights(held.of[WEIGHTS_IN_REGISTERS ? k : 0], weights, k, n_part, lane);
+    }
+
+    for (int at = first; at < last; ++at) {
+        copy_async_wait<0>();
+        place_tile(tile, stage, input, at, arguments.num_images, scale, shift, thread);
+        __syncthreads();
+        if (at + 1 < last) stage_tile(stage, input, at + 1, arguments.num_images, thread);
+        copy_async_commit();
+
+#pragma unroll 1
+        for (int base = m_warp * M_AT_ONCE; base < M_TILES; base += M_WARPS * M_AT_ONCE) {
+            float y[M_AT_ONCE][N_TILES][4];
+            int row[M_AT_ONCE];
+#pragma unroll
+            for (int m = 0; m < M_AT_ONCE; ++m) {
+                row[m] = input_chunk((base + m) * 16 + (lane & 15)) + (lane >> 4);
+#pragma unroll
+                for (int n = 0; n < N_TILES; ++n) y[m][n][0] = y[m][n][1] = y[m][n][2] = y[m][n][3] = 0.0f;
+            }
+#pragma unroll
+            for (int tap = 0; tap < TAPS; ++tap) {
+#pragma unroll
+                for (int k = 0; k < DEPTH / 16; ++k) {
+                    const int step = tap * (DEPTH / 16) + k;
+                    u32 fresh[N_TILES][2];
+                    if (!WEIGHTS_IN_REGISTERS) load_weights(fresh, weights, step, n_part, lane);
+                    const u32(&w)[N_TILES][2] = WEIGHTS_IN_REGISTERS ? held.of[WEIGHTS_IN_REGISTERS ? step : 0] : fresh;
+#pragma unroll
+                    for (int m = 0; m < M_AT_ONCE; ++m) {
+                        u32 x[4];
+                        load_matrices(x, tile + row[m] + tap_offset(tap) + 2 * k);
+#pragma unroll
+                        for (int n = 0; n < N_TILES; ++n) multiply_add(y[m][n], x, w[n][0], w[n][1]);
+                    }
+                }
+            }
+#pragma unroll
+            for (int m = 0; m < M_AT_ONCE; ++m) {
+                if (ADD_BIAS) {
+#pragma unroll
+                    for (int n = 0; n < N_TILES; ++n) {
+                        const float* const b = bias + first_filter + n * 8 + 2 * (lane & 3);
+                        const float b0 = b[0], b1 = b[1];
+                        y[m][n][0] += b0, y[m][n][1] += b1, y[m][n][2] += b0, y[m][n][3] += b1;
+                    }
+                }
+                // After the exchange this lane has eight filters of one pixel: of the upper or the lower eight.
+                const int pixel = (base + m) * 16 + (lane >> 2) + ((lane & 2) ? 8 : 0);
+                // The pixels of a tile follow each other in memory.
+                const u32 place = (u32)at * TILE_PIXELS + pixel;
+                const bool exists = (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || place < arguments.num_images * (OUT_H * OUT_W));
+                uint4* const to = (uint4*)output + (place * (FILTERS / 8) + n_part * N_TILES + (lane & 1));
+#pragma unroll
+                for (int n = 0; n < N_TILES; n += 2) {
+                    const uint4 chunk =
+                        gather_quad(pack_bf16(y[m][n][0], y[m][n][1]), pack_bf16(y[m][n + 1][0], y[m][n + 1][1]),
+                                    pack_bf16(y[m][n][2], y[m][n][3]), pack_bf16(y[m][n + 1][2], y[m][n + 1][3]), lane);
+                    if (exists) to[n] = chunk;
+                }
+                if (STATISTICS) {
+                    const bool upper = FULL || in_tile((base + m) * 16 + (lane >> 2));
+                    const bool lower = FULL || in_tile((base + m) * 16 + 8 + (lane >> 2));
+#pragma unroll
+                    for (int n = 0; n < N_TILES; ++n) {
+#pragma unroll
+                        for (int c = 0; c < 2; ++c) {
+                            const float a = upper ? y[m][n][c] : 0.0f, b = lower ? y[m][n][2 + c] : 0.0f;
+                            sum[n][c] += a + b;
+                            squares[n][c] = fmaf(a, a, fmaf(b, b, squares[n][c]));
+                        }
+                    }
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    if (STATISTICS) {
+#pragma unroll
+        for (int n = 0; n < N_TILES; ++n) {
+#pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                const float s = column_sum(sum[n][c]), q = column_sum(squares[n][c]);
+                if (lane < 4) {
+                    const int filter = first_filter + n * 8 + 2 * lane + c;
+                    sums[(m_warp * FILTERS + filter) * 2] = s;
+                    sums[(m_warp * FILTERS + filter) * 2 + 1] = q;
+                }
+            }
+        }
+        __syncthreads();
+        const float count = (float)pixels_between(first, last, arguments.num_images);
+        for (int f = thread; f < FILTERS; f += THREADS) {
+            float s = 0.0f, q = 0.0f;
+            for (int w = 0; w < M_WARPS; ++w) s += sums[(w * FILTERS + f) * 2], q += sums[(w * FILTERS + f) * 2 + 1];
+            const float mean = s / count;
+            arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] = make_float2(mean, fmaxf(q - s * mean, 0.0f));
+        }
+    }
+}

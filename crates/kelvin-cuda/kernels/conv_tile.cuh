@@ -1,0 +1,179 @@
+// The tile of a convolution's input in shared memory: which pixels it holds, and how they get there.
+//
+// A tile is TILE_ROWS whole output rows of TILE_IMAGES images. Tiles are numbered image by image from the top; where a tile
+// holds several images, each is whole (TILE_ROWS = OUT_H). In shared memory a pixel is a row of its channels, an odd number of
+// chunks long; pixels outside of the image are zeros. Columns outside are so for every tile and are zeroed once.
+//
+// Chunks come from memory as they are into a stage of their own (copied without waiting, while another tile is worked on);
+// the thread that asked for a chunk then puts it into its place, as readers see it.
+
+#include "tile.cuh"
+
+namespace {
+
+constexpr int THREADS = WARPS * 32;
+
+// Few channels are packed: a pixel is four numbers, and four neighbouring pixels make sixteen, so that a tap is a whole row of
+// the kernel. Pixels with an odd column are read from a second copy of the tile that lies one pixel further to the left:
+// both copies are aligned to the sixteen bytes that two pixels take.
+#if PACKED
+constexpr int DEPTH = 16, TAPS = KERNEL, PIXEL_NUMBERS = 4;
+static_assert(CHANNELS <= 4 && KERNEL <= 4 && STRIDE == 1, "four pixels of four channels");
+#else
+constexpr int DEPTH = CHANNELS, TAPS = KERNEL * KERNEL, PIXEL_NUMBERS = CHANNELS;
+#endif
+// Of a 1×1 kernel with a stride only the pixels it meets are in the tile.
+constexpr int STEP = KERNEL == 1 ? STRIDE : 1, TILE_STRIDE = STRIDE / STEP;
+constexpr int TILE_H = (TILE_ROWS - 1) * TILE_STRIDE + KERNEL;
+constexpr int TILE_W = PACKED ? (OUT_W + KERNEL) / 2 * 2 : (OUT_W - 1) * TILE_STRIDE + KERNEL;
+constexpr int LINES = TILE_IMAGES * TILE_H;
+constexpr int CHUNKS = DEPTH / 8;
+
+// What is loaded, and the room it takes, in chunks.
+#if PACKED
+// A copy is an odd multiple of four chunks, so that the two lie in different banks; one chunk more is read (and multiplied by
+// zeros) beyond the last pixel.
+constexpr int TILE_CHUNKS = LINES * TILE_W / 2;
+constexpr int COPY_ROOM = (TILE_CHUNKS + 2 + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
+#else
+// Columns of the tile that lie in the image.
+constexpr int COLUMNS = IMAGE_W / STEP < TILE_W - PAD_LEFT ? IMAGE_W / STEP : TILE_W - PAD_LEFT;
+constexpr int TILE_CHUNKS = LINES * COLUMNS * CHUNKS, TILE_ROOM = LINES * TILE_W * (CHUNKS + 1), STAGE_ROOM = TILE_CHUNKS;
+#endif
+constexpr int WEIGHT_ROOM = TAPS * DEPTH * (FILTERS / 8 + 1);
+constexpr int TILE_PIXELS = TILE_IMAGES * TILE_ROWS * OUT_W;
+constexpr int M_TILES = (TILE_PIXELS + 15) / 16;
+constexpr int GROUPS = OUT_H / TILE_ROWS;  // tiles of an image, where a tile is part of one
+
+static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H), "tiles are parts of one image or whole images");
+static_assert(DEPTH % 16 == 0 && FILTERS % 16 == 0, "tensor cores multiply sixteen channels at a time");
+
+DEVICE int tiles_of(u32 num_images) { return TILE_IMAGES == 1 ? num_images * GROUPS : (num_images + TILE_IMAGES - 1) / TILE_IMAGES; }
+
+// Output pixels of tiles `first` to `last`.
+DEVICE int pixels_between(int first, int last, u32 num_images) {
+    if (TILE_IMAGES == 1) return (last - first) * TILE_PIXELS;
+    return (min(last * TILE_IMAGES, (int)num_images) - min(first * TILE_IMAGES, (int)num_images)) * (OUT_H * OUT_W);
+}
+
+DEVICE int first_image(int at) { return TILE_IMAGES == 1 ? at / GROUPS : at * TILE_IMAGES; }
+DEVICE int first_row(int at) { return TILE_IMAGES == 1 ? at % GROUPS * TILE_ROWS : 0; }
+
+DEVICE bool in_tile(int pixel) { return pixel < TILE_PIXELS; }
+
+// Where the first tap of output pixel `pixel` lies in the tile, in chunks; anywhere for pixels beyond the tile.
+DEVICE int input_chunk(int pixel) {
+    if (!in_tile(pixel)) return 0;
+    const int image = pixel / (TILE_ROWS * OUT_W), rest = pixel % (TILE_ROWS * OUT_W);
+    const int line = image * TILE_H + rest / OUT_W * TILE_STRIDE, column = rest % OUT_W * TILE_STRIDE;
+#if PACKED
+    return (column & 1) * COPY_ROOM + (line * TILE_W + column) / 2;
+#else
+    return padded<CHUNKS>(line * TILE_W + column, 0);
+#endif
+}
+
+// From the first tap to another, in chunks.
+DEVICE constexpr int tap_offset(int tap) {
+    return PACKED ? tap * (TILE_W / 2) : (tap / KERNEL * TILE_W + tap % KERNEL) * (CHUNKS + 1);
+}
+
+// The row of the weights [row][column][channel] that a number of the tile's taps is multiplied by, or −1 for none.
+DEVICE int weight_row(int row) {
+    if (!PACKED) return row;
+    const int column = row % 16 / 4, channel = row % 4;
+    return column < KERNEL && channel < CHANNELS ? (row / 16 * KERNEL + column) * CHANNELS + channel : -1;
+}
+
+// Whether every pixel that a warp multiplies is one of the tile's.
+template <int m_warps, int m_at_once>
+constexpr bool tile_is_full() {
+    return TILE_PIXELS % 16 == 0 && M_TILES % (m_warps * m_at_once) == 0;
+}
+
+// The number of the image's line that line `line` of the tile holds, counted over all images, or −1 outside of them.
+DEVICE int image_line(int at, int line, u32 num_images) {
+    const int image = first_image(at) + line / TILE_H;
+    const int row = (first_row(at) * TILE_STRIDE + line % TILE_H) * STEP - PAD_TOP;
+    if ((TILE_IMAGES > 1 && image >= (int)num_images) || row < 0 || row >= IMAGE_H) return -1;
+    return image * IMAGE_H + row;
+}
+
+#if PACKED
+
+// Images of few channels are small and come from the cache: nothing is asked for ahead of time.
+DEVICE void zero_borders(uint4*, int) {}
+DEVICE void stage_tile(uint4*, const bf16*, int, u32, int) {}
+
+DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*, int thread) {
+#pragma unroll 4
+    for (int index = thread; index < TILE_CHUNKS + 2; index += THREADS) {
+        // Pixels 2·index − 1 to 2·index + 1: the first and the second make a chunk of the second copy.
+        uint2 pixels[3];
+#pragma unroll
+        for (int i = 0; i < 3; ++i) {
+            const int pixel = 2 * index - 1 + i, column = pixel % TILE_W - PAD_LEFT;
+            const int line = pixel >= 0 && pixel < 2 * TILE_CHUNKS ? image_line(at, pixel / TILE_W, num_images) : -1;
+            const bool inside = line >= 0 && column >= 0 && column < IMAGE_W;
+            pixels[i] = inside ? ((const uint2*)input)[(u64)line * IMAGE_W + column] : make_uint2(0, 0);
+        }
+        tile[index] = make_uint4(pixels[1].x, pixels[1].y, pixels[2].x, pixels[2].y);
+        if (index > 0) tile[COPY_ROOM + index - 1] = make_uint4(pixels[0].x, pixels[0].y, pixels[1].x, pixels[1].y);
+    }
+}
+
+#else
+
+// Columns outside of the image are zeros in every tile.
+DEVICE void zero_borders(uint4* tile, int thread) {
+    constexpr int borders = TILE_W - COLUMNS;
+    for (int index = thread; index < LINES * borders * CHUNKS; index += THREADS) {
+        const int line = index / (borders * CHUNKS), border = index / CHUNKS % borders;
+        const int column = border < PAD_LEFT ? border : border + COLUMNS;
+        tile[padded<CHUNKS>(line * TILE_W + column, index % CHUNKS)] = make_uint4(0, 0, 0, 0);
+    }
+}
+
+// A thread has the same column and chunk of every few lines.
+constexpr int LINE_CHUNKS = COLUMNS * CHUNKS, LINES_AT_ONCE = THREADS / LINE_CHUNKS;
+static_assert(LINES_AT_ONCE > 0, "threads for a line at least");
+
+// Asks memory for this thread's chunks of a tile.
+DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, int thread) {
+    const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS;
+    if (first >= LINES_AT_ONCE) return;
+    const uint4* const from = (const uint4*)input + rest / CHUNKS * (STEP * CHUNKS) + rest % CHUNKS;
+#pragma unroll
+    for (int line = first; line < LINES; line += LINES_AT_ONCE) {
+        const int in_image = image_line(at, line, num_images);
+        copy_async(stage + line * LINE_CHUNKS + rest, from + (u32)max(in_image, 0) * (IMAGE_W * CHUNKS), in_image >= 0);
+    }
+}
+
+// Puts them in their places as readers see them.
+DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32 num_images, const float* scale, const float* shift,
+                       int thread) {
+    const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS, chunk = rest % CHUNKS;
+    if (first >= LINES_AT_ONCE) return;
+#pragma unroll 2
+    for (int line = first; line < LINES; line += LINES_AT_ONCE) {
+        uint4 value = stage[line * LINE_CHUNKS + rest];
+        // Zeros outside of the image stay zeros, whatever the norm's shift.
+        if (!INPUT_NORM || image_line(at, line, num_images) >= 0)
+            value = read_value<INPUT_NORM, INPUT_RELU>(value, scale + chunk * 8, shift + chunk * 8);
+        tile[padded<CHUNKS>(line * TILE_W + PAD_LEFT + rest / CHUNKS, chunk)] = value;
+    }
+}
+
+#endif
+
+// The chain's weights as rows of filters, in the order of the tile's numbers; rows of no channel are zeros.
+DEVICE void copy_weights(uint4* to, const bf16* from, int thread) {
+    for (int index = thread; index < TAPS * DEPTH * (FILTERS / 8); index += THREADS) {
+        const int row = index / (FILTERS / 8), chunk = index % (FILTERS / 8);
+        const int source = weight_row(row);
+        copy_async(to + padded<FILTERS / 8>(row, chunk), from + (source >= 0 ? source * FILTERS + chunk * 8 : 0), source >= 0);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,156 @@
+//! The kernels of an engine, compiled for its precision.
+
+use kelvin::sampler::Integrator;
+
+use super::Precision;
+use crate::device::{Device, DeviceError, Kernel};
+use crate::kernels::KernelSource;
+
+/// Kernels by what they do.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub plain_conv: Kernel,
+    /// The same, writing f32: the outputs of a network.
+    pub plain_conv_single: Kernel,
+    pub plain_conv_input: Kernel,
+    pub plain_conv_kernel: Kernel,
+    pub channel_sums: Kernel,
+    pub norm_statistics: Kernel,
+    pub norm_finalise: Kernel,
+    pub norm_sums: Kernel,
+    pub norm_backward_finalise: Kernel,
+    pub response_norm: Kernel,
+    pub response_norm_backward: Kernel,
+    pub threshold: Kernel,
+    pub threshold_backward: Kernel,
+    pub pool: Kernel,
+    pub pool_backward: Kernel,
+    pub add_values: Kernel,
+    pub give_gradient: Kernel,
+    pub loss: Kernel,
+    pub batch_rows: Kernel,
+    pub gather_bytes: Kernel,
+    pub gather_numbers: Kernel,
+    pub gradient_total: Kernel,
+    pub mass_squares: Kernel,
+    pub scale_momenta: Kernel,
+    pub round_weights: Kernel,
+    precision: Precision,
+}
+
+/// A kernel whose file has the name of its entry.
+fn source(entry: &'static str, file: &'static str, defines: &[(&'static str, i64)]) -> KernelSource {
+    KernelSource { file, entry, defines: defines.to_vec() }
+}
+
+/// All kernels but the steps, in the order of [`Compiled`]'s fields.
+fn sources(precision: Precision) -> Vec<KernelSource> {
+    let half = ("HALF", i64::from(precision == Precision::Half));
+    let with_half = |entry, file| source(entry, file, &[half]);
+    vec![
+        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
+        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
+        with_half("plain_conv_input", "plain_conv_input.cu"),
+        with_half("plain_conv_kernel", "plain_conv_kernel.cu"),
+        with_half("channel_sums", "channel_sums.cu"),
+        with_half("norm_statistics", "norm_statistics.cu"),
+        source("norm_finalise", "norm_finalise.cu", &[]),
+        with_half("norm_sums", "norm_sums.cu"),
+        source("norm_backward_finalise", "norm_backward_finalise.cu", &[]),
+        with_half("response_norm", "response_norm.cu"),
+        with_half("response_norm_backward", "response_norm_backward.cu"),
+        with_half("threshold", "threshold.cu"),
+        with_half("threshold_backward", "threshold_backward.cu"),
+        with_half("pool", "pool.cu"),
+        with_half("pool_backward", "pool_backward.cu"),
+        with_half("add_values", "add_values.cu"),
+        with_half("give_gradient", "give_gradient.cu"),
+        with_half("loss", "loss.cu"),
+        source("batch_rows", "batch_rows.cu", &[]),
+        source("gather_images", "gather_images.cu", &[half, ("BYTES", 1)]),
+        source("gather_images", "gather_images.cu", &[half, ("BYTES", 0)]),
+        source("gradient_total", "gradient_total.cu", &[]),
+        source("mass_squares", "mass_squares.cu", &[]),
+        source("scale_momenta", "scale_momenta.cu", &[]),
+        source("round_weights", "round_weights.cu", &[]),
+    ]
+}
+
+fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
+    let number = match integrator {
+        Integrator::Sghmc => 0,
+        Integrator::Baoa => 1,
+        Integrator::Sgld => 2,
+    };
+    let half = ("HALF", i64::from(precision == Precision::Half));
+    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", number)])
+}
+
+fn ascent_source(precision: Precision) -> KernelSource {
+    source("ascent", "ascent.cu", &[("HALF", i64::from(precision == Precision::Half))])
+}
+
+fn finish_source(ascends: bool) -> KernelSource {
+    source("finish_step", "finish_step.cu", &[("ASCENT", i64::from(ascends))])
+}
+
+/// Every kernel of an engine, in both precisions, and the fast ones of the paper's networks.
+pub fn kernel_sources() -> Vec<KernelSource> {
+    let mut all = vec![finish_source(false), finish_source(true)];
+    for precision in [Precision::Single, Precision::Half] {
+        all.extend(sources(precision));
+        all.push(ascent_source(precision));
+        let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
+        all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
+    }
+    all.extend(super::fast::example_kernels());
+    all
+}
+
+impl Compiled {
+    /// Compiles all but the steps.
+    pub fn new(device: &dyn Device, precision: Precision) -> Result<Self, DeviceError> {
+        let compiled = device.compile_all(&sources(precision))?;
+        let mut next = compiled.into_iter();
+        // In the order of the sources.
+        let mut take = || next.next().expect("a kernel for each source");
+        Ok(Self {
+            plain_conv: take(),
+            plain_conv_single: take(),
+            plain_conv_input: take(),
+            plain_conv_kernel: take(),
+            channel_sums: take(),
+            norm_statistics: take(),
+            norm_finalise: take(),
+            norm_sums: take(),
+            norm_backward_finalise: take(),
+            response_norm: take(),
+            response_norm_backward: take(),
+            threshold: take(),
+            threshold_backward: take(),
+            pool: take(),
+            pool_backward: take(),
+            add_values: take(),
+            give_gradient: take(),
+            loss: take(),
+            batch_rows: take(),
+            gather_bytes: take(),
+            gather_numbers: take(),
+            gradient_total: take(),
+            mass_squares: take(),
+            scale_momenta: take(),
+            round_weights: take(),
+            precision,
+        })
+    }
+
+    /// The step of a sampler, and its end.
+    pub fn sampler(&self, device: &dyn Device, integrator: Integrator) -> Result<[Kernel; 2], DeviceError> {
+        Ok([device.compile(&sampler_source(self.precision, integrator))?, device.compile(&finish_source(false))?])
+    }
+
+    /// The step of the joint ascent, and its end.
+    pub fn ascent(&self, device: &dyn Device) -> Result<[Kernel; 2], DeviceError> {
+        Ok([device.compile(&ascent_source(self.precision))?, device.compile(&finish_source(true))?])
+    }
+}

@@ -1,0 +1,288 @@
+//! The tiles of the tensor cores' convolutions: which shapes they serve, how large they are, what room they need.
+//!
+//! The sizes mirror those of `conv_tile.cuh`, `conv_forward.cu` and `conv_backward.cu`; chunks are sixteen bytes.
+
+use kelvin::network::Convolution;
+
+/// The most input channels and filters: a warp keeps all of their sums.
+const MOST_CHANNELS: usize = 64;
+/// Channels of an input whose pixels are stored as four numbers.
+pub const PACKED_CHANNELS: usize = 4;
+const CHUNK_BYTES: usize = 16;
+
+/// What a kernel of a convolution is compiled for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConvShape {
+    /// The sizes.
+    pub sizes: Convolution,
+    /// Whether it reads the packed input.
+    pub packed: bool,
+    /// Whether the input has a norm.
+    pub input_norm: bool,
+    /// Whether the input is read with a ReLU.
+    pub input_relu: bool,
+}
+
+/// What the gradients of a convolution need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gradients {
+    /// Whether the output has a norm.
+    pub output_norm: bool,
+    /// Whether the input's gradient is wanted.
+    pub input: bool,
+    /// Whether the bias's is.
+    pub bias: bool,
+    /// Whether the input's gradient has been written to before.
+    pub adds: bool,
+    /// Whether this is the last to write to it, so that its ReLU cuts off.
+    pub masks: bool,
+}
+
+/// How a kernel cuts its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// Images of a tile; whole ones if there are several.
+    pub images: usize,
+    /// Output rows of a tile.
+    pub rows: usize,
+    /// Warps of a block.
+    pub warps: usize,
+    /// Blocks that are to run on a multiprocessor at the same time.
+    pub blocks: usize,
+    /// Sixteens of pixels that a warp multiplies by the same weights.
+    pub together: usize,
+}
+
+impl Tile {
+    /// Tiles of `num_images` images.
+    pub fn count(&self, output_rows: usize, num_images: usize) -> usize {
+        if self.images == 1 { num_images * (output_rows / self.rows) } else { num_images.div_ceil(self.images) }
+    }
+}
+
+impl ConvShape {
+    /// Whether the kernels can serve it.
+    pub fn fits(&self) -> bool {
+        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let even = |channels: usize| channels.is_multiple_of(16) && channels <= MOST_CHANNELS;
+        let channels = if self.packed {
+            input.channels <= PACKED_CHANNELS && kernel <= 4 && stride == 1 && !self.input_norm && !self.input_relu
+        } else {
+            even(input.channels) && input.channels.is_power_of_two() && kernel <= 5
+        };
+        let whole = input.height == output.height * stride && input.width == output.width * stride;
+        channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
+    }
+
+    fn depth(&self) -> usize {
+        if self.packed { 16 } else { self.sizes.input.channels }
+    }
+
+    fn taps(&self) -> usize {
+        if self.packed { self.sizes.kernel } else { self.sizes.kernel * self.sizes.kernel }
+    }
+
+    fn filters(&self) -> usize {
+        self.sizes.output.channels
+    }
+
+    /// Squares of sixteen channels by sixteen filters.
+    fn squares(&self) -> usize {
+        self.depth() / 16 * (self.filters() / 16)
+    }
+
+    /// Chunks of the tile of inputs, of its stage, and of the weights.
+    fn rooms(&self, tile: &Tile) -> (usize, usize, usize) {
+        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let step = if kernel == 1 { stride } else { 1 };
+        let lines = tile.images * ((tile.rows - 1) * (stride / step) + kernel);
+        let weights = self.taps() * self.depth() * (self.filters() / 8 + 1);
+        if self.packed {
+            let chunks = lines * ((output.width + kernel) / 2 * 2) / 2;
+            return (2 * ((chunks + 2).next_multiple_of(8) + 4), 0, weights);
+        }
+        let chunks = self.depth() / 8;
+        let width = (output.width - 1) * (stride / step) + kernel;
+        let columns = (input.width / step).min(width - before[1]);
+        (lines * width * (chunks + 1), lines * columns * chunks, weights)
+    }
+
+    /// Shared memory of the way forward, in bytes.
+    fn forward_bytes(&self, tile: &Tile) -> usize {
+        let (inputs, stage, weights) = self.rooms(tile);
+        let sums = tile.warps / self.filters().div_ceil(32) * self.filters() * 8;
+        (inputs + stage + weights) * CHUNK_BYTES + 4 * (2 * self.depth() + self.filters()) + sums
+    }
+
+    /// Shared memory of the way back, in bytes.
+    fn backward_bytes(&self, tile: &Tile, gradients: &Gradients) -> usize {
+        let Convolution { output, kernel, stride, before, .. } = self.sizes;
+        let (inputs, stage, weights) = self.rooms(tile);
+        let (above, below) = match gradients.input {
+            true => ((kernel - 1 - before[0]).div_ceil(stride), before[0].div_ceil(stride)),
+            false => (0, 0),
+        };
+        let chunks = self.filters() / 8;
+        let lines = tile.images * (tile.rows + above + below);
+        let border = (lines * (output.width + above + below) + 1) * (chunks + 1);
+        let border_stage = lines * output.width * chunks * if gradients.output_norm { 2 } else { 1 };
+        let weights = if gradients.input { weights } else { 0 };
+        let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
+            + 4 * (2 * self.depth() + 3 * self.filters());
+        // In the end the shares of the weights' gradient are added there, and the bias's.
+        let shares = if tile.warps > self.squares() { 4 * self.taps() * self.depth() * self.filters() } else { 0 };
+        let biases = if gradients.bias { 4 * 8 * 32 * tile.warps } else { 0 };
+        at_work.max(shares).max(biases)
+    }
+
+    /// Whole images or rows that make about `pixels` output pixels.
+    fn cut(&self, pixels: usize) -> (usize, usize) {
+        let output = self.sizes.output;
+        if output.num_pixels() <= pixels {
+            return (pixels / output.num_pixels(), output.height);
+        }
+        let rows =
+            (1..=output.height).rev().find(|rows| output.height.is_multiple_of(*rows) && rows * output.width <= pixels);
+        (1, rows.unwrap_or(1))
+    }
+
+    /// Whether each thread has its place in a line.
+    fn has_threads(&self, warps: usize) -> bool {
+        let line = |width: usize, channels: usize| width * channels / 8 <= 32 * warps;
+        let Convolution { input, output, .. } = self.sizes;
+        (self.packed || line(input.width, input.channels)) && line(output.width, output.channels)
+    }
+
+    /// The tile of the way forward and its shared memory, where one fits into `shared_bytes`.
+    ///
+    /// Few filters want large tiles, since a pixel is little work; many want few warps with many sums each.
+    pub fn forward_tile(&self, shared_bytes: usize) -> Option<(Tile, usize)> {
+        let together = if self.filters() >= 64 { 4 } else { 2 };
+        let most = if self.filters() <= 16 { 512 } else { 256 };
+        [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
+            let (images, rows) = self.cut(pixels);
+            let tile = Tile { images, rows, warps: 8, blocks: 1, together };
+            let bytes = self.forward_bytes(&tile);
+            let blocks = if 2 * bytes <= shared_bytes { 2 } else { 1 };
+            (self.has_threads(8) && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
+        })
+    }
+
+    /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square.
+    pub fn backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
+        let mut warps = self.squares().max(4);
+        while !self.has_threads(warps) {
+            warps *= 2;
+        }
+        let wanted = if self.squares() >= 8 { 1 } else { 16 / warps / if self.squares() >= 4 { 2 } else { 1 } };
+        let together = if self.squares() >= 16 { 1 } else { 2 };
+        [256, 128, 64, 1].into_iter().filter(|&pixels| pixels != 256 || self.sizes.output.num_pixels() > 128).find_map(
+            |pixels| {
+                let (images, rows) = self.cut(pixels);
+                if pixels == 256 && rows < self.sizes.output.height {
+                    return None;
+                }
+                let tile = Tile { images, rows, warps, blocks: 1, together };
+                let bytes = self.backward_bytes(&tile, gradients);
+                let blocks = wanted.min(shared_bytes / bytes).max(1);
+                (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
+            },
+        )
+    }
+
+    /// What both kernels are compiled with.
+    fn defines(&self, tile: &Tile) -> Vec<(&'static str, i64)> {
+        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let number = |value: usize| value as i64;
+        vec![
+            ("IMAGE_H", number(input.height)),
+            ("IMAGE_W", number(input.width)),
+            ("CHANNELS", number(input.channels)),
+            ("FILTERS", number(output.channels)),
+            ("KERNEL", number(kernel)),
+            ("STRIDE", number(stride)),
+            ("PAD_TOP", number(before[0])),
+            ("PAD_LEFT", number(before[1])),
+            ("OUT_H", number(output.height)),
+            ("OUT_W", number(output.width)),
+            ("TILE_IMAGES", number(tile.images)),
+            ("TILE_ROWS", number(tile.rows)),
+            ("WARPS", number(tile.warps)),
+            ("BLOCKS", number(tile.blocks)),
+            ("M_TOGETHER", number(tile.together)),
+            ("PACKED", i64::from(self.packed)),
+            ("INPUT_NORM", i64::from(self.input_norm)),
+            ("INPUT_RELU", i64::from(self.input_relu)),
+        ]
+    }
+
+    /// What the way forward is compiled with.
+    pub fn forward_defines(&self, tile: &Tile, bias: bool, statistics: bool) -> Vec<(&'static str, i64)> {
+        let mut defines = self.defines(tile);
+        let steps = self.taps() * self.depth() / 16;
+        defines.push(("HOLD_WEIGHTS", i64::from(steps * (self.filters() / 8).min(4) <= 18)));
+        defines.push(("ADD_BIAS", i64::from(bias)));
+        defines.push(("STATISTICS", i64::from(statistics)));
+        defines
+    }
+
+    /// What the way back is compiled with.
+    pub fn backward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
+        let mut defines = self.defines(tile);
+        defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
+        defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
+        defines.push(("WEIGHT_GRADIENT", 1));
+        defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
+        defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
+        defines.push(("MASK", i64::from(gradients.masks)));
+        defines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kelvin::network::{Network, Operation};
+
+    /// What a block of a recent GPU has.
+    const SHARED: usize = 227 << 10;
+
+    #[test]
+    fn every_convolution_of_the_papers_networks_has_tiles() {
+        for network in [Network::mnist_cnn(), Network::resnet(20).unwrap()] {
+            let program = network.program();
+            for operation in &program.operations {
+                let Operation::Conv { from, sizes, .. } = operation else { continue };
+                let value = &program.values[*from];
+                let shape = ConvShape {
+                    sizes: *sizes,
+                    packed: *from == 0,
+                    input_norm: value.norm.is_some(),
+                    input_relu: value.relu,
+                };
+                assert!(shape.fits(), "{sizes:?}");
+                let (tile, bytes) = shape.forward_tile(SHARED).unwrap();
+                assert!(bytes * tile.blocks <= SHARED && sizes.output.height.is_multiple_of(tile.rows));
+                let gradients =
+                    Gradients { output_norm: true, input: *from != 0, bias: false, adds: false, masks: true };
+                let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
+                assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn odd_shapes_are_left_to_the_plain_kernels() {
+        let of = |input, output, stride| {
+            let mut network =
+                Network::resnet(20).unwrap().program().operations.iter().find_map(|operation| match operation {
+                    Operation::Conv { sizes, .. } => Some(*sizes),
+                    _ => None,
+                });
+            let sizes = network.as_mut().unwrap();
+            (sizes.input.channels, sizes.output.channels, sizes.stride) = (input, output, stride);
+            ConvShape { sizes: *sizes, packed: false, input_norm: true, input_relu: true }.fits()
+        };
+        assert!(of(16, 32, 1) && !of(24, 32, 1) && !of(16, 10, 1) && !of(128, 32, 1) && !of(16, 16, 2));
+    }
+}

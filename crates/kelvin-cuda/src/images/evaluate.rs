@@ -1,0 +1,255 @@
+//! Looks at draws, many at a time: outputs, gradients of energies, statistics of batch norms.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use kelvin::data::Examples;
+use kelvin::network::{Rows, Weights};
+
+use super::arguments::{ChainCell, GradientSource};
+use super::data::DeviceData;
+use super::lower::{Lowering, Norms, Running};
+use super::memory::GroupMemory;
+use super::passes::{Images, images_of, pass_len};
+use super::states::States;
+use super::{Core, ImageEngine, MOST_IMAGES, lock};
+use crate::device::{Buffer, DeviceError, Launch};
+
+/// A cell that draws are evaluated with.
+fn cell(likelihood_weight: f64) -> ChainCell {
+    ChainCell {
+        gradient_scale: -likelihood_weight,
+        likelihood_weight,
+        inverse_temperature: 1.0,
+        ..ChainCell::default()
+    }
+}
+
+impl Core {
+    fn launch(&self, launches: &[Launch]) -> Result<(), DeviceError> {
+        launches.iter().try_for_each(|launch| self.device.launch(launch))
+    }
+
+    /// Copies weights to states, with a cell for each.
+    fn place(&self, states: &States, weights: &[Weights<'_>], cells: &[ChainCell]) -> Result<(), DeviceError> {
+        for (chain, &weights) in weights.iter().enumerate() {
+            states.write(chain, weights)?;
+        }
+        states.cells.write(0, cells)?;
+        states.round(&*self.device, &self.compiled, 0, weights.len())
+    }
+
+    /// Names the images of each chain's next pass, which have the same number.
+    fn name_images(&self, memory: &GroupMemory, images: &[&Images]) -> Result<(), DeviceError> {
+        let joined = |of: fn(&Images) -> &[u32]| images.iter().flat_map(|&images| of(images)).copied().collect();
+        let (rows, placements): (Vec<u32>, Vec<u32>) = (joined(|i| &i.rows), joined(|i| &i.placements));
+        memory.rows.write(0, &rows)?;
+        memory.placements.write(0, &placements)
+    }
+}
+
+impl ImageEngine {
+    /// Outputs of all examples for each set of weights, row-major; batch norms use the weights' statistics.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    pub fn outputs(&self, examples: &Examples, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, DeviceError> {
+        let core = &self.core;
+        let data = DeviceData::new(&core.device, examples)?;
+        let group_len = self.group_len(weights.len());
+        let most = self.most_uncoupled().min(examples.len()).max(1);
+        let shared = self.group_memory(group_len, most)?;
+        let memory = lock(&shared);
+        let states = core.states(group_len)?;
+        let units = core.plan.len(core.plan.output());
+        let mut outputs = Vec::with_capacity(weights.len());
+        for some in weights.chunks(group_len) {
+            core.place(&states, some, &vec![cell(1.0); some.len()])?;
+            let mut found = vec![Vec::with_capacity(examples.len() * units); some.len()];
+            for images in images_of(Rows::All, examples.len(), most) {
+                let num_images = images.rows.len();
+                core.name_images(&memory, &vec![&images; some.len()])?;
+                let group = states.group(0, some.len());
+                let mut pass = core.lowering(&memory, group, num_images, Norms::Inference);
+                pass.gather(&data);
+                pass.forward();
+                core.launch(&pass.launches)?;
+                let read = memory.read_outputs(&core.plan, some.len(), num_images)?;
+                for (found, read) in found.iter_mut().zip(read.chunks_exact(num_images * units)) {
+                    found.extend_from_slice(read);
+                }
+            }
+            outputs.append(&mut found);
+        }
+        Ok(outputs)
+    }
+
+    /// For each position and its weight w: Σ log p(y|x,θ) over the batches in training mode, each a batch of its own to
+    /// batch norm, and ∇(−log p(θ) − w Σ log p(y|x,θ)).
+    ///
+    /// # Errors
+    /// Where the device fails.
+    pub fn gradients(
+        &self,
+        positions: &[&[f32]],
+        likelihood_weights: &[f64],
+        batches: &[Rows<'_>],
+    ) -> Result<Vec<(f64, Vec<f32>)>, DeviceError> {
+        let weights: Vec<Weights<'_>> =
+            positions.iter().map(|&parameters| self.without_statistics(parameters)).collect();
+        self.gradients_in(Norms::Training(Running::Stay), &weights, likelihood_weights, batches)
+    }
+
+    /// The same with the weights' running statistics.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    pub fn gradients_with_statistics(
+        &self,
+        weights: &[Weights<'_>],
+        likelihood_weights: &[f64],
+        batches: &[Rows<'_>],
+    ) -> Result<Vec<(f64, Vec<f32>)>, DeviceError> {
+        self.gradients_in(Norms::Inference, weights, likelihood_weights, batches)
+    }
+
+    /// Weights whose statistics no pass in training mode looks at.
+    fn without_statistics<'w>(&'w self, parameters: &'w [f32]) -> Weights<'w> {
+        Weights { parameters, statistics: &self.core.initial_statistics }
+    }
+
+    fn group_len(&self, count: usize) -> usize {
+        self.group_chains.min(count).max(1)
+    }
+
+    /// The most images of a pass where nothing couples them: what memory there is.
+    fn most_uncoupled(&self) -> usize {
+        lock(&self.memory).as_ref().map_or(MOST_IMAGES, |memory| lock(memory).num_images)
+    }
+
+    /// The passes of batches.
+    fn passes(&self, batches: &[Rows<'_>], norms: Norms) -> Vec<Images> {
+        let core = &self.core;
+        let coupled = core.has_norms() && norms != Norms::Inference;
+        let cut = |rows: &Rows<'_>| {
+            let len = rows.listed().map(<[u32]>::len);
+            let most = if coupled { pass_len(len, core.num_examples, true) } else { self.most_uncoupled() };
+            images_of(*rows, core.num_examples, most)
+        };
+        batches.iter().flat_map(cut).collect()
+    }
+
+    fn gradients_in(
+        &self,
+        norms: Norms,
+        weights: &[Weights<'_>],
+        likelihood_weights: &[f64],
+        batches: &[Rows<'_>],
+    ) -> Result<Vec<(f64, Vec<f32>)>, DeviceError> {
+        let core = &self.core;
+        let passes = self.passes(batches, norms);
+        let group_len = self.group_len(weights.len());
+        let most = passes.iter().map(|images| images.rows.len()).max().unwrap_or(1);
+        let shared = self.group_memory(group_len, most)?;
+        let memory = lock(&shared);
+        let states = core.states(group_len)?;
+        let dim = core.plan.program.layout.len();
+        let mut found = Vec::with_capacity(weights.len());
+        for (some, their_weights) in weights.chunks(group_len).zip(likelihood_weights.chunks(group_len)) {
+            let cells: Vec<ChainCell> = their_weights.iter().map(|&weight| cell(weight)).collect();
+            core.place(&states, some, &cells)?;
+            memory.totals.write(0, &vec![0.0; some.len() * core.tables.parameter_stride])?;
+            memory.likelihood.write(0, &vec![0.0; 2 * some.len()])?;
+            let group = states.group(0, some.len());
+            // Passes of a size differ in their images alone.
+            let mut lowered: HashMap<usize, Lowered> = HashMap::new();
+            for images in &passes {
+                let num_images = images.rows.len();
+                core.name_images(&memory, &vec![images; some.len()])?;
+                let lowered = match lowered.entry(num_images) {
+                    Entry::Occupied(lowered) => lowered.into_mut(),
+                    Entry::Vacant(place) => {
+                        place.insert(Lowered::new(core, core.lowering(&memory, group, num_images, norms))?)
+                    }
+                };
+                core.launch(&lowered.launches)?;
+            }
+            let mut end = core.lowering(&memory, group, most, norms);
+            end.total(None, true, true, core.inverse_prior_variance);
+            core.launch(&end.launches)?;
+            let mut sums = vec![0.0; 2 * some.len()];
+            memory.likelihood.read(0, &mut sums)?;
+            for chain in 0..some.len() {
+                let mut gradient = vec![0.0; dim];
+                memory.totals.read(chain * core.tables.parameter_stride, &mut gradient)?;
+                found.push((sums[2 * chain], gradient));
+            }
+        }
+        Ok(found)
+    }
+
+    /// For each position and its batches: means and variances of batch norms, the plain average of those of each batch.
+    ///
+    /// # Errors
+    /// Where the device fails.
+    pub fn batch_statistics(
+        &self,
+        positions: &[&[f32]],
+        batches: &[Vec<Rows<'_>>],
+    ) -> Result<Vec<Vec<f32>>, DeviceError> {
+        let core = &self.core;
+        let norms = Norms::Training(Running::Become);
+        let passes: Vec<Vec<Images>> = batches.iter().map(|batches| self.passes(batches, norms)).collect();
+        let lens = |passes: &Vec<Images>| passes.iter().map(|images| images.rows.len()).collect::<Vec<usize>>();
+        // Only passes of the same sizes can be made together.
+        let alike = passes.windows(2).all(|pair| lens(&pair[0]) == lens(&pair[1]));
+        let group_len = if alike { self.group_len(positions.len()) } else { 1 };
+        let most = passes.iter().flat_map(lens).max().unwrap_or(1);
+        let shared = self.group_memory(group_len, most)?;
+        let memory = lock(&shared);
+        let states = core.states(group_len)?;
+        let mut found = Vec::with_capacity(positions.len());
+        for (some, passes) in positions.chunks(group_len).zip(passes.chunks(group_len)) {
+            let weights: Vec<Weights<'_>> =
+                some.iter().map(|&parameters| self.without_statistics(parameters)).collect();
+            core.place(&states, &weights, &vec![cell(1.0); some.len()])?;
+            let group = states.group(0, some.len());
+            let mut sums = vec![vec![0.0; core.num_statistics()]; some.len()];
+            let mut of_batch = vec![0.0; core.num_statistics()];
+            for number in 0..passes[0].len() {
+                let images: Vec<&Images> = passes.iter().map(|passes| &passes[number]).collect();
+                core.name_images(&memory, &images)?;
+                let mut pass = core.lowering(&memory, group, images[0].rows.len(), norms);
+                pass.gather(&core.data);
+                pass.forward();
+                core.launch(&pass.launches)?;
+                for (chain, sums) in sums.iter_mut().enumerate() {
+                    states.read_statistics(chain, &mut of_batch)?;
+                    sums.iter_mut().zip(&of_batch).for_each(|(sum, &value)| *sum += f64::from(value));
+                }
+            }
+            let count = passes[0].len() as f64;
+            found.extend(sums.iter().map(|sums| sums.iter().map(|sum| (sum / count) as f32).collect::<Vec<f32>>()));
+        }
+        Ok(found)
+    }
+}
+
+/// A pass that adds its gradient to the total, with what its launches read.
+struct Lowered {
+    launches: Vec<Launch>,
+    _sources: Buffer<GradientSource>,
+}
+
+impl Lowered {
+    /// Of the images that the group's memory names.
+    fn new(core: &Core, mut pass: Lowering<'_>) -> Result<Self, DeviceError> {
+        pass.gather(&core.data);
+        pass.forward();
+        pass.loss(&core.data, core.noise_variance, true);
+        pass.backward();
+        let sources = Buffer::of(&core.device, &pass.sources)?;
+        pass.total(Some(sources.at(0)), true, false, 0.0);
+        Ok(Self { launches: pass.launches, _sources: sources })
+    }
+}

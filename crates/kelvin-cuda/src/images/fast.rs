@@ -1,0 +1,378 @@
+//! Tensor cores where shapes allow it: the fast kernels of a network's convolutions and dense layers, and their launches.
+
+use kelvin::network::{Network, Operation};
+
+use super::arguments::{ConvBackward, ConvForward, Product};
+use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::lower::{Lowering, Parts};
+use super::plan::Plan;
+use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
+use crate::kernels::KernelSource;
+
+/// Chains that are to fill the device. Partial sums, and with them every last bit, depend on how a chain's work is cut, so that
+/// it is cut for so many chains however many there are.
+const CHAINS: usize = 8;
+/// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
+const PRODUCT_TILE: usize = 64;
+const PRODUCT_THREADS: u32 = 128;
+const PRODUCT_DEPTH: usize = 32;
+const PRODUCT_STAGES: usize = 3;
+
+/// A kernel that takes tile after tile.
+#[derive(Clone, Copy, Debug)]
+struct Tiled {
+    kernel: Kernel,
+    tile: Tile,
+    shared_bytes: u32,
+    output_rows: usize,
+    /// Multiprocessors times blocks on each.
+    slots: usize,
+}
+
+impl Tiled {
+    fn tiles_per_block(&self, num_images: usize) -> usize {
+        (CHAINS * self.tile.count(self.output_rows, num_images)).div_ceil(self.slots).max(1)
+    }
+
+    /// Blocks of a chain.
+    fn num_blocks(&self, num_images: usize) -> usize {
+        self.tile.count(self.output_rows, num_images).div_ceil(self.tiles_per_block(num_images))
+    }
+
+    fn launch<A: bytemuck::NoUninit>(&self, num_chains: u32, num_images: usize, arguments: &A) -> Launch {
+        let grid = [self.num_blocks(num_images) as u32, num_chains, 1];
+        Launch::new(self.kernel, grid, 32 * self.tile.warps as u32, self.shared_bytes, arguments)
+    }
+}
+
+/// The fast kernels of a convolution.
+#[derive(Clone, Copy, Debug)]
+pub struct FastConv {
+    forward: Tiled,
+    backward: Tiled,
+    statistics: bool,
+}
+
+/// The fast kernels of a dense layer.
+#[derive(Clone, Copy, Debug)]
+pub struct FastDense {
+    forward: Kernel,
+    weights: Kernel,
+    /// None for the first layer.
+    input: Option<Kernel>,
+}
+
+/// Fast kernels by operation.
+#[derive(Clone, Debug, Default)]
+pub struct Fast {
+    convs: Vec<Option<FastConv>>,
+    denses: Vec<Option<FastDense>>,
+}
+
+/// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
+fn writes(plan: &Plan) -> Vec<(bool, bool)> {
+    let mut written = vec![0; plan.program.values.len()];
+    let mut found = vec![(false, false); plan.program.operations.len()];
+    for (number, operation) in plan.program.operations.iter().enumerate().rev() {
+        for read in operation.reads() {
+            found[number] = (written[read] > 0, written[read] + 1 == plan.writers[read]);
+            written[read] += 1;
+        }
+    }
+    found
+}
+
+/// A convolution's shape and what its gradients need, where fast kernels can serve it.
+fn fast_shape(
+    plan: &Plan,
+    operation: &Operation,
+    packed_input: bool,
+    adds: bool,
+    is_last: bool,
+) -> Option<(ConvShape, Gradients)> {
+    let Operation::Conv { from, to, kernel, sizes, adds_bias, .. } = operation else { return None };
+    let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
+    let shape = ConvShape {
+        sizes: *sizes,
+        packed: *from == 0 && packed_input,
+        input_norm: input.norm.is_some(),
+        input_relu: input.relu,
+    };
+    let gradients = Gradients {
+        output_norm: output.norm.is_some(),
+        input: *from != 0,
+        bias: *adds_bias,
+        adds,
+        masks: is_last && input.relu,
+    };
+    (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
+}
+
+/// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
+pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
+    let shared = limits.shared_bytes as usize;
+    let mut readers = plan.program.operations.iter().filter(|operation| operation.reads().any(|read| read == 0));
+    let only = readers.next().filter(|_| readers.next().is_none());
+    let shape = only.and_then(|operation| fast_shape(plan, operation, true, false, true));
+    shape.is_some_and(|(shape, gradients)| {
+        shape.forward_tile(shared).is_some() && shape.backward_tile(&gradients, shared).is_some()
+    })
+}
+
+impl Fast {
+    /// Compiles what a program's shapes allow.
+    pub fn new(device: &dyn Device, plan: &Plan) -> Result<Self, DeviceError> {
+        let (mut fast, sources) = Self::planned(device.limits(), plan);
+        let compiled = device.compile_all(&sources)?;
+        let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
+        for conv in fast.convs.iter_mut().flatten() {
+            replace(&mut conv.forward.kernel);
+            replace(&mut conv.backward.kernel);
+        }
+        for dense in fast.denses.iter_mut().flatten() {
+            replace(&mut dense.forward);
+            replace(&mut dense.weights);
+            dense.input.as_mut().map(replace);
+        }
+        Ok(fast)
+    }
+
+    /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
+    fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
+        let (shared, processors) = (limits.shared_bytes as usize, limits.num_multiprocessors as usize);
+        let mut sources = Vec::new();
+        let mut add = |file, entry, defines| {
+            sources.push(KernelSource { file, entry, defines });
+            Kernel(sources.len() - 1)
+        };
+        let mut fast = Self::default();
+        for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
+            let (mut conv, mut dense) = (None, None);
+            match operation {
+                Operation::Conv { sizes, adds_bias, .. } => {
+                    let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
+                    let tiles = shape.and_then(|(shape, gradients)| {
+                        let tiles = shape.forward_tile(shared).zip(shape.backward_tile(&gradients, shared))?;
+                        Some((shape, gradients, tiles))
+                    });
+                    if let Some((shape, gradients, (forward, backward))) = tiles {
+                        let statistics = gradients.output_norm;
+                        let tiled = |kernel, (tile, bytes): (Tile, usize)| Tiled {
+                            kernel,
+                            tile,
+                            shared_bytes: bytes as u32,
+                            output_rows: sizes.output.height,
+                            slots: processors * tile.blocks,
+                        };
+                        let defines = shape.forward_defines(&forward.0, *adds_bias, statistics);
+                        let forward = tiled(add("conv_forward.cu", "conv_forward", defines), forward);
+                        let defines = shape.backward_defines(&backward.0, &gradients);
+                        let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
+                        conv = Some(FastConv { forward, backward, statistics });
+                    }
+                }
+                Operation::Dense { from, to, kernel, .. } => {
+                    let (input, units) = (&plan.program.values[*from], plan.len(*to));
+                    let aligned = [kernel.start, plan.len(*from), units].iter().all(|len| len.is_multiple_of(8));
+                    if aligned && input.norm.is_none() && *to != plan.output() && !(*from == 0 && plan.packed_input) {
+                        let relu = i64::from(input.relu);
+                        let mut product = |a, b, relu, float, bias, adds, masks| {
+                            let defines = vec![
+                                ("A_TRANSPOSED", a),
+                                ("B_TRANSPOSED", b),
+                                ("RELU_A", relu),
+                                ("FLOAT_C", float),
+                                ("ADD_BIAS", bias),
+                                ("ADD_PREVIOUS", adds),
+                                ("MASK", masks),
+                            ];
+                            add("product.cu", "product", defines)
+                        };
+                        let masks = i64::from(is_last && input.relu);
+                        dense = Some(FastDense {
+                            forward: product(0, 0, relu, 0, 1, 0, 0),
+                            weights: product(1, 0, relu, 1, 0, 0, 0),
+                            input: (*from != 0).then(|| product(0, 1, 0, 0, 0, i64::from(adds), masks)),
+                        });
+                    }
+                }
+                _ => {}
+            }
+            fast.convs.push(conv);
+            fast.denses.push(dense);
+        }
+        (fast, sources)
+    }
+
+    /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
+    pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
+        if let Some(conv) = self.convs.get(operation).copied().flatten() {
+            let blocks = conv.backward.num_blocks(num_images);
+            return Some(Splits { kernel: blocks, bias: Some(blocks) });
+        }
+        self.denses.get(operation).copied().flatten().map(|_| Splits { kernel: 1, bias: None })
+    }
+
+    /// The fast kernels of a convolution, if it has any.
+    pub fn conv(&self, operation: usize) -> Option<FastConv> {
+        self.convs.get(operation).copied().flatten()
+    }
+
+    /// The fast kernels of a dense layer, if it has any.
+    pub fn dense(&self, operation: usize) -> Option<FastDense> {
+        self.denses.get(operation).copied().flatten()
+    }
+}
+
+/// The fast kernels of the paper's networks.
+pub fn example_kernels() -> Vec<KernelSource> {
+    let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, memory_bytes: 0 };
+    let mut sources = Vec::new();
+    for network in [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")] {
+        let mut plan = Plan::new(network.program());
+        plan.packed_input = wants_packed_input(limits, &plan);
+        for source in Fast::planned(limits, &plan).1 {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+    }
+    sources
+}
+
+/// Partial sums of an operation's gradients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Splits {
+    /// Of its kernel.
+    pub kernel: usize,
+    /// Of its bias, where the same kernel makes them.
+    pub bias: Option<usize>,
+}
+
+impl Lowering<'_> {
+    fn norm_of(&self, value: usize) -> u64 {
+        self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
+    }
+
+    /// A convolution's way forward; it leaves the parts of the norm that follows.
+    pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
+        let num_images = self.num_images as usize;
+        let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
+        let arguments = ConvForward {
+            input: self.memory.value(from),
+            weights: self.weight(kernel),
+            bias: bias.map_or(0, |bias| self.parameter(bias)),
+            norm: self.norm_of(from),
+            output: self.memory.value(to),
+            parts: self.memory.parts(),
+            parameter_stride: self.parameter_stride(),
+            num_images: self.num_images,
+            tiles_per_block,
+        };
+        self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
+        if fast.statistics {
+            let tile = &fast.forward.tile;
+            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
+            self.parts_in_passing = Some(Parts {
+                num_parts: fast.forward.num_blocks(num_images) as u32,
+                rows_per_part: tiles_per_block * pixels as u32,
+            });
+        }
+    }
+
+    /// All of a convolution's way back.
+    pub(super) fn fast_conv_backward(
+        &mut self,
+        fast: &FastConv,
+        from: usize,
+        to: usize,
+        kernel: usize,
+        bias: Option<usize>,
+    ) {
+        let num_images = self.num_images as usize;
+        let upstream = self.upstream(to);
+        let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
+        let arguments = ConvBackward {
+            input: self.memory.value(from),
+            weights: self.weight(kernel),
+            norm: self.norm_of(from),
+            output: upstream.values,
+            output_gradient: upstream.gradient,
+            slopes: upstream.slopes,
+            input_gradient,
+            weight_gradient: self.sums(kernel),
+            bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
+            parameter_stride: self.parameter_stride(),
+            num_images: self.num_images,
+            tiles_per_block: fast.backward.tiles_per_block(num_images) as u32,
+        };
+        self.launches.push(fast.backward.launch(self.group.num_chains, num_images, &arguments));
+    }
+
+    fn product(&mut self, kernel: Kernel, a_transposed: bool, b_transposed: bool, arguments: &Product) {
+        // Rows of a tile as it lies in memory, each with one chunk of padding.
+        let room = |transposed: bool, along: usize| {
+            let (rows, numbers) = if transposed { (PRODUCT_DEPTH, along) } else { (along, PRODUCT_DEPTH) };
+            rows * (numbers / 8 + 1) * 16
+        };
+        let bytes = PRODUCT_STAGES * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
+        let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
+        let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
+        self.launches.push(Launch::new(kernel, grid, PRODUCT_THREADS, bytes as u32, arguments));
+    }
+
+    /// A dense layer's way forward.
+    pub(super) fn fast_dense(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
+        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
+        let arguments = Product {
+            a: self.memory.value(from),
+            b: self.weight(kernel),
+            c: self.memory.value(to),
+            bias: self.parameter(bias),
+            mask: 0,
+            a_stride: self.count(from) as u64,
+            b_stride: self.parameter_stride(),
+            c_stride: self.count(to) as u64,
+            bias_stride: self.parameter_stride(),
+            rows: self.num_images,
+            columns: units as u32,
+            depth: inputs as u32,
+            reserved: 0,
+        };
+        self.product(fast.forward, false, false, &arguments);
+    }
+
+    /// A dense layer's way back, but for its bias.
+    pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize) {
+        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
+        let gradient = self.gradient(to);
+        let weights = Product {
+            a: self.memory.value(from),
+            b: gradient,
+            c: self.sums(kernel),
+            a_stride: self.count(from) as u64,
+            b_stride: self.count(to) as u64,
+            c_stride: (inputs * units) as u64,
+            rows: inputs as u32,
+            columns: units as u32,
+            depth: self.num_images,
+            ..Product::default()
+        };
+        self.product(fast.weights, true, false, &weights);
+        let Some(kernel_of_input) = fast.input else { return };
+        let input = Product {
+            a: gradient,
+            b: self.weight(kernel),
+            c: self.downstream(from).gradient,
+            mask: self.memory.value(from),
+            a_stride: self.count(to) as u64,
+            b_stride: self.parameter_stride(),
+            c_stride: self.count(from) as u64,
+            rows: self.num_images,
+            columns: inputs as u32,
+            depth: units as u32,
+            ..Product::default()
+        };
+        self.product(kernel_of_input, false, true, &input);
+    }
+}

@@ -1,0 +1,386 @@
+//! The way forward as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
+
+use kelvin::network::{Convolution, Operation};
+
+use super::Precision;
+use super::arguments::{
+    AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormFinalise, NormStatistics, PlainConv, Pool, Reading,
+    ResponseNorm, Threshold,
+};
+use super::compiled::Compiled;
+use super::data::DeviceData;
+use super::fast::Fast;
+use super::memory::GroupMemory;
+use super::plan::Plan;
+use super::tables::Tables;
+use crate::device::{Address, Kernel, Launch};
+
+/// Threads of a block of the plain kernels.
+pub const THREADS: usize = 256;
+/// Pixels of a part of a norm's sums, where a plain kernel takes them.
+const PLAIN_ROWS_PER_PART: usize = 256;
+
+/// Where the chains of a group lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// How many.
+    pub num_chains: u32,
+    /// θ of the first.
+    pub positions: Address,
+    /// What products read of it: θ itself or its bf16 copy.
+    pub weights: Address,
+    /// Running statistics of the first.
+    pub statistics: Address,
+    /// Its cell.
+    pub cells: Address,
+    /// Numbers from one chain's statistics to the next's.
+    pub statistics_stride: u64,
+}
+
+/// Whose statistics batch norms use, and what becomes of the running ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Norms {
+    /// Those of the batch.
+    Training(Running),
+    /// The running ones, which stay.
+    Inference,
+}
+
+/// What a pass in training mode does to running statistics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Running {
+    /// Nothing.
+    Stay,
+    /// They move towards the batch's.
+    Move,
+    /// They become the batch's.
+    Become,
+}
+
+/// Parts of a norm's sums that a kernel left in the group's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// How many.
+    pub num_parts: u32,
+    /// Pixels of each but the last.
+    pub rows_per_part: u32,
+}
+
+/// A pass of a group over a batch, as the launches it consists of.
+pub struct Lowering<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) tables: &'a Tables,
+    pub(super) compiled: &'a Compiled,
+    pub(super) fast: &'a Fast,
+    pub(super) memory: &'a GroupMemory,
+    pub(super) precision: Precision,
+    pub(super) group: Group,
+    pub(super) num_images: u32,
+    pub(super) norms: Norms,
+    /// What is to be launched, in order.
+    pub launches: Vec<Launch>,
+    /// Where the partial sums of each tensor's gradient lie after the way back.
+    pub sources: Vec<GradientSource>,
+    /// How often each value's gradient was written so far.
+    pub(super) written: Vec<usize>,
+    /// Partial sums of each tensor.
+    pub(super) splits: Vec<usize>,
+    /// Sums of the norm of the value that was written last, where its kernel took them in passing.
+    pub(super) parts_in_passing: Option<Parts>,
+}
+
+impl<'a> Lowering<'a> {
+    /// An empty pass of `num_images` images of each chain of a group.
+    #[expect(clippy::too_many_arguments, reason = "a pass is a function of exactly these")]
+    pub fn new(
+        plan: &'a Plan,
+        tables: &'a Tables,
+        compiled: &'a Compiled,
+        fast: &'a Fast,
+        memory: &'a GroupMemory,
+        precision: Precision,
+        group: Group,
+        num_images: usize,
+        norms: Norms,
+    ) -> Self {
+        assert!(num_images <= memory.num_images && group.num_chains as usize <= memory.num_chains, "a pass that fits");
+        Self {
+            plan,
+            tables,
+            compiled,
+            fast,
+            memory,
+            precision,
+            group,
+            num_images: num_images as u32,
+            norms,
+            launches: Vec::new(),
+            sources: vec![GradientSource::default(); tables.num_tensors()],
+            written: vec![0; plan.program.values.len()],
+            splits: super::memory::num_splits(&plan.program, fast, num_images),
+            parts_in_passing: None,
+        }
+    }
+
+    /// A thread for each of `count` things of a chain.
+    pub(super) fn over<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, count: usize, arguments: &A) {
+        let grid = [count.div_ceil(THREADS) as u32, self.group.num_chains, 1];
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, 0, arguments));
+    }
+
+    /// How a value is read.
+    pub(super) fn reading(&self, value: usize) -> Reading {
+        let of = &self.plan.program.values[value];
+        Reading {
+            values: self.memory.value(value),
+            norm: of.norm.map_or(0, |norm| self.memory.norm(norm)),
+            len: of.shape.len() as u32,
+            channels: of.shape.channels as u32,
+            relu: u32::from(of.relu),
+            num_images: self.num_images,
+        }
+    }
+
+    /// Place `at` of the first chain's parameters, in f32.
+    pub(super) fn parameter(&self, at: usize) -> Address {
+        self.group.positions + 4 * at as u64
+    }
+
+    /// The same as products read it.
+    pub(super) fn weight(&self, at: usize) -> Address {
+        self.group.weights + (self.precision.bytes() * at) as u64
+    }
+
+    pub(super) fn parameter_stride(&self) -> u64 {
+        self.tables.parameter_stride as u64
+    }
+
+    /// Images of a value, times its numbers.
+    pub(super) fn count(&self, value: usize) -> usize {
+        self.num_images as usize * self.plan.len(value)
+    }
+
+    /// The images that `rows` and `placements` of the group's memory name.
+    pub fn gather(&mut self, data: &DeviceData) {
+        let shape = self.plan.program.values[0].shape;
+        let arguments = GatherImages {
+            pixels: data.pixels(),
+            rows: self.memory.rows.at(0),
+            placements: self.memory.placements.at(0),
+            output: self.memory.value(0),
+            height: shape.height as u32,
+            width: shape.width as u32,
+            channels: shape.channels as u32,
+            num_images: self.num_images,
+            pixel_stride: (self.plan.stored_len(0) / shape.num_pixels()) as u32,
+            reserved: 0,
+        };
+        let kernel = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
+        self.over(kernel, self.count(0), &arguments);
+    }
+
+    /// From the first value to the last.
+    pub fn forward(&mut self) {
+        let program = &self.plan.program;
+        for (number, operation) in program.operations.iter().enumerate() {
+            match operation {
+                Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
+                    let bias = adds_bias.then_some(bias.start);
+                    match self.fast.conv(number) {
+                        Some(fast) => self.fast_conv(&fast, *from, *to, kernel.start, bias),
+                        None => self.plain_conv(*from, *to, kernel.start, bias, self.conv_sizes(sizes)),
+                    }
+                }
+                Operation::Dense { from, to, kernel, bias } => match self.fast.dense(number) {
+                    Some(fast) => self.fast_dense(&fast, *from, *to, kernel.start, bias.start),
+                    None => {
+                        let sizes = self.dense_sizes(*from, *to);
+                        self.plain_conv(*from, *to, kernel.start, Some(bias.start), sizes);
+                    }
+                },
+                Operation::BatchNorm { number } => self.norm_forward(*number),
+                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
+                    let arguments = ResponseNorm {
+                        input: self.reading(*from),
+                        gamma: self.parameter(scale.start),
+                        beta: self.parameter(offset.start),
+                        output: self.memory.value(*to),
+                        epsilon: *epsilon,
+                        parameter_stride: self.parameter_stride(),
+                    };
+                    let channels = self.num_images as usize * program.values[*from].shape.channels;
+                    self.over(self.compiled.response_norm, channels, &arguments);
+                }
+                Operation::Threshold { from, to, threshold } => {
+                    let arguments = Threshold {
+                        input: self.reading(*from),
+                        threshold: self.parameter(threshold.start),
+                        output: self.memory.value(*to),
+                        parameter_stride: self.parameter_stride(),
+                    };
+                    self.over(self.compiled.threshold, self.count(*to), &arguments);
+                }
+                Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
+                Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),
+                Operation::Copy { from, to } => self.add_forward(*from, None, *to),
+            }
+        }
+    }
+
+    pub(super) fn conv_sizes(&self, sizes: &Convolution) -> ConvSizes {
+        ConvSizes {
+            input_height: sizes.input.height as u32,
+            input_width: sizes.input.width as u32,
+            channels: sizes.input.channels as u32,
+            output_height: sizes.output.height as u32,
+            output_width: sizes.output.width as u32,
+            filters: sizes.output.channels as u32,
+            kernel_height: sizes.kernel as u32,
+            kernel_width: sizes.kernel as u32,
+            stride: sizes.stride as u32,
+            above: sizes.before[0] as u32,
+            left: sizes.before[1] as u32,
+            num_images: self.num_images,
+        }
+    }
+
+    /// A dense layer as the convolution it is: a kernel of the size of its input, one pixel.
+    pub(super) fn dense_sizes(&self, from: usize, to: usize) -> ConvSizes {
+        let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
+        ConvSizes {
+            input_height: input.height as u32,
+            input_width: input.width as u32,
+            channels: input.channels as u32,
+            output_height: 1,
+            output_width: 1,
+            filters: output.channels as u32,
+            kernel_height: input.height as u32,
+            kernel_width: input.width as u32,
+            stride: 1,
+            above: 0,
+            left: 0,
+            num_images: self.num_images,
+        }
+    }
+
+    fn plain_conv(&mut self, from: usize, to: usize, kernel: usize, bias: Option<usize>, sizes: ConvSizes) {
+        let arguments = PlainConv {
+            input: self.reading(from),
+            kernel: self.weight(kernel),
+            bias: bias.map_or(0, |bias| self.parameter(bias)),
+            output: self.memory.value(to),
+            parameter_stride: self.parameter_stride(),
+            sizes,
+        };
+        let is_output = to == self.plan.output();
+        let kernel = if is_output { self.compiled.plain_conv_single } else { self.compiled.plain_conv };
+        self.over(kernel, self.count(to), &arguments);
+    }
+
+    fn pool_forward(&mut self, from: usize, to: usize, height: usize, width: usize) {
+        let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
+        let arguments = Pool {
+            input: self.reading(from),
+            output: self.memory.value(to),
+            input_width: input.width as u32,
+            output_height: output.height as u32,
+            output_width: output.width as u32,
+            height: height as u32,
+            width: width as u32,
+            reserved: 0,
+        };
+        self.over(self.compiled.pool, self.count(to), &arguments);
+    }
+
+    fn add_forward(&mut self, left: usize, right: Option<usize>, to: usize) {
+        let arguments = AddValues {
+            left: self.reading(left),
+            right: right.map_or_else(Reading::default, |right| self.reading(right)),
+            output: self.memory.value(to),
+        };
+        self.over(self.compiled.add_values, self.count(to), &arguments);
+    }
+
+    fn norm_forward(&mut self, number: usize) {
+        let norm = &self.plan.program.norms[number];
+        let shape = self.plan.program.values[norm.value].shape;
+        let num_pixels = self.num_images * shape.num_pixels() as u32;
+        let parts = match self.norms {
+            Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
+            Norms::Training(_) => match self.parts_in_passing.take() {
+                Some(parts) => parts,
+                None => self.plain_statistics(norm.value, num_pixels),
+            },
+        };
+        let (moves, momentum) = match self.norms {
+            Norms::Training(Running::Move) => (1, norm.momentum),
+            Norms::Training(Running::Become) => (1, 0.0),
+            Norms::Training(Running::Stay) | Norms::Inference => (0, 0.0),
+        };
+        let statistic = |at: usize| self.group.statistics + 4 * at as u64;
+        let arguments = NormFinalise {
+            parts: if self.norms == Norms::Inference { 0 } else { self.memory.parts() },
+            norm: self.memory.norm(number),
+            bias: norm.bias.as_ref().map_or(0, |bias| self.parameter(bias.start)),
+            gamma: self.parameter(norm.scale.start),
+            beta: self.parameter(norm.offset.start),
+            running_mean: statistic(norm.mean.start),
+            running_variance: statistic(norm.variance.start),
+            cells: self.group.cells,
+            momentum,
+            epsilon: norm.epsilon,
+            parameter_stride: self.parameter_stride(),
+            statistics_stride: self.group.statistics_stride,
+            channels: shape.channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
+            num_pixels,
+            moves,
+            reserved: 0,
+        };
+        self.over(self.compiled.norm_finalise, shape.channels, &arguments);
+    }
+
+    fn plain_statistics(&mut self, value: usize, num_pixels: u32) -> Parts {
+        let channels = self.plan.program.values[value].shape.channels;
+        let parts = plain_parts(num_pixels);
+        let arguments = NormStatistics {
+            values: self.memory.value(value),
+            parts: self.memory.parts(),
+            num_pixels,
+            channels: channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
+        };
+        self.over(self.compiled.norm_statistics, parts.num_parts as usize * channels, &arguments);
+        parts
+    }
+
+    /// Σ log p of the outputs and their gradient.
+    pub fn loss(&mut self, data: &DeviceData, noise_variance: f64, adds: bool) {
+        let output = self.plan.output();
+        let place = self.plan.gradients[output].expect("outputs have a gradient");
+        let arguments = Loss {
+            outputs: self.memory.value(output),
+            gradient: self.memory.gradient(place),
+            targets: data.targets(),
+            rows: self.memory.rows.at(0),
+            cells: self.group.cells,
+            sums: self.memory.likelihood.at(0),
+            noise_variance,
+            num_images: self.num_images,
+            num_outputs: self.plan.len(output) as u32,
+            adds: u32::from(adds),
+            reserved: 0,
+        };
+        let grid = [1, self.group.num_chains, 1];
+        let shared = (THREADS * size_of::<f64>()) as u32;
+        self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, shared, &arguments));
+    }
+}
+
+/// How plain kernels cut the pixels of a batch.
+pub(super) fn plain_parts(num_pixels: u32) -> Parts {
+    let rows_per_part = PLAIN_ROWS_PER_PART as u32;
+    Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
+}

@@ -1,0 +1,307 @@
+//! The engine for images (and any other network): groups of chains step together as one batch on the device.
+//!
+//! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the next
+//! group as well. [`plan`] gives gradients their places, [`lower`] and [`lower_back`] turn a program into launches,
+//! [`run`] moves chains and [`evaluate`] looks at draws. The CPU's `network::images` is the specification.
+
+mod arguments;
+mod compiled;
+mod conv_tile;
+mod data;
+mod evaluate;
+mod fast;
+mod lower;
+mod lower_back;
+mod masses;
+mod memory;
+mod passes;
+mod plan;
+mod run;
+mod states;
+mod steps;
+mod tables;
+mod wave;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use kelvin::likelihood::Likelihood;
+use kelvin::potential::{Posterior, Potential};
+use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
+use thiserror::Error;
+
+use self::compiled::Compiled;
+pub use self::compiled::kernel_sources;
+use self::data::DeviceData;
+use self::fast::Fast;
+use self::lower::{Group, Lowering, Norms};
+use self::memory::GroupMemory;
+use self::plan::Plan;
+use self::states::States;
+use self::steps::Motion;
+use self::tables::Tables;
+use crate::device::{Device, DeviceError};
+
+/// Chains of a group, unless memory is short.
+const CHAINS_OF_A_GROUP: usize = 8;
+/// Images of a pass where nothing couples them.
+const MOST_IMAGES: usize = 512;
+
+/// The numbers that values, their gradients and the factors of products consist of; all else is f32 or f64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Precision {
+    /// "f32".
+    Single,
+    /// "bf16": stored in bf16, summed in f32.
+    #[default]
+    Half,
+}
+
+impl Precision {
+    /// Bytes of a number.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Single => 4,
+            Self::Half => 2,
+        }
+    }
+
+    /// "f32" or "bf16".
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Single => "f32",
+            Self::Half => "bf16",
+        }
+    }
+}
+
+/// Why an engine cannot be made.
+#[derive(Debug, Error, PartialEq)]
+pub enum ImageEngineError {
+    /// The device says no.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The device knows one prior.
+    #[error("the image engine knows Gaussian priors with one variance for all parameters, not others: use the CPU")]
+    Prior,
+}
+
+/// What an engine chose for a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Residence {
+    /// Chains that live on the device at a time.
+    pub wave: usize,
+    /// Chains that step together.
+    pub group: usize,
+    /// Bytes that a chain takes.
+    pub chain_bytes: usize,
+    /// Bytes that a group takes beside its chains.
+    pub group_bytes: usize,
+}
+
+/// Everything but the memory of a group: what passes are lowered from.
+struct Core {
+    device: Arc<dyn Device>,
+    plan: Plan,
+    tables: Tables,
+    compiled: Compiled,
+    fast: Fast,
+    precision: Precision,
+    data: DeviceData,
+    /// σ², 0 for a categorical likelihood.
+    noise_variance: f64,
+    inverse_prior_variance: f64,
+    num_examples: usize,
+    initial_statistics: Vec<f32>,
+}
+
+impl Core {
+    fn has_norms(&self) -> bool {
+        !self.plan.program.norms.is_empty()
+    }
+
+    fn num_statistics(&self) -> usize {
+        self.initial_statistics.len()
+    }
+
+    fn lowering<'a>(&'a self, memory: &'a GroupMemory, group: Group, num_images: usize, norms: Norms) -> Lowering<'a> {
+        Lowering::new(
+            &self.plan,
+            &self.tables,
+            &self.compiled,
+            &self.fast,
+            memory,
+            self.precision,
+            group,
+            num_images,
+            norms,
+        )
+    }
+
+    fn states(&self, num_chains: usize) -> Result<States, DeviceError> {
+        States::new(&self.device, &self.tables, self.num_statistics(), self.precision, num_chains)
+    }
+}
+
+/// Runs chains of a network's posterior, many at a time, on a device.
+pub struct ImageEngine {
+    core: Core,
+    /// Shared by sampling and evaluation: chains leave nothing in it between their steps.
+    memory: Mutex<Option<SharedMemory>>,
+    group_chains: usize,
+    most_resident: usize,
+}
+
+type SharedMemory = Arc<Mutex<GroupMemory>>;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl ImageEngine {
+    /// An engine for a posterior, whose examples are copied to the device.
+    ///
+    /// # Errors
+    /// Where the device fails, or the prior is none that it knows.
+    pub fn new(
+        device: Arc<dyn Device>,
+        posterior: &Posterior<'_>,
+        precision: Precision,
+    ) -> Result<Self, ImageEngineError> {
+        let variance = posterior.prior().isotropic_variance().ok_or(ImageEngineError::Prior)?;
+        let program = posterior.network().program();
+        let mut plan = Plan::new(program);
+        let fast = match precision {
+            Precision::Single => Fast::default(),
+            Precision::Half => {
+                plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
+                Fast::new(&*device, &plan)?
+            }
+        };
+        let core = Core {
+            plan,
+            fast,
+            tables: Tables::new(&device, &program.layout)?,
+            compiled: Compiled::new(&*device, precision)?,
+            precision,
+            data: DeviceData::new(&device, posterior.examples())?,
+            noise_variance: match posterior.likelihood() {
+                Likelihood::Gaussian { noise_variance } => noise_variance,
+                Likelihood::Categorical { .. } => 0.0,
+            },
+            inverse_prior_variance: 1.0 / variance,
+            num_examples: posterior.num_examples(),
+            initial_statistics: posterior.initial_statistics(),
+            device,
+        };
+        Ok(Self { core, memory: Mutex::default(), group_chains: CHAINS_OF_A_GROUP, most_resident: usize::MAX })
+    }
+
+    /// The same with groups of up to `group` chains, of which up to `wave` live on the device at a time; numbers do not
+    /// depend on either.
+    ///
+    /// # Panics
+    /// If one of them is 0.
+    pub fn with_sizes(mut self, group: usize, wave: usize) -> Self {
+        assert!(group > 0 && wave > 0, "a group and a wave have at least one chain");
+        (self.group_chains, self.most_resident) = (group, wave);
+        self.memory = Mutex::default();
+        self
+    }
+
+    /// For people and provenance.
+    pub fn describe(&self) -> String {
+        format!("{}, {}", self.core.device.name(), self.core.precision.name())
+    }
+
+    /// Moves every chain to `plan.num_steps` by sampling; a chain that diverges stops and says so, the others go on.
+    ///
+    /// # Errors
+    /// Where the device fails; chains are then where they were when last seen.
+    pub fn sample(
+        &self,
+        rule: &Langevin,
+        plan: &RunPlan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Motion::Sample(rule), plan, chains, observer)
+    }
+
+    /// The same by joint ascent.
+    ///
+    /// # Errors
+    /// Where the device fails; chains are then where they were when last seen.
+    pub fn search(
+        &self,
+        rule: &JointAscent,
+        plan: &RunPlan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Motion::Search(rule), plan, chains, observer)
+    }
+
+    /// How many of `num_chains` chains with passes of `num_images` images would live and step together.
+    ///
+    /// # Errors
+    /// Where there is no room for one.
+    pub fn residence(&self, num_chains: usize, num_images: usize) -> Result<Residence, DeviceError> {
+        let core = &self.core;
+        let free = core.device.free_memory()?;
+        let held = lock(&self.memory).as_ref().map_or(0, |memory| {
+            let memory = lock(memory);
+            GroupMemory::bytes(
+                &core.plan,
+                &core.fast,
+                &core.tables,
+                core.precision,
+                memory.num_chains,
+                memory.num_images,
+            )
+        });
+        // A tenth is left to others.
+        let room = (free + held) / 10 * 9;
+        let chain_bytes = wave::Wave::bytes(core);
+        let bytes = |group: usize| {
+            GroupMemory::bytes(&core.plan, &core.fast, &core.tables, core.precision, group, num_images)
+                + group * (chain_bytes + States::bytes(&core.tables, core.num_statistics(), core.precision))
+        };
+        let mut group = self.group_chains.min(num_chains.max(1));
+        while group > 1 && bytes(group) > room {
+            group -= 1;
+        }
+        let left = room.checked_sub(bytes(group)).ok_or(DeviceError::OutOfMemory { asked: bytes(group), free })?;
+        let wave = (group + left / chain_bytes)
+            .min(self.most_resident)
+            .min(num_chains.max(1))
+            .max(group.min(self.most_resident));
+        Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes: bytes(group) - group * chain_bytes })
+    }
+
+    /// The memory of a group with room for so many images, made where there is none.
+    fn group_memory(&self, num_chains: usize, num_images: usize) -> Result<SharedMemory, DeviceError> {
+        let mut held = lock(&self.memory);
+        if let Some(memory) = &*held {
+            let fits = lock(memory);
+            if fits.num_chains >= num_chains && fits.num_images >= num_images {
+                drop(fits);
+                return Ok(Arc::clone(memory));
+            }
+        }
+        // What is too small is given back first.
+        *held = None;
+        let core = &self.core;
+        let memory = GroupMemory::new(
+            &core.device,
+            &core.plan,
+            &core.fast,
+            &core.tables,
+            core.precision,
+            num_chains,
+            num_images,
+        )?;
+        let memory = Arc::new(Mutex::new(memory));
+        *held = Some(Arc::clone(&memory));
+        Ok(memory)
+    }
+}

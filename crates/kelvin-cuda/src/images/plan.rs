@@ -1,0 +1,175 @@
+//! A program with places for its gradients: which share one, and when each is free for another.
+//!
+//! Every value has a place of its own, since the way back reads it again. The gradient D of a value lives from its first
+//! reader (on the way back) to the operation that wrote the value. Where a value without ReLU is read by a sum or copy
+//! alone, whose result has no norm, its gradient is that of the result: they share a place and nothing is copied.
+
+use kelvin::network::{Operation, Program};
+
+use super::conv_tile::PACKED_CHANNELS;
+
+/// A program ready to be lowered.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is run.
+    pub program: Program,
+    /// The place of each value's gradient; none for the input, which wants none.
+    pub gradients: Vec<Option<usize>>,
+    /// Numbers of each place for one image.
+    pub places: Vec<usize>,
+    /// How often each value's gradient is written on the way back; 0 where it is shared.
+    pub writers: Vec<usize>,
+    /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
+    pub packed_input: bool,
+}
+
+/// The value that an operation writes; none for a batch norm, which changes how one is read.
+pub fn written(operation: &Operation) -> Option<usize> {
+    match *operation {
+        Operation::Conv { to, .. }
+        | Operation::Dense { to, .. }
+        | Operation::FilterResponseNorm { to, .. }
+        | Operation::Threshold { to, .. }
+        | Operation::Pool { to, .. }
+        | Operation::Add { to, .. }
+        | Operation::Copy { to, .. } => Some(to),
+        Operation::BatchNorm { .. } => None,
+    }
+}
+
+impl Plan {
+    /// Plans a program.
+    pub fn new(program: &Program) -> Self {
+        let shared = shared_gradients(program);
+        let mut writers = vec![0; program.values.len()];
+        for operation in &program.operations {
+            for read in operation.reads().filter(|&read| read != 0 && shared[read] == read) {
+                writers[read] += 1;
+            }
+        }
+        let mut plan =
+            Self { program: program.clone(), gradients: Vec::new(), places: Vec::new(), writers, packed_input: false };
+        plan.gradients = plan.give_places(&shared);
+        plan
+    }
+
+    /// The number of the output.
+    pub fn output(&self) -> usize {
+        self.program.values.len() - 1
+    }
+
+    /// Numbers of a value for one image.
+    pub fn len(&self, value: usize) -> usize {
+        self.program.values[value].shape.len()
+    }
+
+    /// Numbers that an image of a value takes in memory.
+    pub fn stored_len(&self, value: usize) -> usize {
+        let shape = self.program.values[value].shape;
+        if value == 0 && self.packed_input { shape.num_pixels() * PACKED_CHANNELS } else { shape.len() }
+    }
+
+    /// Goes the way back once to see which places are free when.
+    fn give_places(&mut self, shared: &[usize]) -> Vec<Option<usize>> {
+        let mut given = vec![None; shared.len()];
+        let mut free = Vec::new();
+        // Values that still need the gradient at each shared place.
+        let mut waiting = vec![0; shared.len()];
+        shared.iter().skip(1).for_each(|&value| waiting[value] += 1);
+        given[self.output()] = Some(self.place(&mut free, self.output()));
+        for operation in self.program.operations.clone().iter().rev() {
+            for read in operation.reads().filter(|&read| read != 0) {
+                let owner = shared[read];
+                if given[owner].is_none() {
+                    given[owner] = Some(self.place(&mut free, owner));
+                }
+            }
+            if let Some(to) = written(operation) {
+                waiting[shared[to]] -= 1;
+                if waiting[shared[to]] == 0 {
+                    free.extend(given[shared[to]]);
+                }
+            }
+        }
+        (0..shared.len()).map(|value| if value == 0 { None } else { given[shared[value]] }).collect()
+    }
+
+    /// The smallest free place that fits, else the largest free one made larger, else a new one.
+    fn place(&mut self, free: &mut Vec<usize>, value: usize) -> usize {
+        let len = self.len(value);
+        let fits = |place: &usize| (self.places[*place] < len, self.places[*place].abs_diff(len));
+        match (0..free.len()).min_by_key(|&at| fits(&free[at])) {
+            Some(at) => {
+                let place = free.swap_remove(at);
+                self.places[place] = self.places[place].max(len);
+                place
+            }
+            None => {
+                self.places.push(len);
+                self.places.len() - 1
+            }
+        }
+    }
+}
+
+/// For each value the one whose gradient is also its own.
+fn shared_gradients(program: &Program) -> Vec<usize> {
+    let mut shared: Vec<usize> = (0..program.values.len()).collect();
+    for value in (1..program.values.len()).rev() {
+        let mut readers = program
+            .operations
+            .iter()
+            .flat_map(|operation| operation.reads().filter(|&read| read == value).map(move |_| operation));
+        let (first, second) = (readers.next(), readers.next());
+        let only = first.filter(|_| second.is_none() && !program.values[value].relu);
+        if let Some(Operation::Add { to, .. } | Operation::Copy { to, .. }) = only
+            && program.values[*to].norm.is_none()
+        {
+            shared[value] = shared[*to];
+        }
+    }
+    shared
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kelvin::network::{Layer, Network, Shape};
+
+    fn conv(filters: usize) -> Layer {
+        Layer::Conv { filters, kernel: 3, stride: 1 }
+    }
+
+    #[test]
+    fn the_terms_of_a_sum_share_its_gradient() {
+        let body = vec![conv(4), Layer::BATCH_NORM, Layer::Relu, conv(4), Layer::BATCH_NORM];
+        let layers = vec![
+            conv(4),
+            Layer::Relu,
+            Layer::Residual { body, shortcut: vec![] },
+            Layer::Relu,
+            Layer::GlobalAvgPool,
+            Layer::Dense { units: 2 },
+        ];
+        let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
+        let plan = Plan::new(network.program());
+        // Values: input, conv (ReLU), conv, conv (norm), sum (ReLU), pool, outputs.
+        assert_eq!(plan.gradients[0], None);
+        assert_eq!(plan.gradients[3], plan.gradients[4], "the body ends in a norm and no ReLU");
+        assert_ne!(plan.gradients[1], plan.gradients[4], "the other term has a ReLU of its own");
+        assert_eq!(plan.writers, [0, 2, 1, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn places_are_used_again() {
+        let mut layers: Vec<Layer> = (0..6).flat_map(|_| [conv(4), Layer::Relu]).collect();
+        layers.push(Layer::Dense { units: 2 });
+        let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
+        let plan = Plan::new(network.program());
+        assert_eq!(plan.places.len(), 2, "only two gradients are alive at a time");
+        assert!(plan.program.operations.iter().all(|operation| {
+            let to = written(operation).and_then(|to| plan.gradients[to]);
+            operation.reads().all(|read| read == 0 || plan.gradients[read] != to)
+        }));
+    }
+}

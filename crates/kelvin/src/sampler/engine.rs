@@ -1,0 +1,241 @@
+//! Where a population lives and moves, and where its draws are evaluated: the CPU here, a GPU in `kelvin-cuda`.
+
+use std::error::Error as StdError;
+use std::sync::Mutex;
+
+use rayon::prelude::*;
+use thiserror::Error;
+
+use super::chain::Chain;
+use super::joint_ascent::JointAscent;
+use super::langevin::Langevin;
+use super::population::{Observer, Plan, run_population};
+use crate::held_out::HeldOut;
+use crate::network::{Rows, Weights};
+use crate::potential::Posterior;
+
+/// How the chains of a population move.
+#[derive(Clone, Copy, Debug)]
+pub enum Motion<'a> {
+    /// By sampling.
+    Sample(&'a Langevin),
+    /// By ascending in (θ, log β).
+    Search(&'a JointAscent),
+}
+
+/// Why an engine did not do what was asked.
+#[derive(Debug, Error)]
+pub enum EngineError {
+    /// There is no such engine here.
+    #[error("{reason}")]
+    Unavailable {
+        /// What is missing, and what to do.
+        reason: String,
+    },
+    /// An engine that has no way to do that.
+    #[error("{engine} cannot do that: {reason}")]
+    Unsupported {
+        /// Its name.
+        engine: String,
+        /// What it cannot do, and what to do.
+        reason: String,
+    },
+    /// It failed on the way.
+    #[error("{engine} failed: {source}")]
+    Failed {
+        /// Its name.
+        engine: String,
+        /// What it said.
+        source: Box<dyn StdError + Send + Sync>,
+    },
+}
+
+/// Where a population of a network's chains lives and moves, and where its draws are evaluated.
+///
+/// Everything takes several chains or draws at a time: an engine may spread them over threads or make one batch of them.
+/// [`run_population`] moves any potential by any rule on the CPU; an engine moves a network's posterior by the rules of [`Motion`].
+pub trait Engine: Send + Sync {
+    /// For people and provenance: "CPU, 16 threads", "NVIDIA H200".
+    fn describe(&self) -> String;
+
+    /// Whether all chains of a population move at the same time on one device, so that the time of one is its share.
+    fn moves_chains_together(&self) -> bool {
+        false
+    }
+
+    /// Whether populations of this posterior can be moved here.
+    ///
+    /// # Errors
+    /// [`EngineError::Unsupported`] says why not.
+    fn accepts(&self, posterior: &Posterior<'_>) -> Result<(), EngineError> {
+        let _ = posterior;
+        Ok(())
+    }
+
+    /// Moves every chain to `plan.num_steps`; a chain that diverges stops and says so, the others go on.
+    fn run(
+        &self,
+        posterior: &Posterior<'_>,
+        motion: Motion<'_>,
+        plan: &Plan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), EngineError>;
+
+    /// Outputs of all held-out rows for each set of weights, row-major.
+    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError>;
+
+    /// For each position and its weight w: Σ log p(y|x,θ) over the batches in training mode, each a batch of its own to
+    /// batch norm, and ∇(−log p(θ) − w Σ log p(y|x,θ)).
+    fn gradients(
+        &self,
+        posterior: &Posterior<'_>,
+        positions: &[&[f32]],
+        likelihood_weights: &[f64],
+        batches: &[Rows<'_>],
+    ) -> Result<Vec<(f64, Vec<f32>)>, EngineError>;
+
+    /// For each position and its batches: means and variances of batch norms, the plain average of those of each batch.
+    fn batch_statistics(
+        &self,
+        posterior: &Posterior<'_>,
+        positions: &[&[f32]],
+        batches: &[Vec<Rows<'_>>],
+    ) -> Result<Vec<Vec<f32>>, EngineError>;
+}
+
+/// This machine's processor: chains and draws are spread over threads, and results do not depend on their number.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuEngine;
+
+impl Engine for CpuEngine {
+    fn describe(&self) -> String {
+        match rayon::current_num_threads() {
+            1 => "CPU, 1 thread".into(),
+            threads => format!("CPU, {threads} threads"),
+        }
+    }
+
+    fn run(
+        &self,
+        posterior: &Posterior<'_>,
+        motion: Motion<'_>,
+        plan: &Plan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), EngineError> {
+        match motion {
+            Motion::Sample(rule) => run_population(posterior, rule, plan, chains, observer),
+            Motion::Search(rule) => run_population(posterior, rule, plan, chains, observer),
+        }
+        Ok(())
+    }
+
+    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
+        Ok(weights.par_iter().with_max_len(1).map(|&weights| held_out.outputs(weights)).collect())
+    }
+
+    fn gradients(
+        &self,
+        posterior: &Posterior<'_>,
+        positions: &[&[f32]],
+        likelihood_weights: &[f64],
+        batches: &[Rows<'_>],
+    ) -> Result<Vec<(f64, Vec<f32>)>, EngineError> {
+        let evaluated = positions.par_iter().zip(likelihood_weights).with_max_len(1).map(|(position, &weight)| {
+            let mut gradient = vec![0.0; position.len()];
+            let sum = posterior.workspaces().lend(|_, work| {
+                posterior.gradient_over_batches(position, batches.iter().copied(), weight, &mut gradient, work)
+            });
+            (sum, gradient)
+        });
+        Ok(evaluated.collect())
+    }
+
+    fn batch_statistics(
+        &self,
+        posterior: &Posterior<'_>,
+        positions: &[&[f32]],
+        batches: &[Vec<Rows<'_>>],
+    ) -> Result<Vec<Vec<f32>>, EngineError> {
+        let averaged = positions.par_iter().zip(batches).with_max_len(1).map(|(position, batches)| {
+            posterior.workspaces().lend(|_, work| posterior.average_statistics(position, batches.iter().copied(), work))
+        });
+        Ok(averaged.collect())
+    }
+}
+
+/// The most chains or draws that are evaluated together, and the most bytes of results; more go one lot after the other.
+const MOST_TOGETHER: usize = 64;
+const MOST_BYTES: usize = 256 << 20;
+
+/// How many chains or draws to evaluate together where each results in so many `f32`.
+pub(crate) fn evaluated_together(num_results: usize) -> usize {
+    (MOST_BYTES / size_of::<f32>() / num_results.max(1)).clamp(1, MOST_TOGETHER)
+}
+
+/// Outputs of every draw in order, so many draws at a time that memory is bounded.
+///
+/// # Errors
+/// Where the engine fails, or `take` does.
+pub fn for_each_output<E: From<EngineError>>(
+    engine: &dyn Engine,
+    held_out: &HeldOut<'_>,
+    draws: &[Weights<'_>],
+    mut take: impl FnMut(Vec<f32>) -> Result<(), E>,
+) -> Result<(), E> {
+    let num_outputs = held_out.num_rows() * held_out.network().num_outputs();
+    for some in draws.chunks(evaluated_together(num_outputs)) {
+        engine.outputs(held_out, some)?.into_iter().try_for_each(&mut take)?;
+    }
+    Ok(())
+}
+
+/// The first failure of an engine inside an observer, which has nobody to return it to.
+#[derive(Debug, Default)]
+pub(crate) struct FirstFailure(Mutex<Option<EngineError>>);
+
+impl FirstFailure {
+    /// What went well; a failure is noted.
+    pub fn note<T>(&self, result: Result<T, EngineError>) -> Option<T> {
+        result.map_err(|error| _ = self.lock().get_or_insert(error)).ok()
+    }
+
+    /// Whether something failed: there is no use in going on.
+    pub fn is_noted(&self) -> bool {
+        self.lock().is_some()
+    }
+
+    /// The failure, if there was one.
+    pub fn into_result(self) -> Result<(), EngineError> {
+        self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<EngineError>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_results_are_taken_in_smaller_lots() {
+        assert_eq!(evaluated_together(0), MOST_TOGETHER);
+        assert_eq!(evaluated_together(100_000), MOST_TOGETHER);
+        assert_eq!(evaluated_together(10_000_000), 6);
+        assert_eq!(evaluated_together(usize::MAX), 1);
+    }
+
+    #[test]
+    fn the_first_failure_is_the_one_reported() {
+        let failure = FirstFailure::default();
+        let failed = |reason: &str| Err::<(), _>(EngineError::Unavailable { reason: reason.into() });
+        assert_eq!((failure.note(Ok(3)), failure.is_noted()), (Some(3), false));
+        assert_eq!((failure.note(failed("first")), failure.note(failed("second"))), (None, None));
+        assert!(failure.is_noted());
+        assert_eq!(failure.into_result().unwrap_err().to_string(), "first");
+        assert!(FirstFailure::default().into_result().is_ok());
+    }
+}
