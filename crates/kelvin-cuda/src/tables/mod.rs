@@ -130,7 +130,7 @@ impl TableEngine {
 
     /// Rows of a step.
     fn batch_rows(&self, batches: &Batches) -> usize {
-        (self.num_rows as f64 / batches.weight()).round() as usize
+        batches.batch_size().unwrap_or(self.num_rows)
     }
 }
 

@@ -307,5 +307,7 @@ fn next_kept(plan: &Plan, step: u64) -> u64 {
 /// Shows the states that all these chains reached together.
 fn report_kept(observer: &dyn Observer, kept: &[usize], chains: &[Chain]) {
     let kept: Vec<(usize, &Chain)> = kept.iter().map(|&index| (index, &chains[index])).collect();
-    observer.kept(&kept);
+    if !kept.is_empty() {
+        observer.kept(&kept);
+    }
 }
