@@ -5,7 +5,7 @@ use kelvin::network::{Network, Operation};
 use super::arguments::{ConvBackward, ConvForward, Product};
 use super::conv_tile::{ConvShape, Gradients, Tile};
 use super::lower::{Lowering, Parts};
-use super::plan::Plan;
+use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
 
@@ -75,7 +75,11 @@ fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     let mut found = vec![(false, false); plan.program.operations.len()];
     for (number, operation) in plan.program.operations.iter().enumerate().rev() {
         for read in operation.reads() {
-            found[number] = (written[read] > 0, written[read] + 1 == plan.writers[read]);
+            let inherits = plan.inherits[read];
+            if inherits.is_some() && written_by(operation) == inherits {
+                continue;
+            }
+            found[number] = (written[read] > 0 || inherits.is_some(), written[read] + 1 == plan.writers[read]);
             written[read] += 1;
         }
     }

@@ -108,7 +108,11 @@ impl Lowering<'_> {
         let before = self.written[value];
         self.written[value] += 1;
         let masks = before + 1 == self.plan.writers[value];
-        Downstream { gradient: self.gradient(value), adds: u32::from(before > 0), masks: u32::from(masks) }
+        Downstream {
+            gradient: self.gradient(value),
+            adds: u32::from(before > 0 || self.plan.inherits[value].is_some()),
+            masks: u32::from(masks),
+        }
     }
 
     /// Where the partial sums of the tensor that begins at `start` go; notes them as its source.
@@ -187,7 +191,7 @@ impl Lowering<'_> {
 
     /// Hands dV of a sum or copy to one of its terms, unless they share it.
     fn give_gradient(&mut self, to: usize, from: usize) {
-        if from == 0 || self.plan.writers[from] == 0 {
+        if from == 0 || self.plan.writers[from] == 0 || self.plan.inherits[from] == Some(to) {
             return;
         }
         let arguments =

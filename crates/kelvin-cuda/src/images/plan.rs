@@ -2,7 +2,8 @@
 //!
 //! Every value has a place of its own, since the way back reads it again. The gradient D of a value lives from its first
 //! reader (on the way back) to the operation that wrote the value. Where a value without ReLU is read by a sum or copy
-//! alone, whose result has no norm, its gradient is that of the result: they share a place and nothing is copied.
+//! alone, whose result has no norm, its gradient is that of the result: they share a place and nothing is copied. A term with
+//! other readers inherits the place: what these hand on is added to the sum's gradient where it lies, once nobody else needs it.
 
 use kelvin::network::{Operation, Program};
 
@@ -19,6 +20,8 @@ pub struct Plan {
     pub places: Vec<usize>,
     /// How often each value's gradient is written on the way back; 0 where it is shared.
     pub writers: Vec<usize>,
+    /// The sum whose gradient a value's begins with, in the same place.
+    pub inherits: Vec<Option<usize>>,
     /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
     pub packed_input: bool,
 }
@@ -40,15 +43,24 @@ pub fn written(operation: &Operation) -> Option<usize> {
 impl Plan {
     /// Plans a program.
     pub fn new(program: &Program) -> Self {
-        let shared = shared_gradients(program);
+        let (shared, inherits) = shared_gradients(program);
         let mut writers = vec![0; program.values.len()];
         for operation in &program.operations {
-            for read in operation.reads().filter(|&read| read != 0 && shared[read] == read) {
-                writers[read] += 1;
+            for read in operation.reads().filter(|&read| read != 0) {
+                let is_inherited = inherits[read].is_some() && written(operation) == inherits[read];
+                if !is_inherited && (shared[read] == read || inherits[read].is_some()) {
+                    writers[read] += 1;
+                }
             }
         }
-        let mut plan =
-            Self { program: program.clone(), gradients: Vec::new(), places: Vec::new(), writers, packed_input: false };
+        let mut plan = Self {
+            program: program.clone(),
+            gradients: Vec::new(),
+            places: Vec::new(),
+            writers,
+            inherits,
+            packed_input: false,
+        };
         plan.gradients = plan.give_places(&shared);
         plan
     }
@@ -112,23 +124,40 @@ impl Plan {
     }
 }
 
-/// For each value the one whose gradient is also its own.
-fn shared_gradients(program: &Program) -> Vec<usize> {
+/// For each value the one whose place its gradient has, and the sum that it inherits the place from, if any.
+fn shared_gradients(program: &Program) -> (Vec<usize>, Vec<Option<usize>>) {
     let mut shared: Vec<usize> = (0..program.values.len()).collect();
-    for value in (1..program.values.len()).rev() {
-        let mut readers = program
-            .operations
-            .iter()
-            .flat_map(|operation| operation.reads().filter(|&read| read == value).map(move |_| operation));
-        let (first, second) = (readers.next(), readers.next());
-        let only = first.filter(|_| second.is_none() && !program.values[value].relu);
-        if let Some(Operation::Add { to, .. } | Operation::Copy { to, .. }) = only
-            && program.values[*to].norm.is_none()
-        {
-            shared[value] = shared[*to];
+    let mut inherits = vec![None; program.values.len()];
+    let readers = |value: usize| -> Vec<usize> {
+        let reads = |operation: &Operation| operation.reads().any(|read| read == value);
+        (0..program.operations.len()).filter(|&at| reads(&program.operations[at])).collect()
+    };
+    let writer = |value: usize| program.operations.iter().position(|operation| written(operation) == Some(value));
+    for (number, operation) in program.operations.iter().enumerate().rev() {
+        let (terms, to) = match *operation {
+            Operation::Add { left, right, to } if left != right => (vec![left, right], to),
+            Operation::Copy { from, to } => (vec![from], to),
+            _ => continue,
+        };
+        if program.values[to].norm.is_some() {
+            continue;
+        }
+        for &term in terms.iter().filter(|&&term| term != 0 && !program.values[term].relu) {
+            if readers(term).len() == 1 {
+                shared[term] = shared[to];
+            }
+        }
+        // Those who need the sum's gradient come first on the way back if they come last on the way forward.
+        let in_place: Vec<usize> = (1..shared.len()).filter(|&value| shared[value] == shared[to]).collect();
+        let heir = terms.into_iter().filter(|&term| term != 0 && shared[term] == term).find(|&term| {
+            let others = readers(term).into_iter().filter(|&other| other != number);
+            others.clone().count() > 0 && others.max() < in_place.iter().filter_map(|&value| writer(value)).min()
+        });
+        if let Some(heir) = heir {
+            (shared[heir], inherits[heir]) = (shared[to], Some(to));
         }
     }
-    shared
+    (shared, inherits)
 }
 
 #[cfg(test)]
@@ -156,8 +185,12 @@ mod tests {
         // Values: input, conv (ReLU), conv, conv (norm), sum (ReLU), pool, outputs.
         assert_eq!(plan.gradients[0], None);
         assert_eq!(plan.gradients[3], plan.gradients[4], "the body ends in a norm and no ReLU");
-        assert_ne!(plan.gradients[1], plan.gradients[4], "the other term has a ReLU of its own");
-        assert_eq!(plan.writers, [0, 2, 1, 0, 1, 1, 0]);
+        assert_eq!(
+            plan.gradients[1], plan.gradients[4],
+            "the other term inherits it: the body is done with it by then"
+        );
+        assert_eq!(plan.inherits[1], Some(4));
+        assert_eq!(plan.writers, [0, 1, 1, 0, 1, 1, 0]);
     }
 
     #[test]
