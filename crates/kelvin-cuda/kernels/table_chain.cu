@@ -6,17 +6,20 @@
 // Specification: kelvin::sampler::{Langevin, JointAscent} over kelvin::network::Evaluator::OneHidden, with the same
 // random numbers and the same rows.
 //
-// Arithmetic of a step, d inputs, H units, one output: forward d + 1 multiply-adds for each row and unit, backward d + 1
-// (sums of e and e x over the rows where a unit is on; see table_gradient.cuh), 3 more to cut and to choose, and for each
-// row about 6 instructions of a warp to sum over units. 8-64-1 with 824 rows: 0.95 M multiply-adds, 7,400 cycles of a
-// multiprocessor at its peak; counted in instructions 93 for each pair of rows and warp, 9,700 cycles. The fixed part
-// (weights into registers, sums of eight warps, noise, update, three barriers) is about 1,500 cycles.
-// Shared memory: a row is read once (16 bytes for 4 inputs, used 8 times by each of 16 lanes): 2.25 loads beside 93
-// instructions. Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of
-// schedule.
+// Where sums over rows are made depends on the sizes: with one output and up to 64 units backward on the tensor cores
+// (table_gradient_tensor.cuh), else all in registers (table_gradient.cuh), else chunk by chunk in shared memory
+// (table_gradient_wide.cuh).
 //
-// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the places AT_…
-// in shared memory (bytes), all chosen by tables/shape.rs.
+// Arithmetic of a step, d inputs, H units, n rows: n H (d + 1) multiply-adds forward and as many backward, 0.95 M for
+// 8-64-1 with 824 rows: 7,400 cycles of a multiprocessor's f32 units. With the backward half on the tensor cores a warp
+// issues 498 instructions (288 of them multiply-adds) for 16 rows of 8-64-1, 728 of 14-64-1; four warps issue at a
+// time, so that 824 rows take 6,500 cycles and a batch of 128 rows of 14-64-1 1,500, if nothing waits. The rest of a
+// step (noise, weights into registers, sums of eight warps, norm, update, three barriers) is 800 instructions of each
+// warp, 1,600 cycles. Shared memory: a row is read once, 16 bytes for 4 inputs, and used by 8 units of each of 8 lanes.
+// Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of schedule.
+//
+// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the
+// places AT_… in shared memory (bytes), all chosen by tables/shape.rs.
 
 #include "philox.cuh"
 
@@ -28,7 +31,8 @@
 
 #define WIDE (GRADIENT == IN_SHARED_MEMORY)
 
-// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global memory.
+// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global
+// memory.
 #if WIDE
 #define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
 #define PARTS 1

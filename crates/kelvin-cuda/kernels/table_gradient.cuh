@@ -1,7 +1,7 @@
 // Σ_rows ∂ log p(y|x,θ)/∂θ in one pass over the rows; weights and sums stay in registers.
 //
-// LANES lanes share a row, each with UNITS hidden units; a warp has 32/LANES such groups, and a group takes ROWS rows at a
-// time: forward, sum over its lanes, gradient of the output, backward. A row is read from memory once.
+// LANES lanes share a row, each with UNITS hidden units; a warp has 32/LANES such groups, and a group takes ROWS rows
+// at a time: forward, sum over its lanes, gradient of the output, backward. A row is read from memory once.
 // With one output the sums are those of kelvin's one_output.rs:
 //   G_jk = Σ [on] e x_j,  C_k = Σ [on] e,  ∂v_k = Σ_j W_jk G_jk + c_k C_k;   ∂W_jk = v_k G_jk and ∂c_k = v_k C_k later.
 // With several, g_k = [on] Σ_c e_c v_kc takes the place of e, and ∂v_kc = Σ h_k e_c is summed as it is.

@@ -1,14 +1,14 @@
-// Σ_rows ∂ log p(y|x,θ)/∂θ of networks with one output: forward in f32, backward on the tensor cores, and yet exact to f32.
+// Σ_rows ∂ log p(y|x,θ)/∂θ of networks with one output: forward in f32, backward on tensor cores, as exact as f32.
 //
-// The sums G_jk = Σ_rows [on] e x_j (see table_gradient.cuh) are products of a matrix of zeros and ones, which bf16 holds
-// exactly, and one of f32 numbers, which three bf16 numbers hold exactly: a = a₁ + a₂ + a₃. So three products of bf16 with
-// f32 sums lose nothing that f32 arithmetic would keep.
+// The sums G_jk = Σ_rows [on] e x_j (see table_gradient.cuh) are products of a matrix of zeros and ones, which bf16
+// holds exactly, and one of f32 numbers, which three bf16 numbers hold exactly: a = a₁ + a₂ + a₃. So three products of
+// bf16 with f32 sums lose nothing that f32 arithmetic would keep.
 //
 // A warp takes 16 rows at a time, four for each of 4 groups of lanes (lane % 4); the 8 lanes of a group (lane / 4) have
 // UNITS units each. That is the layout of the tensor cores' fragments: units on or off in a lane's own registers are a
-// fragment of the first matrix, and the lane's own rows, one column each, are one of the second. Their product sums over
-// the groups, and brings each lane the sums of its own units, two columns each.
-// For 8 inputs and 64 units a warp issues about 490 instructions for 16 rows, instead of 770 without tensor cores.
+// fragment of the first matrix, and the lane's own rows, one column each, are one of the second. Their product sums
+// over the groups, and brings each lane the sums of its own units, two columns each. For 8 inputs and 64 units a warp
+// issues about 490 instructions for 16 rows, instead of 770 without tensor cores.
 
 #define TILES (UNITS / 2)                // of 16 units
 #define COLUMN_TILES ((INPUTS + 7) / 8)  // of 8 inputs
@@ -17,6 +17,34 @@
 #define SUMS (INPUTS + 1 + OUTPUTS)
 
 static_assert(OUTPUTS == 1 && LANES == 8 && ROWS == 4 && UNITS % 2 == 0, "what this gradient is made for");
+
+// A lane's units: four neighbours, and four more half of all units away, so that the lanes of a group read and write
+// neighbouring banks.
+DEVICE int place_of_unit(int place, int u) {
+    return UNITS <= 4 ? place * UNITS + u : u / 4 * (4 * LANES) + place * 4 + u % 4;
+}
+
+DEVICE void load_units(float (&to)[UNITS], const float* row, int place) {
+    constexpr int width = UNITS < 4 ? UNITS : 4;
+#pragma unroll
+    for (int u = 0; u < UNITS; u += width) {
+        float part[width];
+        load_floats(part, row + place_of_unit(place, u));
+#pragma unroll
+        for (int i = 0; i < width; ++i) to[u + i] = part[i];
+    }
+}
+
+DEVICE void store_units(float* row, int place, const float (&from)[UNITS]) {
+    constexpr int width = UNITS < 4 ? UNITS : 4;
+#pragma unroll
+    for (int u = 0; u < UNITS; u += width) {
+        float part[width];
+#pragma unroll
+        for (int i = 0; i < width; ++i) part[i] = from[u + i];
+        store_floats<width>(row + place_of_unit(place, u), part);
+    }
+}
 
 // Two numbers as the sum of three pairs of bf16.
 DEVICE void split(float low, float high, u32 (&pieces)[3]) {
@@ -31,9 +59,13 @@ DEVICE void split(float low, float high, u32 (&pieces)[3]) {
 // values[q] of the eight lanes of a group → the sum of row q = lane / 8 in each lane.
 DEVICE float sum_over_group(const float (&values)[4], int lane) {
     const bool upper = (lane & 16) != 0, odd = (lane & 8) != 0;
-    const float first = (upper ? values[2] : values[0]) + __shfl_xor_sync(ALL_LANES, upper ? values[0] : values[2], 16);
-    const float second = (upper ? values[3] : values[1]) + __shfl_xor_sync(ALL_LANES, upper ? values[1] : values[3], 16);
-    const float sum = (odd ? second : first) + __shfl_xor_sync(ALL_LANES, odd ? first : second, 8);
+    float kept[2];
+#pragma unroll
+    for (int b = 0; b < 2; ++b) {
+        const float sent = upper ? values[b] : values[2 + b];
+        kept[b] = (upper ? values[2 + b] : values[b]) + __shfl_xor_sync(ALL_LANES, sent, 16);
+    }
+    const float sum = (odd ? kept[1] : kept[0]) + __shfl_xor_sync(ALL_LANES, odd ? kept[0] : kept[1], 8);
     return sum + __shfl_xor_sync(ALL_LANES, sum, 4);
 }
 
@@ -47,7 +79,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 
     float weights[SUMS][UNITS];
 #pragma unroll
-    for (int j = 0; j < SUMS; ++j) load_floats(weights[j], at.weights + j * PADDED_HIDDEN + place * UNITS);
+    for (int j = 0; j < SUMS; ++j) load_units(weights[j], at.weights + j * PADDED_HIDDEN, place);
     const float output_bias = at.weights[AT_OUTPUT_BIAS];
     float sums[PRODUCTS][TILES][4] = {};
     float bias_sum = 0.0f;
@@ -133,7 +165,7 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
     }
 
     // Units 2 tile and 2 tile + 1 of the lane, columns 2 group and 2 group + 1 of a tile of columns.
-    float* to = at.sums + warp * PADDED_PARAMETERS + place * UNITS;
+    float* to = at.sums + warp * PADDED_PARAMETERS;
     float output_sums[UNITS] = {};
 #pragma unroll
     for (int column_tile = 0; column_tile < COLUMN_TILES; ++column_tile) {
@@ -144,10 +176,10 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 #pragma unroll
             for (int u = 0; u < UNITS; ++u) sum[u] = sums[column_tile][u / 2][u % 2 * 2 + b];
             if (column < INPUTS + BIAS_FITS) {
-                load_floats(of_column, at.weights + column * PADDED_HIDDEN + place * UNITS);
+                load_units(of_column, at.weights + column * PADDED_HIDDEN, place);
 #pragma unroll
                 for (int u = 0; u < UNITS; ++u) output_sums[u] = fmaf(of_column[u], sum[u], output_sums[u]);
-                store_floats<UNITS>(to + column * PADDED_HIDDEN, sum);
+                store_units(to + column * PADDED_HIDDEN, place, sum);
             }
         }
     }
@@ -160,16 +192,16 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
             sum[u] = own + __shfl_xor_sync(ALL_LANES, own, 1);
             if (group == 0) output_sums[u] = fmaf(weights[INPUTS][u], sum[u], output_sums[u]);
         }
-        if (group == 0) store_floats<UNITS>(to + INPUTS * PADDED_HIDDEN, sum);
+        if (group == 0) store_units(to + INPUTS * PADDED_HIDDEN, place, sum);
     }
 #pragma unroll
     for (int u = 0; u < UNITS; ++u) {
         output_sums[u] += __shfl_xor_sync(ALL_LANES, output_sums[u], 1);
         output_sums[u] += __shfl_xor_sync(ALL_LANES, output_sums[u], 2);
     }
-    if (group == 0) store_floats<UNITS>(to + (INPUTS + 1) * PADDED_HIDDEN, output_sums);
+    if (group == 0) store_units(to + (INPUTS + 1) * PADDED_HIDDEN, place, output_sums);
     bias_sum = warp_sum(bias_sum);
-    if (lane == 0) at.sums[warp * PADDED_PARAMETERS + AT_OUTPUT_BIAS] = bias_sum;
+    if (lane == 0) to[AT_OUTPUT_BIAS] = bias_sum;
     if (RULE == JOINT_ASCENT) {
         log_beta_gradient = warp_sum_of_doubles(log_beta_gradient);
         if (lane == 0) at.scalars->log_beta_gradients[warp] = log_beta_gradient;

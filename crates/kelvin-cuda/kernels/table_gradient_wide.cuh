@@ -3,8 +3,8 @@
 //   Z = X W + c,  H = max(Z, 0),  O = H V + b,  E = ∂ log p/∂O,  G = [Z > 0] E Vᵀ
 //   ∂W += Xᵀ G,  ∂c += Σ G,  ∂V += Hᵀ E,  ∂b += Σ E
 //
-// Weights, sums and the chunk lie in shared memory. Each number of a product belongs to one thread, so all sums run in a
-// fixed order. Products of inputs and units take 16 multiply-adds for two loads of 16 bytes.
+// Weights, sums and the chunk lie in shared memory. Each number of a product belongs to one thread, so all sums run in
+// a fixed order. Products of inputs and units take 16 multiply-adds for two loads of 16 bytes.
 
 // z of four rows for one unit at a time; neighbouring threads have neighbouring units.
 DEVICE void chunk_hidden(const float* origin, const Places& at) {

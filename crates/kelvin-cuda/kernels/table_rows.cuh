@@ -91,7 +91,8 @@ struct RowsOfSteps {
         if (!arguments.is_full) name_order(arguments, chain, at);
 #if ROW_PLACE == RESIDENT
         for (u32 i = threadIdx.x; i < padded_rows * (STRIDE / 4); i += THREADS) {
-            copy_async(at.rows + 4 * i, arguments.rows + 4 * i, i < arguments.num_rows * (STRIDE / 4));
+            const bool valid = i < arguments.num_rows * (STRIDE / 4);
+            copy_async(at.rows + 4 * i, arguments.rows + (valid ? 4 * i : 0), valid);
         }
         copy_async_commit();
 #elif ROW_PLACE == COPIED
@@ -156,7 +157,7 @@ struct RowsOfSteps {
 #endif
     }
 
-    // Where row r of the step starts, counted from `origin`. Beyond the last there are rows of zeros, or some other row.
+    // Where row r of the step starts, counted from `origin`. Beyond the last one lie zeros, or some other row.
     DEVICE u32 place(const TableChainArguments& arguments, const Places& at, u32 r) const {
 #if ROW_PLACE == IN_PLACE
         if (r >= arguments.batch_rows) return 0;

@@ -2,7 +2,7 @@
 //
 //   SGHMC  m ← μ' m − h g + s √M R,  θ ← θ + h m/M           BAOA, SGLD, joint ascent: kelvin::sampler
 //
-// A thread makes the noise of whole Philox blocks (four numbers, 16 parameters apart) and moves every THREADS-th parameter.
+// A thread makes the noise of whole Philox blocks (four numbers, 16 apart) and moves every THREADS-th parameter.
 
 #define NOISE_BLOCKS (NOISE_NUMBERS / 4)
 
@@ -110,9 +110,9 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
         float g[TOGETHER];
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
-            // Beyond the last parameter the first one is read, for nothing: all threads do the same.
+            // Beyond the last parameter the thread's first one is read, for nothing: so all threads do the same.
             const bool is_one = first + i * THREADS < PARAMETERS;
-            const int p = is_one ? first + i * THREADS : 0;
+            const int p = is_one ? first + i * THREADS : first;
             g[i] = likelihood_gradient(p, at);
             if (RULE != JOINT_ASCENT) g[i] = fmaf(arguments.prior_precision, at.position[p], -weight * g[i]);
             squares = is_one ? fmaf(g[i], g[i], squares) : squares;
@@ -158,10 +158,12 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
 #endif
     for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
         float theta[TOGETHER], m[TOGETHER];
+#if RULE != JOINT_ASCENT
         double sum_of_squares[TOGETHER];
+#endif
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
-            const int p = first + i * THREADS < PARAMETERS ? first + i * THREADS : 0;
+            const int p = first + i * THREADS < PARAMETERS ? first + i * THREADS : first;
             const float g = at.sums[padded_place(p)];
             theta[i] = at.position[p];
             m[i] = at.momentum[p];

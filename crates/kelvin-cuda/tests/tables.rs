@@ -1,138 +1,22 @@
 //! Small networks on the device of the tests: the same trajectories as the CPU engine, by every rule.
 
 mod support;
+mod table_support;
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::{IsotropicGaussian, Prior};
-use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{
-    Batches, Chain, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
-    Silent, run_population,
+    Chain, ClipScope, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{Device, TableEngine, TableError};
 use support::{device_for_tests, gpu_for_tests};
-
-/// A made-up table: rows of normal numbers, targets that depend on them.
-fn examples(num_rows: usize, num_features: usize, num_classes: Option<usize>) -> Examples {
-    let mut inputs = vec![0.0; num_rows * num_features];
-    NoiseKey { seed: 5, purpose: Purpose::Synthetic, chain: 0, step: 0 }.fill_normal(&mut inputs);
-    let score = |row: &[f32]| row.iter().enumerate().map(|(j, x)| (x * (1.0 + j as f32)).sin()).sum::<f32>();
-    let scores = inputs.chunks_exact(num_features).map(score);
-    let targets = match num_classes {
-        None => Targets::Real(scores.map(|score| 0.5 * score).collect()),
-        Some(count) => Targets::Classes(scores.map(|score| (score.abs() * 2.0) as u32 % count as u32).collect()),
-    };
-    Examples { inputs: inputs.into(), num_features, targets }
-}
-
-/// A network with its data.
-struct Problem {
-    network: Network,
-    examples: Examples,
-    likelihood: Likelihood,
-}
-
-impl Problem {
-    fn regression(num_rows: usize, inputs: usize, hidden: usize) -> Self {
-        Self {
-            network: Network::dense(inputs, &[hidden], 1).unwrap(),
-            examples: examples(num_rows, inputs, None),
-            likelihood: Likelihood::Gaussian { noise_variance: 0.05 },
-        }
-    }
-
-    fn classification(num_rows: usize, inputs: usize, hidden: usize, num_classes: usize) -> Self {
-        Self {
-            network: Network::dense(inputs, &[hidden], num_classes).unwrap(),
-            examples: examples(num_rows, inputs, Some(num_classes)),
-            likelihood: Likelihood::Categorical { num_classes },
-        }
-    }
-
-    fn posterior(&self) -> Posterior<'_> {
-        let prior = IsotropicGaussian::new(0.5).unwrap();
-        Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
-    }
-
-    fn batches(&self, batch_size: Option<usize>) -> Batches {
-        Batches::new(self.examples.len(), batch_size).unwrap()
-    }
-
-    /// Chains of several temperatures, with biases that are not zero and momenta.
-    fn chains(&self, count: u32) -> Vec<Chain> {
-        let layout = self.network.layout();
-        let chain = |id: u32| {
-            let temperature = Temperature::new([1.0, 0.1, 0.5][id as usize % 3]).unwrap();
-            let mut position = self.network.initial_parameters(11, id);
-            let mut momentum = vec![0.0; position.len()];
-            NoiseKey { seed: 6, purpose: Purpose::Synthetic, chain: id, step: 0 }.fill_normal(&mut momentum);
-            position.iter_mut().zip(&momentum).for_each(|(theta, m)| *theta += 0.05 * m);
-            let mut chain = Chain::new(id, temperature, position, &layout);
-            chain.state.momentum = momentum;
-            chain.state.mass = vec![1.0, 2.0, 0.5, 1.5];
-            chain
-        };
-        (0..count).map(chain).collect()
-    }
-}
-
-/// Every rule there is.
-#[derive(Clone, Debug)]
-enum AnyRule {
-    Sampler(Langevin),
-    Search(JointAscent),
-}
-
-impl AnyRule {
-    fn on_cpu(&self, posterior: &Posterior<'_>, plan: &Plan, chains: &mut [Chain], observer: &impl Observer) {
-        match self {
-            Self::Sampler(rule) => run_population(posterior, rule, plan, chains, observer),
-            Self::Search(rule) => run_population(posterior, rule, plan, chains, observer),
-        }
-    }
-
-    fn on_device(&self, engine: &TableEngine, plan: &Plan, chains: &mut [Chain], observer: &dyn Observer) {
-        match self {
-            Self::Sampler(rule) => engine.sample(rule, plan, chains, observer).unwrap(),
-            Self::Search(rule) => engine.search(rule, plan, chains, observer).unwrap(),
-        }
-    }
-}
-
-fn sampler(integrator: Integrator) -> Langevin {
-    Langevin::new(integrator, 2e-3, 0.9)
-}
-
-fn search(clip_scope: ClipScope) -> JointAscent {
-    JointAscent {
-        learning_rate: Schedule::CosineDecay { value: 2e-4, total: 60 },
-        momentum: 0.9,
-        weight_decay: 1.0,
-        clip_norm: 200.0,
-        clip_scope,
-    }
-}
-
-fn plan(batches: Batches, num_steps: u64) -> Plan {
-    Plan { seed: 3, batches, num_steps, keep: Keep { burn_in: 10, every: 8 } }
-}
-
-fn relative_error(found: &[f32], expected: &[f32]) -> f64 {
-    let difference: f64 = found.iter().zip(expected).map(|(a, b)| f64::from(a - b).powi(2)).sum();
-    let size: f64 = expected.iter().map(|b| f64::from(*b).powi(2)).sum();
-    (difference / size).sqrt()
-}
-
-fn assert_near(what: &str, found: f64, expected: f64, tolerance: f64) {
-    assert!((found - expected).abs() <= tolerance * expected.abs(), "{what}: {found} instead of {expected}");
-}
+use table_support::{AnyRule, Problem, assert_near, plan, relative_error, sampler, search};
 
 /// A kept chain, its step, position and log β.
 type Seen = (usize, u64, Vec<f32>, f64);

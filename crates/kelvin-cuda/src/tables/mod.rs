@@ -22,6 +22,9 @@ use crate::kernels::KernelSource;
 use schedule::Moves;
 use shape::{KernelRule, Shape, Sizes};
 
+/// Kernels count the numbers of all rows in 32 bits.
+const MOST_NUMBERS: usize = i32::MAX as usize;
+
 /// Why the engine of tables cannot be had for a posterior.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TableError {
@@ -66,6 +69,9 @@ impl TableEngine {
         let Inputs::Numbers(numbers) = &examples.inputs else {
             return Err(unsupported("inputs of bytes".into(), "rows of numbers"));
         };
+        if examples.len() * sizes.stride() > MOST_NUMBERS {
+            return Err(unsupported(format!("{} rows", examples.len()), "rows of fewer than 2³¹ numbers in all"));
+        }
         if Shape::new(sizes, 1, true, device.limits().shared_bytes).is_none() {
             let needs = "a network that one multiprocessor has registers and shared memory for";
             return Err(unsupported(network.describe(), needs));
@@ -124,7 +130,7 @@ impl TableEngine {
 
     /// Rows of a step.
     fn batch_rows(&self, batches: &Batches) -> usize {
-        (self.num_rows as f64 / batches.weight()).round() as usize
+        batches.batch_size().unwrap_or(self.num_rows)
     }
 }
 

@@ -119,7 +119,7 @@ impl<'a> Group<'a> {
             self.land(&steps, &slots, &live, chains)?;
             let landed = live.clone();
             live.retain(|&slot| chains[self.members[slot]].divergence.is_none());
-            // The device goes on while observers look at what it brought back; but new masses would change what they see.
+            // The device goes on while observers look at what it brought back; new masses would change what they see.
             let goes_ahead = self.moves.mass_estimate().is_none();
             flight = if goes_ahead { self.launch(steps.end, &live, chains)? } else { None };
 
@@ -128,7 +128,8 @@ impl<'a> Group<'a> {
                 report_kept(observer, &kept, chains);
             }
             for slot in landed {
-                if observer.advanced(self.members[slot], steps.end - steps.start) == ControlFlow::Break(()) {
+                let index = self.members[slot];
+                if observer.advanced(index, chains[index].state.step - steps.start) == ControlFlow::Break(()) {
                     live.retain(|&other| other != slot);
                 }
             }
@@ -306,5 +307,7 @@ fn next_kept(plan: &Plan, step: u64) -> u64 {
 /// Shows the states that all these chains reached together.
 fn report_kept(observer: &dyn Observer, kept: &[usize], chains: &[Chain]) {
     let kept: Vec<(usize, &Chain)> = kept.iter().map(|&index| (index, &chains[index])).collect();
-    observer.kept(&kept);
+    if !kept.is_empty() {
+        observer.kept(&kept);
+    }
 }

@@ -11,8 +11,8 @@ const WARPS: usize = 8;
 const REGISTERS: usize = 216;
 /// The same with the backward pass on the tensor cores.
 const TENSOR_REGISTERS: usize = 200;
-/// Ways to share out the work without them, (units of a lane, rows at a time), the best first: many units for each row that is read,
-/// many rows to hide the time that sums over lanes take.
+/// Ways to share out the work without them, (units of a lane, rows at a time), the best first: many units for each row
+/// that is read, many rows to hide the time that sums over lanes take.
 const WAYS: [(usize, usize); 8] = [(4, 4), (4, 2), (8, 2), (2, 4), (2, 2), (8, 1), (1, 4), (1, 2)];
 
 /// Lanes that share a row on the way to the tensor cores, and rows that each has: the shape of their fragments.
@@ -41,10 +41,10 @@ impl Sizes {
         Some(Self { inputs: network.num_inputs(), hidden, outputs, is_categorical })
     }
 
-    /// Numbers of a row: inputs, target, zeros up to whole vectors; rows side by side never start in the same bank.
+    /// Numbers of a row: inputs, target, zeros up to an odd number of vectors, so that rows that are read together start
+    /// in different banks.
     pub fn stride(&self) -> usize {
-        let stride = (self.inputs + 1).next_multiple_of(4);
-        if stride.is_multiple_of(32) { stride + 4 } else { stride }
+        4 * ((self.inputs + 1).div_ceil(4) | 1)
     }
 
     pub fn num_parameters(&self) -> usize {
@@ -207,7 +207,7 @@ fn register_way(sizes: &Sizes) -> Option<Way> {
 fn tensor_way(sizes: &Sizes) -> Option<Way> {
     let units = [2, 4, 8].into_iter().find(|units| TENSOR_LANES * units >= sizes.hidden)?;
     let weights = units * (sizes.inputs + 2);
-    // Sums of eight columns at a time, one of them for the bias, and one bit (in half a register) for each row and unit.
+    // Sums of eight columns at a time, one of them the bias's, and half a register for each row and unit that is on.
     let sums = 2 * units * (sizes.inputs + 1).div_ceil(8);
     let registers = weights + sums + 2 * units + sizes.inputs.next_multiple_of(4);
     (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor { units })
