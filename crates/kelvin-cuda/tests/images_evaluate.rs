@@ -169,3 +169,18 @@ fn statistics_are_averages_over_batches() {
         assert!(relative_error(found, &wanted) < 1e-5);
     }
 }
+
+#[test]
+fn an_engine_says_what_it_chose() {
+    let Some(device) = device_for_tests() else { return };
+    let network = image_support::resnet();
+    let examples = examples(&network, 12, true);
+    let posterior = posterior(&network, &examples);
+    let engine = ImageEngine::new(device, &posterior, Precision::Half).unwrap();
+    let chosen = engine.residence(3, 8).unwrap();
+    assert_eq!((chosen.group, chosen.wave), (3, 3));
+    // A chain's position and momentum in f32, its copy in bf16, and what the device knows of it.
+    assert!((10 * posterior.dim()..14 * posterior.dim()).contains(&(chosen.chain_bytes - 512 * 24)));
+    let chosen = engine.with_sizes(4, 6).residence(10, 8).unwrap();
+    assert_eq!((chosen.group, chosen.wave), (4, 6));
+}

@@ -13,7 +13,7 @@ use super::memory::GroupMemory;
 use super::passes::{Images, images_of};
 use super::states::States;
 use super::{Core, ImageEngine, lock};
-use crate::device::{Buffer, DeviceError, Launch};
+use crate::device::{Buffer, DeviceError, Launch, Recording};
 
 /// A cell that draws are evaluated with.
 fn cell(likelihood_weight: f64) -> ChainCell {
@@ -45,6 +45,19 @@ impl Core {
         let (rows, placements): (Vec<u32>, Vec<u32>) = (joined(|i| &i.rows), joined(|i| &i.placements));
         memory.rows.write(0, &rows)?;
         memory.placements.write(0, &placements)
+    }
+}
+
+impl Core {
+    /// A whole pass over the images that the group's memory names, which adds its gradient to the total.
+    fn add_gradient(&self, pass: &mut Lowering<'_>) -> Result<Buffer<GradientSource>, DeviceError> {
+        pass.gather(&self.data);
+        pass.forward();
+        pass.loss(&self.data, self.noise_variance, true);
+        pass.backward();
+        let sources = Buffer::of(&self.device, &pass.sources)?;
+        pass.total(Some(sources.at(0)), true, false, 0.0);
+        Ok(sources)
     }
 }
 
@@ -158,17 +171,20 @@ impl ImageEngine {
             memory.likelihood.write(0, &vec![0.0; 2 * some.len()])?;
             let group = states.group(0, some.len());
             // Passes of a size differ in their images alone.
-            let mut lowered: HashMap<usize, Lowered> = HashMap::new();
+            let mut lowered: HashMap<usize, Prepared<'_>> = HashMap::new();
             for images in &passes {
                 let num_images = images.rows.len();
                 core.name_images(&memory, &vec![images; some.len()])?;
-                let lowered = match lowered.entry(num_images) {
+                match lowered.entry(num_images) {
                     Entry::Occupied(lowered) => lowered.into_mut(),
                     Entry::Vacant(place) => {
-                        place.insert(Lowered::new(core, core.lowering(&memory, group, num_images, norms))?)
+                        let times = passes.iter().filter(|images| images.rows.len() == num_images).count();
+                        let mut pass = core.lowering(&memory, group, num_images, norms);
+                        let sources = core.add_gradient(&mut pass)?;
+                        place.insert(Prepared::new(core, pass.launches, Some(sources), times)?)
                     }
-                };
-                core.launch(&lowered.launches)?;
+                }
+                .run()?;
             }
             let mut end = core.lowering(&memory, group, most, norms);
             end.total(None, true, true, core.inverse_prior_variance);
@@ -212,13 +228,21 @@ impl ImageEngine {
             let group = states.group(0, some.len());
             let mut sums = vec![vec![0.0; core.num_statistics()]; some.len()];
             let mut of_batch = vec![0.0; core.num_statistics()];
+            let mut lowered: HashMap<usize, Prepared<'_>> = HashMap::new();
             for number in 0..passes[0].len() {
                 let images: Vec<&Images> = passes.iter().map(|passes| &passes[number]).collect();
                 core.name_images(&memory, &images)?;
-                let mut pass = core.lowering(&memory, group, images[0].rows.len(), norms);
-                pass.gather(&core.data);
-                pass.forward();
-                core.launch(&pass.launches)?;
+                let num_images = images[0].rows.len();
+                match lowered.entry(num_images) {
+                    Entry::Occupied(lowered) => lowered.into_mut(),
+                    Entry::Vacant(place) => {
+                        let mut pass = core.lowering(&memory, group, num_images, norms);
+                        pass.gather(&core.data);
+                        pass.forward();
+                        place.insert(Prepared::new(core, pass.launches, None, passes[0].len())?)
+                    }
+                }
+                .run()?;
                 for (chain, sums) in sums.iter_mut().enumerate() {
                     states.read_statistics(chain, &mut of_batch)?;
                     sums.iter_mut().zip(&of_batch).for_each(|(sum, &value)| *sum += f64::from(value));
@@ -231,21 +255,38 @@ impl ImageEngine {
     }
 }
 
-/// A pass that adds its gradient to the total, with what its launches read.
-struct Lowered {
+/// A pass that is run several times, with what its launches read.
+struct Prepared<'a> {
+    core: &'a Core,
     launches: Vec<Launch>,
-    _sources: Buffer<GradientSource>,
+    recording: Option<Recording>,
+    _sources: Option<Buffer<GradientSource>>,
 }
 
-impl Lowered {
-    /// Of the images that the group's memory names.
-    fn new(core: &Core, mut pass: Lowering<'_>) -> Result<Self, DeviceError> {
-        pass.gather(&core.data);
-        pass.forward();
-        pass.loss(&core.data, core.noise_variance, true);
-        pass.backward();
-        let sources = Buffer::of(&core.device, &pass.sources)?;
-        pass.total(Some(sources.at(0)), true, false, 0.0);
-        Ok(Self { launches: pass.launches, _sources: sources })
+impl<'a> Prepared<'a> {
+    /// Recorded where that is worth its while.
+    fn new(
+        core: &'a Core,
+        launches: Vec<Launch>,
+        sources: Option<Buffer<GradientSource>>,
+        times: usize,
+    ) -> Result<Self, DeviceError> {
+        let recording = if times > 2 { Some(core.device.record(&launches)?) } else { None };
+        Ok(Self { core, launches, recording, _sources: sources })
+    }
+
+    fn run(&self) -> Result<(), DeviceError> {
+        match self.recording {
+            Some(recording) => self.core.device.replay(recording, 1),
+            None => self.core.launch(&self.launches),
+        }
+    }
+}
+
+impl Drop for Prepared<'_> {
+    fn drop(&mut self) {
+        if let Some(recording) = self.recording {
+            self.core.device.forget(recording);
+        }
     }
 }
