@@ -98,13 +98,14 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
                      u32 num_images, int thread) {
     const int first = thread / DY_LINE, rest = thread % DY_LINE, chunk = rest % DY_CHUNKS;
     if (first >= DY_LINES_AT_ONCE) return;
+    Eight a8, b8, c8;
+    if (OUTPUT_NORM) a8 = eight_at(a + chunk * 8), b8 = eight_at(b + chunk * 8), c8 = eight_at(c + chunk * 8);
 #pragma unroll 2
     for (int line = first; line < DY_LINES; line += DY_LINES_AT_ONCE) {
         uint4 value = stage[line * DY_LINE + rest];
         if (OUTPUT_NORM && output_line(at, line, num_images) >= 0) {
             Eight d = unpacked(value);
             const Eight v = unpacked(stage[DY_COUNT + line * DY_LINE + rest]);
-            const Eight a8 = eight_at(a + chunk * 8), b8 = eight_at(b + chunk * 8), c8 = eight_at(c + chunk * 8);
 #pragma unroll
             for (int i = 0; i < 8; ++i)
                 d.number[i] = fmaf(a8.number[i], d.number[i], fmaf(b8.number[i], v.number[i], c8.number[i]));

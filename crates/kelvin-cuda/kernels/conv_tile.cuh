@@ -155,12 +155,14 @@ DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32
                        int thread) {
     const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS, chunk = rest % CHUNKS;
     if (first >= LINES_AT_ONCE) return;
+    Eight s, t;
+    if (INPUT_NORM) s = eight_at(scale + chunk * 8), t = eight_at(shift + chunk * 8);
 #pragma unroll 2
     for (int line = first; line < LINES; line += LINES_AT_ONCE) {
         uint4 value = stage[line * LINE_CHUNKS + rest];
         // Zeros outside of the image stay zeros, whatever the norm's shift.
         if (!INPUT_NORM || image_line(at, line, num_images) >= 0)
-            value = read_value<INPUT_NORM, INPUT_RELU>(value, scale + chunk * 8, shift + chunk * 8);
+            value = read_value<INPUT_NORM, INPUT_RELU>(value, s, t);
         tile[padded<CHUNKS>(line * TILE_W + PAD_LEFT + rest / CHUNKS, chunk)] = value;
     }
 }

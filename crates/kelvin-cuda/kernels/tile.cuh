@@ -47,16 +47,22 @@ DEVICE u32 masked(u32 pair, u32 seen) { return pair & ((((seen + 0x7FFF7FFFu) & 
 
 // What readers of a value see: scale · x + shift of its batch norm, then max(x, 0).
 template <bool norm, bool relu>
-DEVICE uint4 read_value(uint4 chunk, const float* scale, const float* shift) {
+DEVICE uint4 read_value(uint4 chunk, const Eight& s, const Eight& t) {
     if (norm) {
         Eight x = unpacked(chunk);
-        const Eight s = eight_at(scale), t = eight_at(shift);
 #pragma unroll
         for (int i = 0; i < 8; ++i) x.number[i] = fmaf(s.number[i], x.number[i], t.number[i]);
         chunk = packed(x);
     }
     if (relu) chunk = make_uint4(cut_off(chunk.x), cut_off(chunk.y), cut_off(chunk.z), cut_off(chunk.w));
     return chunk;
+}
+
+template <bool norm, bool relu>
+DEVICE uint4 read_value(uint4 chunk, const float* scale, const float* shift) {
+    Eight s, t;
+    if (norm) s = eight_at(scale), t = eight_at(shift);
+    return read_value<norm, relu>(chunk, s, t);
 }
 
 // Four lanes of a quad hold column pairs of four 8-column rows; afterwards lane q holds all four pairs of row q.

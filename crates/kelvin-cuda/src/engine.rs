@@ -28,10 +28,10 @@ pub struct CudaEngine {
     precision: Precision,
 }
 
-/// A device with what it evaluated last, since what is evaluated next is mostly of the same network.
+/// A device with its last engine of images: what is run or evaluated next is mostly of the same network, and shares memory.
 struct Place {
     device: Arc<dyn Device>,
-    last: Mutex<Option<(Subject, ImageEngine)>>,
+    last: Mutex<Option<(Subject, Arc<ImageEngine>)>>,
 }
 
 /// What an evaluation depends on.
@@ -68,6 +68,39 @@ impl Subject {
     }
 }
 
+impl Place {
+    /// The engine of images for a posterior: the last one if it serves, else a new one in its stead.
+    fn images(
+        &self,
+        subject: &Subject,
+        reuses: impl Fn(&Subject) -> bool,
+        posterior: &Posterior<'_>,
+        precision: Precision,
+    ) -> Result<Arc<ImageEngine>, EngineError> {
+        let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some((_, images)) = last.as_ref().filter(|(subject, _)| reuses(subject)) {
+            return Ok(Arc::clone(images));
+        }
+        // First the old one gives its memory back.
+        *last = None;
+        let images = Arc::new(population::images(&self.device, posterior, precision)?);
+        *last = Some((subject.clone(), Arc::clone(&images)));
+        Ok(images)
+    }
+
+    /// What moves populations of a posterior here.
+    fn population(&self, posterior: &Posterior<'_>, precision: Precision) -> Result<Population, EngineError> {
+        if let Some(tables) = population::tables(&self.device, posterior)? {
+            return Ok(Population::Tables(tables));
+        }
+        // Rows of numbers want more than eight bits of mantissa.
+        let precision =
+            if matches!(posterior.evaluator(), Evaluator::Images(_)) { precision } else { Precision::Single };
+        let subject = Subject::of(posterior);
+        Ok(Population::Images(self.images(&subject, |last| *last == subject, posterior, precision)?))
+    }
+}
+
 impl CudaEngine {
     /// All GPUs of this machine.
     ///
@@ -99,15 +132,8 @@ impl CudaEngine {
     ) -> Result<Vec<R>, EngineError> {
         let lots = lots(draws.len(), self.places.len());
         let evaluate = |place: &Place, (first, count): (usize, usize)| -> Result<Vec<R>, EngineError> {
-            let name = place.device.name();
-            let mut last = place.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            if !last.as_ref().is_some_and(|(subject, _)| reuses(subject)) {
-                // First the old one gives its memory back.
-                *last = None;
-                *last = Some((subject.clone(), population::images(&place.device, posterior, self.precision)?));
-            }
-            let Some((_, images)) = &*last else { return Ok(Vec::new()) };
-            on(images, &draws[first..first + count], first).map_err(|error| at_fault(&name, error))
+            let images = place.images(subject, &reuses, posterior, self.precision)?;
+            on(&images, &draws[first..first + count], first).map_err(|error| at_fault(&place.device.name(), error))
         };
         let results = std::thread::scope(|scope| {
             let evaluate = &evaluate;
@@ -234,7 +260,7 @@ impl Engine for CudaEngine {
     }
 
     fn accepts(&self, posterior: &Posterior<'_>) -> Result<(), EngineError> {
-        Population::new(&self.places[0].device, posterior, self.precision).map(drop)
+        self.places[0].population(posterior, self.precision).map(drop)
     }
 
     fn run(
@@ -247,7 +273,7 @@ impl Engine for CudaEngine {
     ) -> Result<(), EngineError> {
         deal_out(self.places.len(), chains, observer, |receiver, chains, observer| {
             let place = &self.places[receiver];
-            let population = Population::new(&place.device, posterior, self.precision)?;
+            let population = place.population(posterior, self.precision)?;
             population.run(motion, plan, chains, observer).map_err(|error| at_fault(&place.device.name(), error))
         })
     }

@@ -17,25 +17,10 @@ pub enum Population {
     /// Networks with one hidden layer.
     Tables(TableEngine),
     /// All others that a device has room for.
-    Images(Box<ImageEngine>),
+    Images(Arc<ImageEngine>),
 }
 
 impl Population {
-    /// The engine that serves a posterior.
-    pub fn new(device: &Arc<dyn Device>, posterior: &Posterior<'_>, precision: Precision) -> Result<Self, EngineError> {
-        if matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
-            match TableEngine::new(Arc::clone(device), posterior) {
-                Ok(engine) => return Ok(Self::Tables(engine)),
-                Err(TableError::Device(error)) => return Err(at_fault(&device.name(), error)),
-                Err(TableError::Unsupported { .. }) => {}
-            }
-        }
-        // Rows of numbers want more than eight bits of mantissa.
-        let precision =
-            if matches!(posterior.evaluator(), Evaluator::Images(_)) { precision } else { Precision::Single };
-        Ok(Self::Images(Box::new(images(device, posterior, precision)?)))
-    }
-
     /// What [`kelvin::sampler::Engine::run`] promises.
     pub fn run(
         &self,
@@ -50,6 +35,18 @@ impl Population {
             (Self::Images(engine), Motion::Sample(rule)) => engine.sample(rule, plan, chains, observer),
             (Self::Images(engine), Motion::Search(rule)) => engine.search(rule, plan, chains, observer),
         }
+    }
+}
+
+/// The engine of tables, where it serves a posterior.
+pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior<'_>) -> Result<Option<TableEngine>, EngineError> {
+    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
+        return Ok(None);
+    }
+    match TableEngine::new(Arc::clone(device), posterior) {
+        Ok(engine) => Ok(Some(engine)),
+        Err(TableError::Unsupported { .. }) => Ok(None),
+        Err(TableError::Device(error)) => Err(at_fault(&device.name(), error)),
     }
 }
 

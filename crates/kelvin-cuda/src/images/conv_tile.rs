@@ -169,25 +169,29 @@ impl ConvShape {
     }
 
     /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square.
+    ///
+    /// About 128 pixels, unless twice as many fill their sixteens better.
     pub fn backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
-        let mut warps = self.squares().max(4);
+        let fewest = if self.sizes.stride > 1 { 8 } else { 4 };
+        let mut warps = self.squares().max(fewest);
         while !self.has_threads(warps) {
             warps *= 2;
         }
         let wanted = if self.squares() >= 8 { 1 } else { 16 / warps / if self.squares() >= 4 { 2 } else { 1 } };
         let together = if self.squares() >= 16 { 1 } else { 2 };
-        [256, 128, 64, 1].into_iter().filter(|&pixels| pixels != 256 || self.sizes.output.num_pixels() > 128).find_map(
-            |pixels| {
-                let (images, rows) = self.cut(pixels);
-                if pixels == 256 && rows < self.sizes.output.height {
-                    return None;
-                }
-                let tile = Tile { images, rows, warps, blocks: 1, together };
-                let bytes = self.backward_bytes(&tile, gradients);
-                let blocks = wanted.min(shared_bytes / bytes).max(1);
-                (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
-            },
-        )
+        let filled = |pixels: usize| {
+            let (images, rows) = self.cut(pixels);
+            let pixels = images * rows * self.sizes.output.width;
+            pixels as f64 / pixels.next_multiple_of(16) as f64
+        };
+        let most = if filled(256) > filled(128) { 256 } else { 128 };
+        [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
+            let (images, rows) = self.cut(pixels);
+            let tile = Tile { images, rows, warps, blocks: 1, together };
+            let bytes = self.backward_bytes(&tile, gradients);
+            let blocks = wanted.min(shared_bytes / bytes).max(1);
+            (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
+        })
     }
 
     /// What both kernels are compiled with.

@@ -11,7 +11,7 @@ use crate::kernels::KernelSource;
 
 /// Chains that are to fill the device. Partial sums, and with them every last bit, depend on how a chain's work is cut, so that
 /// it is cut for so many chains however many there are.
-const CHAINS: usize = 8;
+const CHAINS: usize = 13;
 /// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
 const PRODUCT_TILE: usize = 64;
 const PRODUCT_THREADS: u32 = 128;

@@ -44,7 +44,7 @@ use self::tables::Tables;
 use crate::device::{Device, DeviceError};
 
 /// Chains of a group, unless memory is short.
-const CHAINS_OF_A_GROUP: usize = 8;
+const CHAINS_OF_A_GROUP: usize = 64;
 
 /// The numbers that values, their gradients and the factors of products consist of; all else is f32 or f64.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
