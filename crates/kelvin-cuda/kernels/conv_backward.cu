@@ -7,13 +7,13 @@
 // A block takes a few tiles of whole output rows, one after the other. dy with a border of neighbouring rows and columns,
 // the input tile and the weights lie in shared memory. For D(from) a warp multiplies sixteen pixels of the input at a time;
 // with a stride, pixels of the same remainder go together, since they meet the same taps. For dw each warp keeps the sums of
-// sixteen channels by sixteen filters for all taps in registers, over its share of the pixels of all tiles of the block;
+// sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels of all tiles of the block;
 // warps with the same channels and filters are added in the end, in their order.
 //
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
-// Defines: those of conv_forward without ADD_BIAS and STATISTICS; OUTPUT_NORM DATA_GRADIENT WEIGHT_GRADIENT BIAS_GRADIENT
+// Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; SQUARE_FILTERS OUTPUT_NORM DATA_GRADIENT WEIGHT_GRADIENT BIAS_GRADIENT
 // ADD_PREVIOUS MASK (0 or 1).
 
 #include "conv_tile.cuh"
@@ -215,29 +215,37 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
 
 // ---- the gradient of the weights
 
-// Sixteen channels by sixteen filters are a square; each warp has one, and with others of the same square a share of pixels.
-constexpr int SQUARES = (DEPTH / 16) * (FILTERS / 16), SHARES = SQUARES < WARPS ? WARPS / SQUARES : 1;
+// Sixteen channels by SQUARE_FILTERS filters are a square; each warp has one, and with others of the same square a share of
+// the pixels.
+constexpr int SQUARE_TILES = SQUARE_FILTERS / 8;
+constexpr int SQUARES = (DEPTH / 16) * (FILTERS / SQUARE_FILTERS), SHARES = SQUARES < WARPS ? WARPS / SQUARES : 1;
 static_assert(!WEIGHT_GRADIENT || WARPS % SQUARES == 0, "a warp for each square");
 
 #if WEIGHT_GRADIENT
 struct WeightSums {
-    float of[TAPS][2][4];
+    float of[TAPS][SQUARE_TILES][4];
 };
 
 DEVICE void add_weight_gradient(WeightSums& sums, const uint4* tile, const uint4* dy, int warp, int lane) {
     const int square = warp % SQUARES, share = warp / SQUARES;
-    const int channel_chunk = square % (DEPTH / 16) * 2, filter_chunk = square / (DEPTH / 16) * 2;
+    const int channel_chunk = square % (DEPTH / 16) * 2, filter_chunk = square / (DEPTH / 16) * SQUARE_TILES;
 #pragma unroll 1
     for (int k = share; k < M_TILES; k += SHARES) {
-        u32 d[4];
-        load_matrices_transposed(d, dy + padded<DY_CHUNKS>(dy_row(k * 16 + (lane & 15)), filter_chunk + (lane >> 4)));
+        u32 d[SQUARE_TILES][2];
+        const uint4* const dy_at = dy + padded<DY_CHUNKS>(dy_row(k * 16 + (lane & 15)), filter_chunk + (lane >> 4));
+#pragma unroll
+        for (int n = 0; n < SQUARE_TILES; n += 2) {
+            u32 four[4];
+            load_matrices_transposed(four, dy_at + n);
+            d[n][0] = four[0], d[n][1] = four[1], d[n + 1][0] = four[2], d[n + 1][1] = four[3];
+        }
         const int chunk = input_chunk(k * 16 + (lane & 7) + ((lane & 16) >> 1)) + channel_chunk + (lane >> 3 & 1);
 #pragma unroll
         for (int tap = 0; tap < TAPS; ++tap) {
             u32 x[4];
             load_matrices_transposed(x, tile + chunk + tap_offset(tap));
-            multiply_add(sums.of[tap][0], x, d[0], d[1]);
-            multiply_add(sums.of[tap][1], x, d[2], d[3]);
+#pragma unroll
+            for (int n = 0; n < SQUARE_TILES; ++n) multiply_add(sums.of[tap][n], x, d[n][0], d[n][1]);
         }
     }
 }
@@ -245,14 +253,14 @@ DEVICE void add_weight_gradient(WeightSums& sums, const uint4* tile, const uint4
 // Adds the shares of each square in their order and writes the block's part.
 DEVICE void write_weight_gradient(const WeightSums& sums, float* room, float* to, int warp, int lane) {
     const int square = warp % SQUARES, share = warp / SQUARES;
-    const int first_channel = square % (DEPTH / 16) * 16, first_filter = square / (DEPTH / 16) * 16;
+    const int first_channel = square % (DEPTH / 16) * 16, first_filter = square / (DEPTH / 16) * SQUARE_FILTERS;
 #pragma unroll 1
     for (int turn = 0; turn < SHARES; ++turn) {
         if (share == turn) {
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) {
 #pragma unroll
-                for (int part = 0; part < 4; ++part) {
+                for (int part = 0; part < 2 * SQUARE_TILES; ++part) {
                     const int row = tap * DEPTH + first_channel + (lane >> 2) + (part & 1) * 8;
                     const int place = row * FILTERS + first_filter + (part >> 1) * 8 + 2 * (lane & 3);
                     float2 value = make_float2(sums.of[tap][part >> 1][(part & 1) * 2], sums.of[tap][part >> 1][(part & 1) * 2 + 1]);
@@ -315,7 +323,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums.of[tap][0][i] = sums.of[tap][1][i] = 0.0f;
+        for (int n = 0; n < SQUARE_TILES; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums.of[tap][n][i] = 0.0f;
+        }
     }
 #endif
 

@@ -26,6 +26,7 @@ extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
     float sums[2 * WIDTH] = {};
     if (share.row < share.rows) {
         const Pack mean = load_coefficients(norm + 2 * channels), inverse_std = load_coefficients(norm + 3 * channels);
+#pragma unroll 4
         for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
             const u64 at = ((u64)chain * arguments.num_pixels + pixel) * channels + share.unit * WIDTH;
             const Pack gradient = load_pack(arguments.gradient, at), value = load_pack(arguments.values, at);

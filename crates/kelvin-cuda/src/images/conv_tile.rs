@@ -86,9 +86,14 @@ impl ConvShape {
         self.sizes.output.channels
     }
 
-    /// Squares of sixteen channels by sixteen filters.
+    /// Filters of a square, whose sums a warp of the way back keeps: as many as its registers hold.
+    fn square_filters(&self) -> usize {
+        if self.filters() >= 32 && !self.packed { 32 } else { 16 }
+    }
+
+    /// Squares of sixteen channels by so many filters.
     fn squares(&self) -> usize {
-        self.depth() / 16 * (self.filters() / 16)
+        self.depth() / 16 * (self.filters() / self.square_filters())
     }
 
     /// Chunks of the tile of inputs, of its stage, and of the weights.
@@ -168,26 +173,35 @@ impl ConvShape {
         })
     }
 
-    /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square.
+    /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square at least.
     ///
-    /// About 128 pixels, unless twice as many fill their sixteens better.
+    /// Many small blocks hide each other's waiting, as far as registers and shared memory go; of several sizes the one that
+    /// fills its sixteens of pixels best.
     pub fn backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
-        let fewest = if self.sizes.stride > 1 { 8 } else { 4 };
+        let (wanted, sizes): (usize, &[usize]) = match self.filters() {
+            0..32 => (4, &[128, 256]),
+            32..64 => (2, &[128, 256]),
+            _ => (1, &[64, 128, 256]),
+        };
+        let fewest = if self.filters() >= 64 || (self.packed && self.filters() >= 32) { 8 } else { 4 };
         let mut warps = self.squares().max(fewest);
         while !self.has_threads(warps) {
             warps *= 2;
         }
-        let wanted = if self.squares() >= 8 { 1 } else { 16 / warps / if self.squares() >= 4 { 2 } else { 1 } };
-        let together = if self.squares() >= 16 { 1 } else { 2 };
         let filled = |pixels: usize| {
             let (images, rows) = self.cut(pixels);
             let pixels = images * rows * self.sizes.output.width;
             pixels as f64 / pixels.next_multiple_of(16) as f64
         };
-        let most = if filled(256) > filled(128) { 256 } else { 128 };
+        let mut most = sizes[0];
+        for &size in sizes {
+            if filled(size) > filled(most) {
+                most = size;
+            }
+        }
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
             let (images, rows) = self.cut(pixels);
-            let tile = Tile { images, rows, warps, blocks: 1, together };
+            let tile = Tile { images, rows, warps, blocks: 1, together: 2 };
             let bytes = self.backward_bytes(&tile, gradients);
             let blocks = wanted.min(shared_bytes / bytes).max(1);
             (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
@@ -234,6 +248,7 @@ impl ConvShape {
     pub fn backward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
+        defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
         defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
         defines.push(("WEIGHT_GRADIENT", 1));
         defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));

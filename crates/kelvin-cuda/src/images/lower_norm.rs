@@ -115,6 +115,6 @@ impl Lowering<'_> {
 
 /// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
 fn plain_parts(num_pixels: u32) -> Parts {
-    let rows_per_part = num_pixels.div_ceil(64).clamp(2 * ROWS_PER_PART as u32, 1024);
+    let rows_per_part = num_pixels.div_ceil(32).clamp(2 * ROWS_PER_PART as u32, 4096);
     Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
 }
