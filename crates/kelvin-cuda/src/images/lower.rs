@@ -309,7 +309,7 @@ impl<'a> Lowering<'a> {
             width: width as u32,
             reserved: 0,
         };
-        self.over(self.compiled.pool, self.count(to), &arguments);
+        self.over_packs(self.compiled.pool, to, &arguments);
     }
 
     fn add_forward(&mut self, left: usize, right: Option<usize>, to: usize) {

@@ -171,6 +171,8 @@ impl Lowering<'_> {
             return;
         }
         let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
+        // A thread takes a small rectangle whole and a line of a large one.
+        let lines = if height * width <= 4 { height } else { 1 };
         let arguments = PoolBackward {
             output: self.upstream(to),
             input: self.reading(from),
@@ -180,9 +182,10 @@ impl Lowering<'_> {
             output_width: output.width as u32,
             height: height as u32,
             width: width as u32,
-            reserved: 0,
+            lines: lines as u32,
         };
-        self.over(self.compiled.pool_backward, self.count(from), &arguments);
+        let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
+        self.over(kernel, self.count(from) / (lines * width * pack), &arguments);
     }
 
     /// Hands dV of a sum or copy to one of its terms, unless they share it.

@@ -100,6 +100,27 @@ pub fn networks() -> Vec<(&'static str, Network)> {
             ),
         ),
         (
+            "pools of channels in sixteens of bytes, of every size and reading",
+            build(
+                Shape::image(12, 12, 1),
+                vec![
+                    conv(8, 3, 2),
+                    Layer::Relu,
+                    residual(
+                        vec![Layer::AvgPool { size: 2 }, conv(16, 1, 1)],
+                        vec![conv(16, 3, 2), Layer::BATCH_NORM, Layer::Relu],
+                    ),
+                    Layer::AvgPool { size: 1 },
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    Layer::AvgPool { size: 3 },
+                    Layer::Dense { units: 300 },
+                    Layer::Relu,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
             "filter response norm",
             build(
                 image,
