@@ -147,19 +147,19 @@ plain! {
     /// `gradient_total.cu`.
     GradientTotal {
         blocks: Address, sources: Address, positions: Address, gradients: Address, cells: Address, squares: Address,
-        parameter_stride: u64, inverse_variance: f32, num_blocks: u32, adds: u32, finishes: u32, has_sources: u32,
+        square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32, adds: u32, finishes: u32, has_sources: u32,
         reserved: u32,
     }
     /// `langevin.cu`.
     LangevinStep {
         blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
-        steps: Address, masses: Address, squares: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
+        steps: Address, masses: Address, square_sums: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
         seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, reserved: u32,
     }
     /// `ascent.cu`.
     AscentStep {
         blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
-        steps: Address, squares: Address, sums: Address, clip_norm: f64, momentum: f64, weight_decay: f64,
+        steps: Address, square_sums: Address, sums: Address, clip_norm: f64, momentum: f64, weight_decay: f64,
         parameter_stride: u64, num_blocks: u32, num_rows: u32, clips_all: u32, reserved: u32,
     }
     /// `finish_step.cu`.

@@ -207,6 +207,8 @@ impl Lowering<'_> {
             gradients: self.memory.totals.at(0),
             cells: self.group.cells,
             squares: self.memory.squares.at(0),
+            square_sums: self.memory.square_sums.at(0),
+            tickets: self.memory.tickets.at(0),
             parameter_stride: self.parameter_stride(),
             inverse_variance: inverse_variance as f32,
             num_blocks: self.tables.num_blocks() as u32,

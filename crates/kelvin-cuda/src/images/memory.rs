@@ -29,6 +29,10 @@ pub struct GroupMemory {
     pub totals: Buffer<f32>,
     /// Σ g² of each block.
     pub squares: Buffer<f64>,
+    /// Σ g² of each chain.
+    pub square_sums: Buffer<f64>,
+    /// How many blocks of each chain have added theirs; 0 between launches.
+    pub tickets: Buffer<u32>,
     /// Σ m²/M of each block.
     pub kinetic: Buffer<f64>,
     /// Σ log p and Σ ∂/∂log β of each chain.
@@ -165,6 +169,8 @@ impl GroupMemory {
             sums: singles(&sizes.sums, 1)?,
             totals: Buffer::zeros(device, sizes.totals)?,
             squares: Buffer::zeros(device, sizes.blocks)?,
+            square_sums: Buffer::zeros(device, num_chains)?,
+            tickets: Buffer::zeros(device, num_chains)?,
             kinetic: Buffer::zeros(device, sizes.blocks)?,
             likelihood: Buffer::zeros(device, 2 * num_chains)?,
             rows: Buffer::zeros(device, num_chains * num_images)?,
