@@ -63,6 +63,13 @@ plain! {
     PlainConvKernel {
         output: Upstream, input: Reading, sums: Address, num_splits: u32, images_per_split: u32, sizes: ConvSizes,
     }
+    /// `small_dense.cu`.
+    SmallDense { input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64 }
+    /// `small_dense_backward.cu`.
+    SmallDenseBackward {
+        output: Upstream, input: Reading, to: Downstream, kernel: Address, kernel_sums: Address, bias_sums: Address,
+        parameter_stride: u64, num_splits: u32, images_per_split: u32,
+    }
     /// `channel_sums.cu`.
     ChannelSums { output: Upstream, sums: Address, num_splits: u32, pixels_per_split: u32 }
     /// `norm_statistics.cu`.

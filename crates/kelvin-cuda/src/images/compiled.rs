@@ -1,8 +1,10 @@
 //! The kernels of an engine, compiled for its precision.
 
+use kelvin::network::Program;
 use kelvin::sampler::Integrator;
 
 use super::Precision;
+use super::small_dense::{self, SmallDenseKernels};
 use crate::device::{Device, DeviceError, Kernel};
 use crate::kernels::KernelSource;
 
@@ -35,6 +37,8 @@ pub struct Compiled {
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
+    /// By operation.
+    small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
 }
 
@@ -123,6 +127,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
     for precision in [Precision::Single, Precision::Half] {
         all.extend(sources(precision));
         all.push(ascent_source(precision));
+        all.extend(small_dense::example_kernels(precision));
         let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
         all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
     }
@@ -132,7 +137,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
 
 impl Compiled {
     /// Compiles all but the steps.
-    pub fn new(device: &dyn Device, precision: Precision) -> Result<Self, DeviceError> {
+    pub fn new(device: &dyn Device, precision: Precision, program: &Program) -> Result<Self, DeviceError> {
         let compiled = device.compile_all(&sources(precision))?;
         let mut next = compiled.into_iter();
         // In the order of the sources.
@@ -163,8 +168,14 @@ impl Compiled {
             mass_squares: take(),
             scale_momenta: take(),
             round_weights: take(),
+            small_denses: small_dense::compile(device, precision, program)?,
             precision,
         })
+    }
+
+    /// The kernels of a dense layer of few units, by operation.
+    pub fn small_dense(&self, operation: usize) -> Option<SmallDenseKernels> {
+        self.small_denses[operation]
     }
 
     /// The step of a sampler, and its end.

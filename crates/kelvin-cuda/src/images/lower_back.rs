@@ -36,6 +36,10 @@ impl Lowering<'_> {
                         self.bias_backward(*to, bias.start);
                         continue;
                     }
+                    if let Some(small) = self.compiled.small_dense(number) {
+                        self.small_dense_backward(&small, *from, *to, kernel.start, bias.start);
+                        continue;
+                    }
                     let sizes = self.dense_sizes(*from, *to);
                     self.kernel_backward(*from, *to, kernel.start, sizes);
                     self.bias_backward(*to, bias.start);

@@ -7,6 +7,7 @@ use kelvin::network::{Operation, Program};
 use super::Precision;
 use super::fast::Fast;
 use super::plan::Plan;
+use super::small_dense::{self, is_small_dense};
 use super::tables::Tables;
 use crate::device::{Address, Buffer, Device, DeviceError};
 
@@ -105,6 +106,10 @@ pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usiz
                 if *adds_bias {
                     set(bias.start, of_bias(*to));
                 }
+            }
+            Operation::Dense { kernel, bias, .. } if fast.is_none() && is_small_dense(program, operation) => {
+                set(kernel.start, small_dense::num_splits(num_images));
+                set(bias.start, small_dense::num_splits(num_images));
             }
             Operation::Dense { kernel, bias, to, .. } => {
                 set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
