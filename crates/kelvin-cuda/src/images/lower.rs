@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
             reserved: 0,
         };
         let kernel = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
-        self.over(kernel, self.count(0), &arguments);
+        self.over(kernel, self.num_images as usize * shape.num_pixels(), &arguments);
     }
 
     /// From the first value to the last.

@@ -127,7 +127,7 @@ pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usiz
 }
 
 fn of_bias(program: &Program, to: usize, num_images: usize) -> usize {
-    (num_images * program.values[to].shape.num_pixels()).div_ceil(256).min(64)
+    (num_images * program.values[to].shape.num_pixels()).div_ceil(32).min(64)
 }
 
 impl GroupMemory {
