@@ -34,5 +34,9 @@ DEVICE int source_pixel(const Placement& placement, u32 row, u32 column, u32 hei
     return (int)(from_row * width + (placement.flip ? width - 1 - from_column : from_column));
 }
 
-// A byte of an image as a network reads it: byte / 255.
-DEVICE float scaled_byte(u8 byte) { return __fdiv_rn((float)byte, 255.0f); }
+// A byte of an image as a network reads it: byte / 255. The remainder makes the product with 1/255 the quotient, exactly
+// rounded for each of the 256 bytes.
+DEVICE float scaled_byte(u8 byte) {
+    const float number = (float)byte, inverse = 1.0f / 255.0f, quotient = __fmul_rn(number, inverse);
+    return __fmaf_rn(__fmaf_rn(-quotient, 255.0f, number), inverse, quotient);
+}

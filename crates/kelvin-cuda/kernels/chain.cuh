@@ -32,7 +32,10 @@ struct StepNumbers {
     double temperature;
 };
 
-// A piece of one tensor, at most 1024 parameters that lie within 1024 from a multiple of 1024.
+// Parameters of a block that a thread takes.
+#define PARAMETERS_OF_A_THREAD 8
+
+// A piece of one tensor, at most 8·THREADS parameters that lie between two neighbouring multiples of 8·THREADS.
 struct ParameterBlock {
     u32 tensor;
     u32 first;
@@ -47,23 +50,21 @@ struct TensorBlocks {
     u32 count;
 };
 
-// The sum over a block of THREADS threads in every thread, always in the same order.
-DEVICE double block_sum(double value, double* scratch) {
-    __syncthreads();
-    scratch[threadIdx.x] = value;
-    for (u32 half = THREADS / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (threadIdx.x < half) scratch[threadIdx.x] += scratch[threadIdx.x + half];
-    }
-    __syncthreads();
-    return scratch[0];
+// The sum over a warp in every lane, always in the same order.
+DEVICE double warp_sum(double value) {
+    for (int distance = 16; distance > 0; distance /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+    return value;
 }
 
-// The sum of `count` numbers in every thread of a block, always in the same order.
-DEVICE double sum_of(const double* numbers, u32 count, double* scratch) {
-    double sum = 0.0;
-    for (u32 at = threadIdx.x; at < count; at += THREADS) sum += numbers[at];
-    return block_sum(sum, scratch);
+// The sum over a block of THREADS threads in every thread, always in the same order.
+DEVICE double block_sum(double value, double* scratch) {
+    value = warp_sum(value);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = scratch[0];
+    for (u32 warp = 1; warp < THREADS / 32; warp++) sum += scratch[warp];
+    return sum;
 }
 
 DEVICE bool is_number(double value) { return value - value == 0.0; }

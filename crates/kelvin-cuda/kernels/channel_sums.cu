@@ -21,6 +21,7 @@ extern "C" __global__ void channel_sums(const ChannelSumsArguments arguments) {
     u32 first = split * arguments.pixels_per_split, end = min(first + arguments.pixels_per_split, num_pixels);
     float sums[WIDTH] = {};
     if (share.row < share.rows) {
+#pragma unroll 4
         for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
             const Pack pack = upstream_pack(output, chain, pixel * output.channels + share.unit * WIDTH);
 #pragma unroll

@@ -1,7 +1,7 @@
 // Ends a step of each chain: kinetic sums of the tensors, log β, whether all is finite, and the counters; one block a chain.
 //
 // ASCENT 1: v_β ← μ·v_β + clip·G_β, log β ← log β + ℓ·v_β. A chain whose norm, kinetic sums or log β are no numbers stops
-// where it is. Reads a number for each block. Specification: sampler/langevin.rs, joint_ascent.rs, population.rs.
+// where it is. Reads a number for each block, a warp a tensor. Specification: sampler/langevin.rs, joint_ascent.rs, population.rs.
 
 #include "tensor_sums.cuh"
 
@@ -26,44 +26,37 @@ struct FinishStepArguments {
 };
 
 extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
-    SHARED_MEMORY(shared);
-    double* scratch = (double*)shared;
-    u32* all_finite = (u32*)(scratch + THREADS);
-    u32 chain = blockIdx.y;
+    const u32 chain = blockIdx.y;
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;
-    if (threadIdx.x == 0) *all_finite = is_number(cell.norm);
+    bool finite = is_number(cell.norm);
 #if ASCENT
     if (threadIdx.x == 0) {
-        double clip = arguments.clips_all ? clip_factor(cell.norm, arguments.clip_norm) : 1.0;
-        double gradient = cell.likelihood_weight * arguments.sums[2 * chain + 1];
-        double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
+        const double clip = arguments.clips_all ? clip_factor(cell.norm, arguments.clip_norm) : 1.0;
+        const double gradient = cell.likelihood_weight * arguments.sums[2 * chain + 1];
+        const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
         cell.log_beta_velocity = arguments.momentum * cell.log_beta_velocity + clip * gradient;
         cell.log_beta += rate * cell.log_beta_velocity;
         cell.inverse_temperature = exp(cell.log_beta);
-        if (!is_number(cell.log_beta)) *all_finite = 0;
+        finite = finite && is_number(cell.log_beta);
     }
 #else
-    u64 own = (u64)chain * arguments.num_tensors;
+    const u64 own = (u64)chain * arguments.num_tensors;
     const double* blocks = arguments.kinetic + (u64)chain * arguments.num_blocks;
-    for (u32 first = 0; first < arguments.num_tensors; first += TENSORS_TOGETHER) {
-        double sum = tensor_sum(arguments.tensors, arguments.num_tensors, first, blocks, scratch);
-        u32 tensor = first + threadIdx.x / 32;
-        if (threadIdx.x % 32 == 0 && tensor < arguments.num_tensors) {
-            arguments.last_kinetic[own + tensor] = sum;
-            // Whoever writes writes the same.
-            if (!is_number(sum)) *all_finite = 0;
-        }
+    for (u32 tensor = threadIdx.x / 32; tensor < arguments.num_tensors; tensor += blockDim.x / 32) {
+        const double sum = tensor_sum(arguments.tensors[tensor], blocks);
+        if (threadIdx.x % 32 == 0) arguments.last_kinetic[own + tensor] = sum;
+        finite = finite && is_number(sum);
     }
 #endif
-    __syncthreads();
-    if (!*all_finite) {
+    const bool all_finite = __syncthreads_and(finite);
+    if (!all_finite) {
         if (threadIdx.x == 0) cell.stopped = 2;
         return;
     }
 #if !ASCENT
     if (cell.step >= arguments.burn_in) {
-        for (u32 tensor = threadIdx.x; tensor < arguments.num_tensors; tensor += THREADS) {
+        for (u32 tensor = threadIdx.x; tensor < arguments.num_tensors; tensor += blockDim.x) {
             arguments.kinetic_sums[own + tensor] += arguments.last_kinetic[own + tensor];
         }
     }

@@ -4,8 +4,9 @@
 //   INTEGRATOR 1 BAOA    m ← m − h·g   θ ← θ + ½(h/M)·m   m ← μ'm + √(T(1−μ'²)M)·R   θ ← θ + ½(h/M)·m
 //   INTEGRATOR 2 SGLD    θ ← θ − (ε/M)·g + √(2Tε/M)·R
 //
-// with g clipped by its norm. Reads g, θ and m, writes θ, m and (HALF 1) the bf16 copy that products read, and Σ m²/M of
-// the block. Specification: sampler/langevin.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
+// with g clipped by its norm. Reads g, θ and m, writes θ, m and (HALF 1) the bf16 copy that products read: 20 or 22 bytes a
+// parameter (12 or 14 without m), in runs of sixteen parameters; and Σ m²/M of the block.
+// Specification: sampler/langevin.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
 
 #include "chain.cuh"
 #include "philox.cuh"
@@ -22,8 +23,9 @@ struct LangevinArguments {
     const StepNumbers* steps;
     // [chain][tensor].
     const double* masses;
+    // [chain]: Σ g².
+    const double* square_sums;
     // [chain][block].
-    const double* squares;
     double* kinetic;
     double clip_norm;
     u64 parameter_stride;
@@ -34,68 +36,105 @@ struct LangevinArguments {
     u32 reserved;
 };
 
-extern "C" __global__ void langevin(const LangevinArguments arguments) {
+// A step's numbers for the parameters of a block.
+struct Coefficients {
+    float keep;
+    float kick;
+    float drift;
+    float spread;
+};
+
+DEVICE Coefficients coefficients(const StepNumbers& at, double mass, double clip) {
+    const double h = at.step_size;
+#if INTEGRATOR == 0
+    const double kept = at.retained_momentum, variance = 2.0 * (1.0 - kept) * at.temperature * mass;
+    return Coefficients{(float)kept, (float)(-h * clip), (float)(h / mass), (float)sqrt(variance)};
+#elif INTEGRATOR == 1
+    const double kept = at.retained_momentum, variance = at.temperature * (1.0 - kept * kept) * mass;
+    return Coefficients{(float)kept, (float)(-h * clip), (float)(0.5 * h / mass), (float)sqrt(variance)};
+#else
+    const double epsilon = h / mass;
+    return Coefficients{0.0f, (float)(-epsilon * clip), 0.0f, (float)sqrt(2.0 * at.temperature * epsilon)};
+#endif
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const LangevinArguments arguments) {
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
-    u32 chain = blockIdx.y;
+    Coefficients* of_block = (Coefficients*)(scratch + THREADS / 32);
+    const int QUADS = PARAMETERS_OF_A_THREAD / 4;
+    const u32 chain = blockIdx.y;
+    const ParameterBlock block = arguments.blocks[blockIdx.x];
+    // Sixty-four parameters share sixteen Philox blocks; each thread takes the four of one of them, 16 apart.
+    const u32 first = block.first / 64 * 64 + threadIdx.x / 16 * 64 + threadIdx.x % 16;
+    const u32 end = block.first + block.len;
+    const u64 own = chain * arguments.parameter_stride + first;
+    const float* gradients = arguments.gradients + own;
+    float* positions = arguments.positions + own;
+    float g[QUADS][4], theta[QUADS][4];
+#if INTEGRATOR != 2
+    float* momenta = arguments.momenta + own;
+    float m[QUADS][4];
+#endif
+    // All numbers are under way before anything is asked of the chain.
+#pragma unroll
+    for (int i = 0; i < 4 * QUADS; i++) {
+        const u32 offset = i / 4 * 4 * THREADS + i % 4 * 16;
+        if (first + offset < block.first || first + offset >= end) continue;
+        g[i / 4][i % 4] = gradients[offset], theta[i / 4][i % 4] = positions[offset];
+#if INTEGRATOR != 2
+        m[i / 4][i % 4] = momenta[offset];
+#endif
+    }
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;
-    ParameterBlock block = arguments.blocks[blockIdx.x];
-    double norm = sqrt(sum_of(arguments.squares + (u64)chain * arguments.num_blocks, arguments.num_blocks, scratch));
-    if (blockIdx.x == 0 && threadIdx.x == 0) cell.norm = norm;
-    StepNumbers at = arguments.steps[(u64)chain * arguments.num_rows + cell.row];
-    double mass = arguments.masses[(u64)chain * arguments.num_tensors + block.tensor];
-    double h = at.step_size, clip = clip_factor(norm, arguments.clip_norm);
-#if INTEGRATOR == 0
-    double kept = at.retained_momentum;
-    float keep = (float)kept, kick = (float)(-h * clip), drift = (float)(h / mass);
-    float spread = (float)sqrt(2.0 * (1.0 - kept) * at.temperature * mass);
-#elif INTEGRATOR == 1
-    double kept = at.retained_momentum;
-    float keep = (float)kept, kick = (float)(-h * clip), drift = (float)(0.5 * h / mass);
-    float spread = (float)sqrt(at.temperature * (1.0 - kept * kept) * mass);
-#else
-    double epsilon = h / mass;
-    float kick = (float)(-epsilon * clip), spread = (float)sqrt(2.0 * at.temperature * epsilon);
-#endif
-    NoiseKey key = {arguments.seed, STEP_NOISE, cell.id, cell.step};
-    double squares = 0.0;
-    // Sixty-four parameters share sixteen Philox blocks; each thread takes the four of one of them.
-    u32 quad = threadIdx.x, first = block.first - block.first % 64 + quad / 16 * 64 + quad % 16;
-    u32 end = block.first + block.len;
-    if (first < end) {
-        float noise[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if (at.temperature > 0.0) {
-            float4 normals = normals_of_block(key, first / 64 * 16 + first % 16);
-            noise[0] = normals.x, noise[1] = normals.y, noise[2] = normals.z, noise[3] = normals.w;
-        }
-        for (u32 word = 0; word < 4; word++) {
-            u32 parameter = first + 16 * word;
-            if (parameter < block.first || parameter >= end) continue;
-            u64 place = chain * arguments.parameter_stride + parameter;
-            float theta = arguments.positions[place], g = arguments.gradients[place];
-#if INTEGRATOR == 0
-            float m = fmaf(spread, noise[word], fmaf(kick, g, keep * arguments.momenta[place]));
-            theta = fmaf(drift, m, theta);
-#elif INTEGRATOR == 1
-            float m = fmaf(kick, g, arguments.momenta[place]);
-            theta = fmaf(drift, m, theta);
-            m = fmaf(spread, noise[word], keep * m);
-            theta = fmaf(drift, m, theta);
-#else
-            theta = fmaf(spread, noise[word], fmaf(kick, g, theta));
-#endif
-#if INTEGRATOR != 2
-            arguments.momenta[place] = m;
-            // Where it overflows f32 the chain has left, as on the CPU.
-            squares += m * m;
-#endif
-            arguments.positions[place] = theta;
-#if HALF
-            arguments.weights[place] = to_bf16(theta);
-#endif
+    const StepNumbers at = arguments.steps[(u64)chain * arguments.num_rows + cell.row];
+    const double mass = arguments.masses[(u64)chain * arguments.num_tensors + block.tensor];
+    if (threadIdx.x == 0) {
+        const double norm = sqrt(arguments.square_sums[chain]);
+        if (blockIdx.x == 0) cell.norm = norm;
+        *of_block = coefficients(at, mass, clip_factor(norm, arguments.clip_norm));
+    }
+    const NoiseKey key = {arguments.seed, STEP_NOISE, cell.id, cell.step};
+    float noise[QUADS][4] = {};
+#pragma unroll
+    for (int quad = 0; quad < QUADS; quad++) {
+        const u32 from = first + quad * 4 * THREADS;
+        if (at.temperature > 0.0 && from < end) {
+            const float4 normals = normals_of_block(key, from / 64 * 16 + from % 16);
+            noise[quad][0] = normals.x, noise[quad][1] = normals.y, noise[quad][2] = normals.z, noise[quad][3] = normals.w;
         }
     }
-    squares = block_sum(squares, scratch);
-    if (threadIdx.x == 0) arguments.kinetic[(u64)chain * arguments.num_blocks + blockIdx.x] = squares / mass;
+    __syncthreads();
+    const Coefficients by = *of_block;
+    float squares = 0.0f;
+#pragma unroll
+    for (int i = 0; i < 4 * QUADS; i++) {
+        const u32 offset = i / 4 * 4 * THREADS + i % 4 * 16;
+        if (first + offset < block.first || first + offset >= end) continue;
+        const float force = g[i / 4][i % 4], normal = noise[i / 4][i % 4];
+        float position = theta[i / 4][i % 4];
+#if INTEGRATOR == 0
+        const float momentum = fmaf(by.spread, normal, fmaf(by.kick, force, by.keep * m[i / 4][i % 4]));
+        position = fmaf(by.drift, momentum, position);
+#elif INTEGRATOR == 1
+        float momentum = fmaf(by.kick, force, m[i / 4][i % 4]);
+        position = fmaf(by.drift, momentum, position);
+        momentum = fmaf(by.spread, normal, by.keep * momentum);
+        position = fmaf(by.drift, momentum, position);
+#else
+        position = fmaf(by.spread, normal, fmaf(by.kick, force, position));
+#endif
+#if INTEGRATOR != 2
+        momenta[offset] = momentum;
+        // Where it overflows f32 the chain has left, as on the CPU.
+        squares = fmaf(momentum, momentum, squares);
+#endif
+        positions[offset] = position;
+#if HALF
+        arguments.weights[own + offset] = to_bf16(position);
+#endif
+    }
+    const double sum = block_sum(squares, scratch);
+    if (threadIdx.x == 0) arguments.kinetic[(u64)chain * arguments.num_blocks + blockIdx.x] = sum / mass;
 }

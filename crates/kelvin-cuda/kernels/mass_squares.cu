@@ -19,15 +19,11 @@ struct MassSquaresArguments {
 };
 
 extern "C" __global__ void mass_squares(const MassSquaresArguments arguments) {
-    SHARED_MEMORY(shared);
-    u32 chain = blockIdx.y;
+    const u32 chain = blockIdx.y;
     const double* blocks = arguments.squares + (u64)chain * arguments.num_blocks;
-    for (u32 first = 0; first < arguments.num_tensors; first += TENSORS_TOGETHER) {
-        double sum = tensor_sum(arguments.tensors, arguments.num_tensors, first, blocks, (double*)shared);
-        u32 tensor = first + threadIdx.x / 32;
-        if (threadIdx.x % 32 == 0 && tensor < arguments.num_tensors) {
-            arguments.totals[(u64)chain * arguments.num_tensors + tensor] += sum;
-        }
+    for (u32 tensor = threadIdx.x / 32; tensor < arguments.num_tensors; tensor += blockDim.x / 32) {
+        const double sum = tensor_sum(arguments.tensors[tensor], blocks);
+        if (threadIdx.x % 32 == 0) arguments.totals[(u64)chain * arguments.num_tensors + tensor] += sum;
     }
     if (threadIdx.x == 0) {
         ChainCell& cell = arguments.cells[chain];

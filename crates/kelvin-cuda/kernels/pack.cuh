@@ -8,22 +8,33 @@ struct Pack {
     float of[WIDTH];
 };
 
-DEVICE Pack load_pack(const element* from, u64 at) {
+// The same as they lie in memory: fewer registers for what is still under way.
+#if WIDTH == 1
+typedef element RawPack;
+#elif HALF
+typedef uint4 RawPack;
+#else
+typedef float4 RawPack;
+#endif
+
+DEVICE RawPack load_raw(const element* from, u64 at) { return *(const RawPack*)(from + at); }
+
+DEVICE Pack pack_of(const RawPack& raw) {
     Pack pack;
 #if WIDTH == 1
-    pack.of[0] = load_element(from, at);
+    pack.of[0] = load_element(&raw, 0);
 #elif HALF
-    const uint4 words = *(const uint4*)(from + at);
-    pack.of[0] = low_bf16(words.x), pack.of[1] = high_bf16(words.x);
-    pack.of[2] = low_bf16(words.y), pack.of[3] = high_bf16(words.y);
-    pack.of[4] = low_bf16(words.z), pack.of[5] = high_bf16(words.z);
-    pack.of[6] = low_bf16(words.w), pack.of[7] = high_bf16(words.w);
+    pack.of[0] = low_bf16(raw.x), pack.of[1] = high_bf16(raw.x);
+    pack.of[2] = low_bf16(raw.y), pack.of[3] = high_bf16(raw.y);
+    pack.of[4] = low_bf16(raw.z), pack.of[5] = high_bf16(raw.z);
+    pack.of[6] = low_bf16(raw.w), pack.of[7] = high_bf16(raw.w);
 #else
-    const float4 numbers = *(const float4*)(from + at);
-    pack.of[0] = numbers.x, pack.of[1] = numbers.y, pack.of[2] = numbers.z, pack.of[3] = numbers.w;
+    pack.of[0] = raw.x, pack.of[1] = raw.y, pack.of[2] = raw.z, pack.of[3] = raw.w;
 #endif
     return pack;
 }
+
+DEVICE Pack load_pack(const element* from, u64 at) { return pack_of(load_raw(from, at)); }
 
 DEVICE void store_pack(element* to, u64 at, const Pack& pack) {
 #if WIDTH == 1
@@ -101,4 +112,29 @@ DEVICE void downstream_pack(const Downstream& to, const Reading& from, u32 chain
         for (int i = 0; i < WIDTH; i++) term.of[i] = value.of[i] > 0.0f ? term.of[i] : 0.0f;
     }
     store_pack(to.gradient, place, term);
+}
+
+// s and t of a chain's channels `channel` and on; 1 and 0 where there is no norm.
+struct NormPack {
+    Pack scale;
+    Pack shift;
+};
+
+DEVICE NormPack load_norm(const Reading& from, u32 chain, u32 channel) {
+    NormPack norm;
+    if (from.norm) {
+        const float* of = from.norm + (u64)chain * 4 * from.channels + channel;
+        norm.scale = load_coefficients(of), norm.shift = load_coefficients(of + from.channels);
+    } else {
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) norm.scale.of[i] = 1.0f, norm.shift.of[i] = 0.0f;
+    }
+    return norm;
+}
+
+// What a norm makes of numbers as they lie in memory.
+DEVICE Pack normed(const NormPack& norm, Pack pack) {
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) pack.of[i] = fmaf(norm.scale.of[i], pack.of[i], norm.shift.of[i]);
+    return pack;
 }

@@ -54,6 +54,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("response_norm_backward.cu", include_str!("../kernels/response_norm_backward.cu")),
     ("round_weights.cu", include_str!("../kernels/round_weights.cu")),
     ("scale_momenta.cu", include_str!("../kernels/scale_momenta.cu")),
+    ("small_dense.cu", include_str!("../kernels/small_dense.cu")),
+    ("small_dense_backward.cu", include_str!("../kernels/small_dense_backward.cu")),
     ("table_chain.cu", include_str!("../kernels/table_chain.cu")),
     ("table_gradient.cuh", include_str!("../kernels/table_gradient.cuh")),
     ("table_gradient_tensor.cuh", include_str!("../kernels/table_gradient_tensor.cuh")),

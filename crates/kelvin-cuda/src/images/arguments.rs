@@ -63,6 +63,13 @@ plain! {
     PlainConvKernel {
         output: Upstream, input: Reading, sums: Address, num_splits: u32, images_per_split: u32, sizes: ConvSizes,
     }
+    /// `small_dense.cu`.
+    SmallDense { input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64 }
+    /// `small_dense_backward.cu`.
+    SmallDenseBackward {
+        output: Upstream, input: Reading, to: Downstream, kernel: Address, kernel_sums: Address, bias_sums: Address,
+        parameter_stride: u64, num_splits: u32, images_per_split: u32,
+    }
     /// `channel_sums.cu`.
     ChannelSums { output: Upstream, sums: Address, num_splits: u32, pixels_per_split: u32 }
     /// `norm_statistics.cu`.
@@ -110,7 +117,7 @@ plain! {
     /// `pool_backward.cu`.
     PoolBackward {
         output: Upstream, input: Reading, to: Downstream, input_width: u32, output_height: u32, output_width: u32,
-        height: u32, width: u32, reserved: u32,
+        height: u32, width: u32, lines: u32,
     }
     /// `add_values.cu`.
     AddValues { left: Reading, right: Reading, output: Address }
@@ -147,19 +154,19 @@ plain! {
     /// `gradient_total.cu`.
     GradientTotal {
         blocks: Address, sources: Address, positions: Address, gradients: Address, cells: Address, squares: Address,
-        parameter_stride: u64, inverse_variance: f32, num_blocks: u32, adds: u32, finishes: u32, has_sources: u32,
+        square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32, adds: u32, finishes: u32, has_sources: u32,
         reserved: u32,
     }
     /// `langevin.cu`.
     LangevinStep {
         blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
-        steps: Address, masses: Address, squares: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
+        steps: Address, masses: Address, square_sums: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
         seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, reserved: u32,
     }
     /// `ascent.cu`.
     AscentStep {
         blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
-        steps: Address, squares: Address, sums: Address, clip_norm: f64, momentum: f64, weight_decay: f64,
+        steps: Address, square_sums: Address, sums: Address, clip_norm: f64, momentum: f64, weight_decay: f64,
         parameter_stride: u64, num_blocks: u32, num_rows: u32, clips_all: u32, reserved: u32,
     }
     /// `finish_step.cu`.

@@ -1,8 +1,10 @@
 //! The kernels of an engine, compiled for its precision.
 
+use kelvin::network::Program;
 use kelvin::sampler::Integrator;
 
 use super::Precision;
+use super::small_dense::{self, SmallDenseKernels};
 use crate::device::{Device, DeviceError, Kernel};
 use crate::kernels::KernelSource;
 
@@ -23,8 +25,8 @@ pub struct Compiled {
     pub response_norm_backward: Kernel,
     pub threshold: Kernel,
     pub threshold_backward: Kernel,
-    pub pool: Kernel,
-    pub pool_backward: Kernel,
+    pub pool: ByWidth,
+    pub pool_backward: ByWidth,
     pub add_values: ByWidth,
     pub give_gradient: ByWidth,
     pub loss: Kernel,
@@ -35,6 +37,8 @@ pub struct Compiled {
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
+    /// By operation.
+    small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
 }
 
@@ -80,8 +84,10 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
         with_half("response_norm_backward", "response_norm_backward.cu"),
         with_half("threshold", "threshold.cu"),
         with_half("threshold_backward", "threshold_backward.cu"),
-        with_half("pool", "pool.cu"),
-        with_half("pool_backward", "pool_backward.cu"),
+        by_width("pool", "pool.cu", 1),
+        by_width("pool", "pool.cu", precision.wide()),
+        by_width("pool_backward", "pool_backward.cu", 1),
+        by_width("pool_backward", "pool_backward.cu", precision.wide()),
         by_width("add_values", "add_values.cu", 1),
         by_width("add_values", "add_values.cu", precision.wide()),
         by_width("give_gradient", "give_gradient.cu", 1),
@@ -121,6 +127,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
     for precision in [Precision::Single, Precision::Half] {
         all.extend(sources(precision));
         all.push(ascent_source(precision));
+        all.extend(small_dense::example_kernels(precision));
         let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
         all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
     }
@@ -130,7 +137,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
 
 impl Compiled {
     /// Compiles all but the steps.
-    pub fn new(device: &dyn Device, precision: Precision) -> Result<Self, DeviceError> {
+    pub fn new(device: &dyn Device, precision: Precision, program: &Program) -> Result<Self, DeviceError> {
         let compiled = device.compile_all(&sources(precision))?;
         let mut next = compiled.into_iter();
         // In the order of the sources.
@@ -149,8 +156,8 @@ impl Compiled {
             response_norm_backward: take(),
             threshold: take(),
             threshold_backward: take(),
-            pool: take(),
-            pool_backward: take(),
+            pool: ByWidth { any: take(), wide: take() },
+            pool_backward: ByWidth { any: take(), wide: take() },
             add_values: ByWidth { any: take(), wide: take() },
             give_gradient: ByWidth { any: take(), wide: take() },
             loss: take(),
@@ -161,8 +168,14 @@ impl Compiled {
             mass_squares: take(),
             scale_momenta: take(),
             round_weights: take(),
+            small_denses: small_dense::compile(device, precision, program)?,
             precision,
         })
+    }
+
+    /// The kernels of a dense layer of few units, by operation.
+    pub fn small_dense(&self, operation: usize) -> Option<SmallDenseKernels> {
+        self.small_denses[operation]
     }
 
     /// The step of a sampler, and its end.

@@ -196,7 +196,7 @@ impl<'a> Lowering<'a> {
             reserved: 0,
         };
         let kernel = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
-        self.over(kernel, self.count(0), &arguments);
+        self.over(kernel, self.num_images as usize * shape.num_pixels(), &arguments);
     }
 
     /// From the first value to the last.
@@ -211,13 +211,16 @@ impl<'a> Lowering<'a> {
                         None => self.plain_conv(*from, *to, kernel.start, bias, self.conv_sizes(sizes)),
                     }
                 }
-                Operation::Dense { from, to, kernel, bias } => match self.fast.dense(number) {
-                    Some(fast) => self.fast_dense(&fast, *from, *to, kernel.start, bias.start),
-                    None => {
+                Operation::Dense { from, to, kernel, bias } => {
+                    if let Some(fast) = self.fast.dense(number) {
+                        self.fast_dense(&fast, *from, *to, kernel.start, bias.start);
+                    } else if let Some(small) = self.compiled.small_dense(number) {
+                        self.small_dense(&small, *from, *to, kernel.start, bias.start);
+                    } else {
                         let sizes = self.dense_sizes(*from, *to);
                         self.plain_conv(*from, *to, kernel.start, Some(bias.start), sizes);
                     }
-                },
+                }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
                 Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
                     let arguments = ResponseNorm {
@@ -309,7 +312,7 @@ impl<'a> Lowering<'a> {
             width: width as u32,
             reserved: 0,
         };
-        self.over(self.compiled.pool, self.count(to), &arguments);
+        self.over_packs(self.compiled.pool, to, &arguments);
     }
 
     fn add_forward(&mut self, left: usize, right: Option<usize>, to: usize) {

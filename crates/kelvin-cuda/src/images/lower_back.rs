@@ -36,6 +36,10 @@ impl Lowering<'_> {
                         self.bias_backward(*to, bias.start);
                         continue;
                     }
+                    if let Some(small) = self.compiled.small_dense(number) {
+                        self.small_dense_backward(&small, *from, *to, kernel.start, bias.start);
+                        continue;
+                    }
                     let sizes = self.dense_sizes(*from, *to);
                     self.kernel_backward(*from, *to, kernel.start, sizes);
                     self.bias_backward(*to, bias.start);
@@ -175,6 +179,8 @@ impl Lowering<'_> {
             return;
         }
         let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
+        // A thread takes a small rectangle whole and a line of a large one.
+        let lines = if height * width <= 4 { height } else { 1 };
         let arguments = PoolBackward {
             output: self.upstream(to),
             input: self.reading(from),
@@ -184,9 +190,10 @@ impl Lowering<'_> {
             output_width: output.width as u32,
             height: height as u32,
             width: width as u32,
-            reserved: 0,
+            lines: lines as u32,
         };
-        self.over(self.compiled.pool_backward, self.count(from), &arguments);
+        let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
+        self.over(kernel, self.count(from) / (lines * width * pack), &arguments);
     }
 
     /// Hands dV of a sum or copy to one of its terms, unless they share it.
@@ -208,6 +215,8 @@ impl Lowering<'_> {
             gradients: self.memory.totals.at(0),
             cells: self.group.cells,
             squares: self.memory.squares.at(0),
+            square_sums: self.memory.square_sums.at(0),
+            tickets: self.memory.tickets.at(0),
             parameter_stride: self.parameter_stride(),
             inverse_variance: inverse_variance as f32,
             num_blocks: self.tables.num_blocks() as u32,

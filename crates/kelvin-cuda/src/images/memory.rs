@@ -7,6 +7,7 @@ use kelvin::network::{Operation, Program};
 use super::Precision;
 use super::fast::Fast;
 use super::plan::Plan;
+use super::small_dense::{self, is_small_dense};
 use super::tables::Tables;
 use crate::device::{Address, Buffer, Device, DeviceError};
 
@@ -29,6 +30,10 @@ pub struct GroupMemory {
     pub totals: Buffer<f32>,
     /// Σ g² of each block.
     pub squares: Buffer<f64>,
+    /// Σ g² of each chain.
+    pub square_sums: Buffer<f64>,
+    /// How many blocks of each chain have added theirs; 0 between launches.
+    pub tickets: Buffer<u32>,
     /// Σ m²/M of each block.
     pub kinetic: Buffer<f64>,
     /// Σ log p and Σ ∂/∂log β of each chain.
@@ -102,6 +107,10 @@ pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usiz
                     set(bias.start, of_bias(*to));
                 }
             }
+            Operation::Dense { kernel, bias, .. } if fast.is_none() && is_small_dense(program, operation) => {
+                set(kernel.start, small_dense::num_splits(num_images));
+                set(bias.start, small_dense::num_splits(num_images));
+            }
             Operation::Dense { kernel, bias, to, .. } => {
                 set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
                 set(bias.start, of_bias(*to));
@@ -118,7 +127,7 @@ pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usiz
 }
 
 fn of_bias(program: &Program, to: usize, num_images: usize) -> usize {
-    (num_images * program.values[to].shape.num_pixels()).div_ceil(256).min(64)
+    (num_images * program.values[to].shape.num_pixels()).div_ceil(32).min(64)
 }
 
 impl GroupMemory {
@@ -165,6 +174,8 @@ impl GroupMemory {
             sums: singles(&sizes.sums, 1)?,
             totals: Buffer::zeros(device, sizes.totals)?,
             squares: Buffer::zeros(device, sizes.blocks)?,
+            square_sums: Buffer::zeros(device, num_chains)?,
+            tickets: Buffer::zeros(device, num_chains)?,
             kinetic: Buffer::zeros(device, sizes.blocks)?,
             likelihood: Buffer::zeros(device, 2 * num_chains)?,
             rows: Buffer::zeros(device, num_chains * num_images)?,

@@ -2,7 +2,7 @@
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the next
 //! group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into launches (and
-//! `fast` into those of tensor cores), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
+//! `fast` into those of tensor cores, `small_dense` into those of layers with few units), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
 //! `network::images` is the specification.
 
 mod arguments;
@@ -19,6 +19,7 @@ mod memory;
 mod passes;
 mod plan;
 mod run;
+mod small_dense;
 mod states;
 mod steps;
 mod tables;
@@ -186,7 +187,7 @@ impl ImageEngine {
             plan,
             fast,
             tables: Tables::new(&device, &program.layout)?,
-            compiled: Compiled::new(&*device, precision)?,
+            compiled: Compiled::new(&*device, precision, program)?,
             precision,
             data: DeviceData::new(&device, posterior.examples())?,
             noise_variance: match posterior.likelihood() {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use kelvin::network::Layout;
 
 use super::arguments::{ParameterBlock, TensorBlocks};
+use super::lower::THREADS;
 use crate::device::{Buffer, Device, DeviceError};
 
-/// Parameters of a block, at most; blocks begin at multiples of it or where a tensor begins.
-const BLOCK: usize = 1024;
+/// Parameters of a block, at most, eight a thread; blocks begin at multiples of it or where a tensor begins.
+const BLOCK: usize = 8 * THREADS;
 
 /// The blocks of a layout.
 pub struct Tables {

@@ -17,6 +17,9 @@ use crate::device::{Buffer, DeviceError, Kernel, Launch, Recording};
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
 pub const MOST_STEPS: usize = 512;
 
+/// Threads of a block that sums tensors, a warp each.
+const THREADS_OF_TENSORS: u32 = 1024;
+
 /// Chains on the device.
 pub struct Wave<'a> {
     pub(super) core: &'a Core,
@@ -139,7 +142,7 @@ impl<'a> Wave<'a> {
                 reserved: 0,
             };
             let kernel = self.core.compiled.mass_squares;
-            launches.push(Launch::new(kernel, [1, group.num_chains, 1], THREADS as u32, SHARED_SUMS, &arguments));
+            launches.push(Launch::new(kernel, [1, group.num_chains, 1], THREADS_OF_TENSORS, 0, &arguments));
             mass_batch = Some(self.core.device.record(&launches)?);
         }
         Ok(RecordedGroup { chains, step, mass_batch, _sources: sources })
@@ -218,7 +221,7 @@ impl<'a> Wave<'a> {
         let momenta = self.momenta.at(chains.start * tables.parameter_stride);
         let steps = self.steps.at(chains.start * MOST_STEPS);
         let grid = [num_blocks, group.num_chains, 1];
-        let launch = |grid, shared, kernel: usize| (kernels[kernel], grid, THREADS as u32, shared);
+        let launch = |grid, threads, shared, kernel: usize| (kernels[kernel], grid, threads, shared);
         let mut finish = FinishStep {
             tensors: tables.tensors.at(0),
             cells: group.cells,
@@ -235,7 +238,7 @@ impl<'a> Wave<'a> {
             num_rows: MOST_STEPS as u32,
             clips_all: 0,
         };
-        let (kernel, grid, threads, shared) = launch(grid, SHARED_SUMS, 0);
+        let (kernel, grid, threads, shared) = launch(grid, THREADS as u32, SHARED_SUMS, 0);
         let move_launch = match self.motion {
             Motion::Sample(_) => {
                 let arguments = LangevinStep {
@@ -247,7 +250,7 @@ impl<'a> Wave<'a> {
                     cells: group.cells,
                     steps,
                     masses: of_tensors(&self.masses),
-                    squares: memory.squares.at(0),
+                    square_sums: memory.square_sums.at(0),
                     kinetic: memory.kinetic.at(0),
                     clip_norm: self.motion.clip_norm(),
                     parameter_stride: tables.parameter_stride as u64,
@@ -270,7 +273,7 @@ impl<'a> Wave<'a> {
                     weights: group.weights,
                     cells: group.cells,
                     steps,
-                    squares: memory.squares.at(0),
+                    square_sums: memory.square_sums.at(0),
                     sums: memory.likelihood.at(0),
                     clip_norm: rule.clip_norm,
                     momentum: rule.momentum,
@@ -284,7 +287,7 @@ impl<'a> Wave<'a> {
                 Launch::new(kernel, grid, threads, shared, &arguments)
             }
         };
-        let (kernel, grid, threads, shared) = launch([1, group.num_chains, 1], SHARED_SUMS + 8, 1);
+        let (kernel, grid, threads, shared) = launch([1, group.num_chains, 1], THREADS_OF_TENSORS, 0, 1);
         [move_launch, Launch::new(kernel, grid, threads, shared, &finish)]
     }
 
