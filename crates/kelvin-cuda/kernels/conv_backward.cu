@@ -1,6 +1,7 @@
 // Gradients of a convolution on tensor cores, from one reading of its tile: of its input and of its weights.
 //
 //   dy[q, o]      = a_o D(to)[q, o] + b_o V(to)[q, o] + c_o          through the output's norm, else D(to)
+//                 = D(pool)[q / POOL, o] / POOL² where V(to)[q, o] > 0    where only a pool reads the output, through both
 //   D(from)[p, i] = Σ_taps Σ_o dy[q : q·STRIDE + tap = p, o] w[tap, i, o]  (+ what is there), masked where readers see 0
 //   dw[tap, i, o] = Σ_q x[q·STRIDE + tap, i] dy[q, o]                 x as the convolution reads it
 //
@@ -13,8 +14,8 @@
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
-// Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; SQUARE_FILTERS OUTPUT_NORM DATA_GRADIENT WEIGHT_GRADIENT BIAS_GRADIENT
-// ADD_PREVIOUS MASK (0 or 1).
+// Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; SQUARE_FILTERS; POOL (1 for none); OUTPUT_NORM
+// OUTPUT_RELU (behind the pool) DATA_GRADIENT WEIGHT_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
 
 #include "conv_tile.cuh"
 
@@ -22,8 +23,8 @@ struct ConvBackwardArguments {
     const bf16* input;            // V(from)
     const bf16* weights;          // [chain] parameter_stride apart
     const float* norm;            // of the input: s and t, [chain][4][channel]
-    const bf16* output;           // V(to), where it has a norm
-    const bf16* output_gradient;  // D(to)
+    const bf16* output;           // V(to), where it has a norm or a pool and ReLU
+    const bf16* output_gradient;  // D(to), or that of the pool that reads it
     const float* slopes;          // through the output's norm: a, b and c, [chain][3][filter]
     bf16* input_gradient;         // D(from)
     float* weight_gradient;       // [chain][block][tap][channel][filter]
@@ -47,7 +48,10 @@ constexpr int DY_LINES = TILE_IMAGES * DY_H, DY_COUNT = DY_LINES * OUT_W * DY_CH
 constexpr int DY_ZERO = TILE_IMAGES * DY_H * DY_W;
 constexpr int DY_ROOM = (DY_ZERO + 1) * (DY_CHUNKS + 1);
 constexpr int X_ROOM = WEIGHT_GRADIENT ? TILE_ROOM : 0, X_STAGE_ROOM = WEIGHT_GRADIENT ? STAGE_ROOM : 0;
-constexpr int DY_STAGE_ROOM = DY_COUNT * (OUTPUT_NORM ? 2 : 1);
+constexpr bool READS_OUTPUT = OUTPUT_NORM || OUTPUT_RELU;
+constexpr int DY_STAGE_ROOM = DY_COUNT * (READS_OUTPUT ? 2 : 1);
+static_assert(!OUTPUT_NORM || POOL == 1, "a norm lies between an output and its pool");
+static_assert(OUT_H % POOL == 0 && OUT_W % POOL == 0 && (POOL & (POOL - 1)) == 0, "pools divide the output, and by a power of 2");
 constexpr int W_ROOM = DATA_GRADIENT ? WEIGHT_ROOM : 0;
 static_assert(!DATA_GRADIENT || (IMAGE_H == OUT_H * STRIDE && IMAGE_W == OUT_W * STRIDE && !PACKED), "whole strides");
 
@@ -88,8 +92,10 @@ DEVICE void stage_dy(uint4* stage, const bf16* gradient, const bf16* output, int
     for (int line = first; line < DY_LINES; line += DY_LINES_AT_ONCE) {
         const int in_output = output_line(at, line, num_images);
         const u32 place = (u32)max(in_output, 0) * DY_LINE + rest;
-        copy_async(stage + line * DY_LINE + rest, (const uint4*)gradient + place, in_output >= 0);
-        if (OUTPUT_NORM) copy_async(stage + DY_COUNT + line * DY_LINE + rest, (const uint4*)output + place, in_output >= 0);
+        // Rows of all images follow each other, and so do those of their pools.
+        const u32 pooled = (u32)max(in_output, 0) / POOL * (DY_LINE / POOL) + rest / DY_CHUNKS / POOL * DY_CHUNKS + rest % DY_CHUNKS;
+        copy_async(stage + line * DY_LINE + rest, (const uint4*)gradient + (POOL == 1 ? place : pooled), in_output >= 0);
+        if (READS_OUTPUT) copy_async(stage + DY_COUNT + line * DY_LINE + rest, (const uint4*)output + place, in_output >= 0);
     }
 }
 
@@ -110,6 +116,16 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
             for (int i = 0; i < 8; ++i)
                 d.number[i] = fmaf(a8.number[i], d.number[i], fmaf(b8.number[i], v.number[i], c8.number[i]));
             value = packed(d);
+        }
+        if (POOL > 1) {
+            Eight d = unpacked(value);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) d.number[i] *= 1.0f / (POOL * POOL);
+            value = packed(d);
+        }
+        if (OUTPUT_RELU) {
+            const uint4 seen = read_value<false, true>(stage[DY_COUNT + line * DY_LINE + rest], a8, b8);
+            value = make_uint4(masked(value.x, seen.x), masked(value.y, seen.y), masked(value.z, seen.z), masked(value.w, seen.w));
         }
         if (BIAS_GRADIENT && line % DY_H >= BEFORE && line % DY_H < BEFORE + TILE_ROWS) {
             const Eight d = unpacked(value);
@@ -299,7 +315,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 chain = blockIdx.y;
     const u64 inputs = (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
-    const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS);
+    const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS), gradients = outputs / (POOL * POOL);
 
     if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
@@ -335,7 +351,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     auto ask = [&](int at) {
         if (at < last) {
             if (WEIGHT_GRADIENT) stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
-            stage_dy(dy_stage, arguments.output_gradient + outputs, arguments.output + outputs, at, arguments.num_images, thread);
+            stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at, arguments.num_images, thread);
         }
         copy_async_commit();
     };

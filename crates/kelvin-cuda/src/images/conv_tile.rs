@@ -28,6 +28,10 @@ pub struct ConvShape {
 pub struct Gradients {
     /// Whether the output has a norm.
     pub output_norm: bool,
+    /// Where only a pool reads the output, its size; else 1. Gradients then come straight from the pool's.
+    pub pool: usize,
+    /// Whether the pool reads the output with a ReLU.
+    pub pool_relu: bool,
     /// Whether the input's gradient is wanted.
     pub input: bool,
     /// Whether the bias's is.
@@ -130,7 +134,8 @@ impl ConvShape {
         let chunks = self.filters() / 8;
         let lines = tile.images * (tile.rows + above + below);
         let border = (lines * (output.width + above + below) + 1) * (chunks + 1);
-        let border_stage = lines * output.width * chunks * if gradients.output_norm { 2 } else { 1 };
+        let border_stage =
+            lines * output.width * chunks * if gradients.output_norm || gradients.pool_relu { 2 } else { 1 };
         let weights = if gradients.input { weights } else { 0 };
         let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
             + 4 * (2 * self.depth() + 3 * self.filters());
@@ -163,7 +168,11 @@ impl ConvShape {
     /// Few filters want large tiles, since a pixel is little work; many want few warps with many sums each.
     pub fn forward_tile(&self, shared_bytes: usize) -> Option<(Tile, usize)> {
         let together = if self.filters() >= 64 { 4 } else { 2 };
-        let most = if self.filters() <= 16 { 512 } else { 256 };
+        let most = match self.filters() {
+            _ if self.packed => 800,
+            0..32 => 512,
+            _ => 256,
+        };
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
             let (images, rows) = self.cut(pixels);
             let tile = Tile { images, rows, warps: 8, blocks: 1, together };
@@ -179,6 +188,7 @@ impl ConvShape {
     /// fills its sixteens of pixels best.
     pub fn backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
         let (wanted, sizes): (usize, &[usize]) = match self.filters() {
+            32.. if self.packed => (2, &[512, 256]),
             0..32 => (4, &[128, 256]),
             32..64 => (2, &[128, 256]),
             _ => (1, &[64, 128, 256]),
@@ -248,6 +258,8 @@ impl ConvShape {
     pub fn backward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
+        defines.push(("POOL", gradients.pool as i64));
+        defines.push(("OUTPUT_RELU", i64::from(gradients.pool_relu)));
         defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
         defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
         defines.push(("WEIGHT_GRADIENT", 1));
@@ -282,8 +294,15 @@ mod tests {
                 assert!(shape.fits(), "{sizes:?}");
                 let (tile, bytes) = shape.forward_tile(SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && sizes.output.height.is_multiple_of(tile.rows));
-                let gradients =
-                    Gradients { output_norm: true, input: *from != 0, bias: false, adds: false, masks: true };
+                let gradients = Gradients {
+                    output_norm: true,
+                    pool: 1,
+                    pool_relu: false,
+                    input: *from != 0,
+                    bias: false,
+                    adds: false,
+                    masks: true,
+                };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");
             }

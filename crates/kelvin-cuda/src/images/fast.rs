@@ -86,6 +86,25 @@ fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     found
 }
 
+/// The pool's result and the size of its squares, where a pool alone reads a value without norm: a fast kernel then takes the
+/// value's gradient from that of the result.
+fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
+    let program = &plan.program;
+    let mut readers = program.operations.iter().filter(|operation| operation.reads().any(|read| read == value));
+    match (readers.next(), readers.next()) {
+        (Some(&Operation::Pool { to, height, width, .. }), None)
+            if height == width
+                && height.is_power_of_two()
+                && height < program.values[value].shape.width
+                && program.values[value].norm.is_none()
+                && program.values[to].norm.is_none() =>
+        {
+            Some((to, height))
+        }
+        _ => None,
+    }
+}
+
 /// A convolution's shape and what its gradients need, where fast kernels can serve it.
 fn fast_shape(
     plan: &Plan,
@@ -102,8 +121,11 @@ fn fast_shape(
         input_norm: input.norm.is_some(),
         input_relu: input.relu,
     };
+    let pool = pool_of(plan, *to);
     let gradients = Gradients {
         output_norm: output.norm.is_some(),
+        pool: pool.map_or(1, |(_, size)| size),
+        pool_relu: pool.is_some() && output.relu,
         input: *from != 0,
         bias: *adds_bias,
         adds,
@@ -217,6 +239,13 @@ impl Fast {
             return Some(Splits { kernel: blocks, bias: Some(blocks) });
         }
         self.denses.get(operation).copied().flatten().map(|_| Splits { kernel: 1, bias: None })
+    }
+
+    /// The values whose gradient fast kernels take from that of the pool that reads them, each with the pool's result.
+    pub fn passed_pools(&self, plan: &Plan) -> Vec<(usize, usize)> {
+        let made = |operation: &Operation| written_by(operation).and_then(|to| Some((to, pool_of(plan, to)?.0)));
+        let operations = plan.program.operations.iter().zip(&self.convs);
+        operations.filter_map(|(operation, conv)| conv.and_then(|_| made(operation))).collect()
     }
 
     /// The fast kernels of a convolution, if it has any.

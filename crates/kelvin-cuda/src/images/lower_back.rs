@@ -175,7 +175,7 @@ impl Lowering<'_> {
     }
 
     fn pool_backward(&mut self, from: usize, to: usize, height: usize, width: usize) {
-        if from == 0 {
+        if from == 0 || self.plan.borrowed[from] {
             return;
         }
         let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);

@@ -180,7 +180,9 @@ impl ImageEngine {
             Precision::Single => Fast::default(),
             Precision::Half => {
                 plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
-                Fast::new(&*device, &plan)?
+                let fast = Fast::new(&*device, &plan)?;
+                plan.borrow_gradients(&fast.passed_pools(&plan));
+                fast
             }
         };
         let core = Core {

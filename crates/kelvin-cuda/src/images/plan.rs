@@ -22,6 +22,8 @@ pub struct Plan {
     pub writers: Vec<usize>,
     /// The sum whose gradient a value's begins with, in the same place.
     pub inherits: Vec<Option<usize>>,
+    /// Whether a value's gradient is another's: nobody writes it.
+    pub borrowed: Vec<bool>,
     /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
     pub packed_input: bool,
 }
@@ -59,10 +61,22 @@ impl Plan {
             places: Vec::new(),
             writers,
             inherits,
+            borrowed: vec![false; program.values.len()],
             packed_input: false,
         };
         plan.gradients = plan.give_places(&shared);
         plan
+    }
+
+    /// Gives each of these values (first) no gradient of its own, but that of another (second), which lives as long as it would.
+    pub fn borrow_gradients(&mut self, borrowed: &[(usize, usize)]) {
+        let (mut shared, _) = shared_gradients(&self.program);
+        for &(value, from) in borrowed {
+            shared[value] = shared[from];
+            self.borrowed[value] = true;
+        }
+        self.places.clear();
+        self.gradients = self.give_places(&shared);
     }
 
     /// The number of the output.
