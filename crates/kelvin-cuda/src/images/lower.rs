@@ -310,7 +310,7 @@ impl<'a> Lowering<'a> {
             output_width: output.width as u32,
             height: height as u32,
             width: width as u32,
-            reserved: 0,
+            share: (1.0 / (height * width) as f64) as f32,
         };
         self.over_packs(self.compiled.pool, to, &arguments);
     }
