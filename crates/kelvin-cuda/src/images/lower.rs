@@ -342,6 +342,6 @@ impl<'a> Lowering<'a> {
             reserved: 0,
         };
         let grid = [1, self.group.num_chains, 1];
-        self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, SHARED_SUMS, &arguments));
+        self.launches.push(Launch::new(self.compiled.loss, grid, 2 * THREADS as u32, SHARED_SUMS, &arguments));
     }
 }
