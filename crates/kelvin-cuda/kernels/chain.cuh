@@ -56,14 +56,14 @@ DEVICE double warp_sum(double value) {
     return value;
 }
 
-// The sum over a block of THREADS threads in every thread, always in the same order.
+// The sum over a block in every thread, always in the same order; `scratch` has a number for each warp.
 DEVICE double block_sum(double value, double* scratch) {
     value = warp_sum(value);
     __syncthreads();
     if (threadIdx.x % 32 == 0) scratch[threadIdx.x / 32] = value;
     __syncthreads();
     double sum = scratch[0];
-    for (u32 warp = 1; warp < THREADS / 32; warp++) sum += scratch[warp];
+    for (u32 warp = 1; warp < blockDim.x / 32; warp++) sum += scratch[warp];
     return sum;
 }
 

@@ -37,6 +37,9 @@ struct GradientTotalArguments {
     u32 reserved;
 };
 
+// Partial sums that a thread reads at the same time.
+#define TOGETHER 8
+
 // Four parameters of a thread: neighbours where WIDE, else THREADS apart, of which those at `len` and beyond are none.
 template <bool WIDE>
 struct Four {
@@ -60,6 +63,11 @@ struct Four {
         return four;
     }
 
+    DEVICE void add(const Four& other) {
+#pragma unroll
+        for (int i = 0; i < 4; i++) of[i] += other.of[i];
+    }
+
     DEVICE void store(float* to, u32 at, u32 len) const {
         if (WIDE) {
             if (at < len) *(float4*)(to + at) = make_float4(of[0], of[1], of[2], of[3]);
@@ -79,21 +87,30 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
     const u32 chain = blockIdx.y;
     const u64 place = chain * arguments.parameter_stride + block.first;
     float* gradients = arguments.gradients + place;
-    Four<WIDE> sums[COUNT] = {}, positions[COUNT] = {};
+    const float* terms = source.sums + (u64)chain * source.num_splits * source.len + (block.first - block.tensor_first);
+    Four<WIDE> sums[COUNT] = {}, positions[COUNT] = {}, first[COUNT] = {};
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
         const u32 at = Four<WIDE>::first(k);
         if (arguments.adds) sums[k] = Four<WIDE>::load(gradients, at, block.len);
         if (arguments.finishes) positions[k] = Four<WIDE>::load(arguments.positions + place, at, block.len);
+        if (source.num_splits > 0) first[k] = Four<WIDE>::load(terms, at, block.len);
     }
-    const float* terms = source.sums + (u64)chain * source.num_splits * source.len + (block.first - block.tensor_first);
-#pragma unroll 4
-    for (u32 split = 0; split < source.num_splits; split++, terms += source.len) {
 #pragma unroll
-        for (int k = 0; k < COUNT; k++) {
-            const Four<WIDE> four = Four<WIDE>::load(terms, Four<WIDE>::first(k), block.len);
+    for (int k = 0; k < COUNT; k++) {
+        const u32 at = Four<WIDE>::first(k);
+        if (at >= block.len) break;
+        sums[k].add(first[k]);
+        for (u32 split = 1; split < source.num_splits; split += TOGETHER) {
+            // All are under way before the first is waited for; what is beyond the last is 0.
+            Four<WIDE> some[TOGETHER] = {};
 #pragma unroll
-            for (int i = 0; i < 4; i++) sums[k].of[i] += four.of[i];
+            for (int i = 0; i < TOGETHER; i++) {
+                if (split + i >= source.num_splits) break;
+                some[i] = Four<WIDE>::load(terms + (u64)(split + i) * source.len, at, block.len);
+            }
+#pragma unroll
+            for (int i = 0; i < TOGETHER; i++) sums[k].add(some[i]);
         }
     }
     const float scale = (float)arguments.cells[chain].gradient_scale;

@@ -36,14 +36,15 @@ DEVICE Pack pack_of(const RawPack& raw) {
 
 DEVICE Pack load_pack(const element* from, u64 at) { return pack_of(load_raw(from, at)); }
 
+// By name, since a compiler may take an assignment of sixteen bytes apart.
 DEVICE void store_pack(element* to, u64 at, const Pack& pack) {
 #if WIDTH == 1
     store_element(to, at, pack.of[0]);
 #elif HALF
-    *(uint4*)(to + at) = make_uint4(pack_bf16(pack.of[0], pack.of[1]), pack_bf16(pack.of[2], pack.of[3]),
-                                    pack_bf16(pack.of[4], pack.of[5]), pack_bf16(pack.of[6], pack.of[7]));
+    __stwb((uint4*)(to + at), make_uint4(pack_bf16(pack.of[0], pack.of[1]), pack_bf16(pack.of[2], pack.of[3]),
+                                         pack_bf16(pack.of[4], pack.of[5]), pack_bf16(pack.of[6], pack.of[7])));
 #else
-    *(float4*)(to + at) = make_float4(pack.of[0], pack.of[1], pack.of[2], pack.of[3]);
+    __stwb((float4*)(to + at), make_float4(pack.of[0], pack.of[1], pack.of[2], pack.of[3]));
 #endif
 }
 

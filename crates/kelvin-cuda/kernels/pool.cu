@@ -14,22 +14,30 @@ struct PoolArguments {
     // Of a rectangle.
     u32 height;
     u32 width;
-    u32 reserved;
+    // 1/(height·width).
+    float share;
 };
 
-// The mean over a rectangle of height × width pixels from `from` on, lines `line` numbers apart.
-DEVICE Pack mean(const Reading& input, u64 from, u32 line, u32 height, u32 width, const NormPack& norm) {
-    const float share = (float)(1.0 / (height * width)), floor = input.relu ? 0.0f : -__uint_as_float(0x7F800000u);
-    Pack sum = {};
-    for (u32 i = 0; i < height; i++) {
-#pragma unroll 4
-        for (u32 j = 0; j < width; j++) {
-            const Pack value = normed(norm, load_pack(input.values, from + (u64)i * line + j * input.channels));
+// Adds the shares of LINES × COLUMNS pixels from `from` on, of which `columns` are there: all are read before one is used.
+template <int LINES, int COLUMNS>
+DEVICE void add_shares(Pack& sum, const PoolArguments& arguments, u64 from, u32 columns, const NormPack& norm) {
+    const Reading& input = arguments.input;
+    const float floor = input.relu ? 0.0f : -__uint_as_float(0x7F800000u);
+    const u32 line = arguments.input_width * input.channels;
+    RawPack raw[LINES * COLUMNS] = {};
 #pragma unroll
-            for (int k = 0; k < WIDTH; k++) sum.of[k] = fmaf(value.of[k] < floor ? floor : value.of[k], share, sum.of[k]);
+    for (int i = 0; i < LINES * COLUMNS; i++) {
+        if (i % COLUMNS < columns) raw[i] = load_raw(input.values, from + i / COLUMNS * line + i % COLUMNS * input.channels);
+    }
+#pragma unroll
+    for (int i = 0; i < LINES * COLUMNS; i++) {
+        if (i % COLUMNS >= columns) continue;
+        const Pack value = normed(norm, pack_of(raw[i]));
+#pragma unroll
+        for (int k = 0; k < WIDTH; k++) {
+            sum.of[k] = fmaf(value.of[k] < floor ? floor : value.of[k], arguments.share, sum.of[k]);
         }
     }
-    return sum;
 }
 
 extern "C" __global__ void pool(const PoolArguments arguments) {
@@ -43,10 +51,17 @@ extern "C" __global__ void pool(const PoolArguments arguments) {
     const u32 input_line = arguments.input_width * input.channels;
     const u64 from = (u64)(chain * input.num_images + image) * input.len + (u64)y * arguments.height * input_line +
                      x * arguments.width * input.channels + channel;
-    // Known sizes let all of a small rectangle be read at once.
-    const bool square = arguments.height == 2 && arguments.width == 2;
-    const Pack sum = square ? mean(input, from, input_line, 2, 2, norm)
-                            : mean(input, from, input_line, arguments.height, arguments.width, norm);
+    Pack sum = {};
+    if (arguments.height == 2 && arguments.width == 2) {
+        add_shares<2, 2>(sum, arguments, from, 2, norm);
+    } else {
+        for (u32 i = 0; i < arguments.height; i++) {
+            for (u32 j = 0; j < arguments.width; j += 8) {
+                const u64 at = from + (u64)i * input_line + j * input.channels;
+                add_shares<1, 8>(sum, arguments, at, arguments.width - j, norm);
+            }
+        }
+    }
     const u64 pixels = (u64)arguments.output_height * arguments.output_width * input.num_images;
     store_pack(arguments.output, (chain * pixels + pixel) * input.channels + channel, sum);
 }

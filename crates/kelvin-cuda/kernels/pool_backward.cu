@@ -16,6 +16,9 @@ struct PoolBackwardArguments {
     u32 width;
     // Lines of a thread, which divide a rectangle.
     u32 lines;
+    // 1/(height·width).
+    float share;
+    u32 reserved;
 };
 
 // Hands `term` to up to COLUMNS pixels of LINES lines from `at` on: everything is read before anything is written.
@@ -25,7 +28,7 @@ DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns,
     const Downstream& to = arguments.to;
     const bool masks = to.masks && input.relu;
     const u32 line = arguments.input_width * input.channels;
-    RawPack value[LINES * COLUMNS], before[LINES * COLUMNS];
+    RawPack value[LINES * COLUMNS] = {}, before[LINES * COLUMNS] = {};
 #pragma unroll
     for (int j = 0; j < LINES * COLUMNS; j++) {
         if (masks && j % COLUMNS < columns) {
@@ -40,19 +43,11 @@ DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns,
     }
 #pragma unroll
     for (int j = 0; j < LINES * COLUMNS; j++) {
-        if (j % COLUMNS >= columns) continue;
-        Pack sum = term;
-        if (to.adds) {
-            const Pack added = pack_of(before[j]);
+        const Pack added = pack_of(before[j]), seen = normed(norm, pack_of(value[j]));
+        Pack sum;
 #pragma unroll
-            for (int i = 0; i < WIDTH; i++) sum.of[i] += added.of[i];
-        }
-        if (masks) {
-            const Pack seen = normed(norm, pack_of(value[j]));
-#pragma unroll
-            for (int i = 0; i < WIDTH; i++) sum.of[i] = seen.of[i] > 0.0f ? sum.of[i] : 0.0f;
-        }
-        store_pack(to.gradient, at + j / COLUMNS * line + j % COLUMNS * input.channels, sum);
+        for (int i = 0; i < WIDTH; i++) sum.of[i] = !masks || seen.of[i] > 0.0f ? term.of[i] + added.of[i] : 0.0f;
+        if (j % COLUMNS < columns) store_pack(to.gradient, at + j / COLUMNS * line + j % COLUMNS * input.channels, sum);
     }
 }
 
@@ -66,9 +61,8 @@ extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) 
     const u32 line = slabs == 1 ? slab : slab / slabs;
     if (line >= input.num_images * arguments.output_height) return;
     Pack term = upstream_pack(arguments.output, chain, (line * arguments.output_width + x) * input.channels + channel);
-    const float share = (float)(1.0 / (arguments.height * arguments.width));
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++) term.of[i] *= share;
+    for (int i = 0; i < WIDTH; i++) term.of[i] *= arguments.share;
     const NormPack norm = load_norm(input, chain, channel);
     const u32 input_line = arguments.input_width * input.channels;
     // Rectangles cover their images: lines of the input are `slab · lines` and on.

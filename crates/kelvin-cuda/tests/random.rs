@@ -201,3 +201,12 @@ fn pixels_are_found_where_they_lie() {
     }
     assert_eq!(scaled(255), 1.0);
 }
+
+#[test]
+fn every_byte_is_scaled_as_on_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let body = "if (i < 256) ((float*)arguments.output)[i] = scaled_byte((u8)i);";
+    let found: Vec<f32> = run(&device, "bytes", body, &names()[0], (0, 0, 256), 256);
+    let expected: Vec<f32> = (0..=255).map(scaled).collect();
+    assert_eq!(found, expected);
+}

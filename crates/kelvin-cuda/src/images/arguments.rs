@@ -112,12 +112,12 @@ plain! {
     /// `pool.cu`.
     Pool {
         input: Reading, output: Address, input_width: u32, output_height: u32, output_width: u32, height: u32,
-        width: u32, reserved: u32,
+        width: u32, share: f32,
     }
     /// `pool_backward.cu`.
     PoolBackward {
         output: Upstream, input: Reading, to: Downstream, input_width: u32, output_height: u32, output_width: u32,
-        height: u32, width: u32, lines: u32,
+        height: u32, width: u32, lines: u32, share: f32, reserved: u32,
     }
     /// `add_values.cu`.
     AddValues { left: Reading, right: Reading, output: Address }

@@ -310,7 +310,7 @@ impl<'a> Lowering<'a> {
             output_width: output.width as u32,
             height: height as u32,
             width: width as u32,
-            reserved: 0,
+            share: (1.0 / (height * width) as f64) as f32,
         };
         self.over_packs(self.compiled.pool, to, &arguments);
     }
@@ -342,6 +342,6 @@ impl<'a> Lowering<'a> {
             reserved: 0,
         };
         let grid = [1, self.group.num_chains, 1];
-        self.launches.push(Launch::new(self.compiled.loss, grid, THREADS as u32, SHARED_SUMS, &arguments));
+        self.launches.push(Launch::new(self.compiled.loss, grid, 2 * THREADS as u32, SHARED_SUMS, &arguments));
     }
 }

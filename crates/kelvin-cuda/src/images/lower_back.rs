@@ -191,6 +191,8 @@ impl Lowering<'_> {
             height: height as u32,
             width: width as u32,
             lines: lines as u32,
+            share: (1.0 / (height * width) as f64) as f32,
+            reserved: 0,
         };
         let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
         self.over(kernel, self.count(from) / (lines * width * pack), &arguments);

@@ -132,6 +132,8 @@ inline T __ldcg(const T* address) { return *address; }
 template <class T>
 inline T __ldcs(const T* address) { return *address; }
 template <class T>
+inline void __stwb(T* address, typename emulator::Same<T>::type value) { *address = value; }
+template <class T>
 inline void __stcg(T* address, typename emulator::Same<T>::type value) { *address = value; }
 template <class T>
 inline void __stcs(T* address, typename emulator::Same<T>::type value) { *address = value; }
