@@ -36,11 +36,13 @@ extern "C" __global__ void gather_images(const GatherImagesArguments arguments) 
     const u32 image = line / arguments.height, y = line - image * arguments.height;
     if (image >= arguments.num_images) return;
     const u64 at = (u64)chain * arguments.num_images + image;
-    const u32 packed = arguments.placements[at], row = arguments.rows[at], num_pixels = arguments.height * arguments.width;
+    const u32 packed = arguments.placements[at], row = arguments.rows[at];
+    const u32 num_pixels = arguments.height * arguments.width;
     const Placement placement = {packed >> 8, packed >> 4 & 15, packed & 15};
     const int source = source_pixel(placement, y, x, arguments.height, arguments.width);
     const u64 from = ((u64)row * num_pixels + max(source, 0)) * channels;
-    element* output = arguments.output + ((u64)chain * arguments.num_images * num_pixels + pixel) * arguments.pixel_stride;
+    const u64 to = (u64)chain * arguments.num_images * num_pixels + pixel;
+    element* output = arguments.output + to * arguments.pixel_stride;
 #if HALF
     if (arguments.pixel_stride == 4) {
         float numbers[4] = {};

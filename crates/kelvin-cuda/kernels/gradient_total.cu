@@ -45,7 +45,9 @@ template <bool WIDE>
 struct Four {
     float of[4];
 
-    DEVICE static u32 first(u32 four) { return WIDE ? (four * THREADS + threadIdx.x) * 4 : four * THREADS * 4 + threadIdx.x; }
+    DEVICE static u32 first(u32 four) {
+        return WIDE ? (four * THREADS + threadIdx.x) * 4 : four * THREADS * 4 + threadIdx.x;
+    }
 
     DEVICE static Four load(const float* from, u32 at, u32 len) {
         Four four = {};

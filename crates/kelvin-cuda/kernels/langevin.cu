@@ -102,7 +102,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
         const u32 from = first + quad * 4 * THREADS;
         if (at.temperature > 0.0 && from < end) {
             const float4 normals = normals_of_block(key, from / 64 * 16 + from % 16);
-            noise[quad][0] = normals.x, noise[quad][1] = normals.y, noise[quad][2] = normals.z, noise[quad][3] = normals.w;
+            noise[quad][0] = normals.x, noise[quad][1] = normals.y;
+            noise[quad][2] = normals.z, noise[quad][3] = normals.w;
         }
     }
     __syncthreads();

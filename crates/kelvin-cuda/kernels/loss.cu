@@ -1,8 +1,8 @@
-// Σ log p(y|x,θ,β) of a chain's batch, its derivative in log β, and D of the outputs; one block a chain, a few lanes an image.
+// Σ log p(y|x,θ,β) of a chain's batch, its derivative in log β, and D of the outputs; one block a chain.
 //
 //   Gaussian      D = (β/σ²)(y − μ)            categorical   D = β(1{class = y} − softmax(β·logits))
 //
-// Reads the outputs three times, of which two from a cache. Sums in f64, always in the same order.
+// A few lanes share an image. Reads the outputs three times, of which two from a cache. Sums in f64, always in the same order.
 // Specification: likelihood.rs (LikelihoodSum).
 
 #include "chain.cuh"

@@ -18,7 +18,7 @@ struct PoolArguments {
     float share;
 };
 
-// Adds the shares of LINES × COLUMNS pixels from `from` on, of which `columns` are there: all are read before one is used.
+// Adds the shares of LINES × COLUMNS pixels from `from` on, of which `columns` are there: all are read before any is used.
 template <int LINES, int COLUMNS>
 DEVICE void add_shares(Pack& sum, const PoolArguments& arguments, u64 from, u32 columns, const NormPack& norm) {
     const Reading& input = arguments.input;
@@ -27,7 +27,8 @@ DEVICE void add_shares(Pack& sum, const PoolArguments& arguments, u64 from, u32 
     RawPack raw[LINES * COLUMNS] = {};
 #pragma unroll
     for (int i = 0; i < LINES * COLUMNS; i++) {
-        if (i % COLUMNS < columns) raw[i] = load_raw(input.values, from + i / COLUMNS * line + i % COLUMNS * input.channels);
+        const u64 at = from + i / COLUMNS * line + i % COLUMNS * input.channels;
+        if (i % COLUMNS < columns) raw[i] = load_raw(input.values, at);
     }
 #pragma unroll
     for (int i = 0; i < LINES * COLUMNS; i++) {

@@ -23,7 +23,7 @@ struct PoolBackwardArguments {
 
 // Hands `term` to up to COLUMNS pixels of LINES lines from `at` on: everything is read before anything is written.
 template <int LINES, int COLUMNS>
-DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns, const NormPack& norm, const Pack& term) {
+DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns, const NormPack& norm, Pack term) {
     const Reading& input = arguments.input;
     const Downstream& to = arguments.to;
     const bool masks = to.masks && input.relu;

@@ -54,7 +54,8 @@ extern "C" __global__ void small_dense_backward(const SmallDenseBackwardArgument
             if (is_input) weights[unit] = turned[threadIdx.x * STRIDE + unit];
         }
     }
-    const u32 begin = split * arguments.images_per_split, end = min(begin + arguments.images_per_split, input.num_images);
+    const u32 begin = split * arguments.images_per_split;
+    const u32 end = min(begin + arguments.images_per_split, input.num_images);
     for (u32 first = begin; first < end; first += TOGETHER) {
         const u32 together = min(end - first, (u32)TOGETHER);
         float seen[TOGETHER], before[TOGETHER];
@@ -62,7 +63,8 @@ extern "C" __global__ void small_dense_backward(const SmallDenseBackwardArgument
         for (int k = 0; k < TOGETHER; k++) {
             if (k >= together || !is_input) continue;
             seen[k] = uncut(input, chain, (first + k) * input.len + own);
-            if (to.adds) before[k] = load_element(to.gradient, ((u64)chain * input.num_images + first + k) * input.len + own);
+            const u64 place = ((u64)chain * input.num_images + first + k) * input.len + own;
+            if (to.adds) before[k] = load_element(to.gradient, place);
         }
         __syncthreads();
         for (u32 at = threadIdx.x; at < together * UNITS; at += blockDim.x) {

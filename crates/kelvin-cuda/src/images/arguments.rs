@@ -154,8 +154,8 @@ plain! {
     /// `gradient_total.cu`.
     GradientTotal {
         blocks: Address, sources: Address, positions: Address, gradients: Address, cells: Address, squares: Address,
-        square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32, adds: u32, finishes: u32, has_sources: u32,
-        reserved: u32,
+        square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32,
+        adds: u32, finishes: u32, has_sources: u32, reserved: u32,
     }
     /// `langevin.cu`.
     LangevinStep {

@@ -1,9 +1,9 @@
 //! The engine for images (and any other network): groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the next
-//! group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into launches (and
-//! `fast` into those of tensor cores, `small_dense` into those of layers with few units), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
-//! `network::images` is the specification.
+//! group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into launches
+//! (`fast` into those of tensor cores, `small_dense` those of dense layers with few units), `wave` records them, `run` moves
+//! chains and `evaluate` looks at draws. The CPU's `network::images` is the specification.
 
 mod arguments;
 mod compiled;
