@@ -7,6 +7,10 @@ use crate::kernels::KernelSource;
 
 /// Warps of a block. More would hide more waiting, but each has its own sums to be added in the end.
 const WARPS: usize = 8;
+/// Where a batch has rows for so many and a thread needs few registers, these.
+const MANY_WARPS: usize = 12;
+/// Registers of a thread with [`MANY_WARPS`] warps, as below.
+const FEW_TENSOR_REGISTERS: usize = 140;
 /// Registers of a thread with [`WARPS`] warps, less what everything but weights, sums and rows needs.
 const REGISTERS: usize = 216;
 /// The same with the backward pass on the tensor cores.
@@ -79,7 +83,7 @@ enum Way {
     /// In registers: `units` hidden units a lane, `rows` rows at a time.
     Registers { lanes: usize, units: usize, rows: usize },
     /// The same, the backward pass on the tensor cores: eight lanes and four rows.
-    Tensor { units: usize },
+    Tensor { units: usize, has_registers_to_spare: bool },
     /// In shared memory, chunk by chunk.
     Wide,
 }
@@ -89,6 +93,7 @@ enum Way {
 pub(super) struct Shape {
     sizes: Sizes,
     way: Way,
+    warps: usize,
     row_place: RowPlace,
     /// Names and places of the parts of shared memory.
     places: Vec<(&'static str, i64)>,
@@ -104,9 +109,14 @@ impl Shape {
 
     /// The parts of shared memory, and where rows fit.
     fn of_way(way: Way, sizes: Sizes, batch_rows: usize, is_full: bool, most_shared_bytes: u32) -> Option<Self> {
+        let rows_of_warp = 32 / TENSOR_LANES * TENSOR_ROWS;
+        let warps = match way {
+            Way::Tensor { has_registers_to_spare: true, .. } if batch_rows > WARPS * rows_of_warp => MANY_WARPS,
+            _ => WARPS,
+        };
         let (padded_hidden, num_parts, rows_of_sweep) = match way {
-            Way::Registers { lanes, units, rows } => (lanes * units, WARPS, WARPS * (32 / lanes) * rows),
-            Way::Tensor { units } => (TENSOR_LANES * units, WARPS, WARPS * (32 / TENSOR_LANES) * TENSOR_ROWS),
+            Way::Registers { lanes, units, rows } => (lanes * units, warps, warps * (32 / lanes) * rows),
+            Way::Tensor { units, .. } => (TENSOR_LANES * units, warps, warps * rows_of_warp),
             Way::Wide => (sizes.hidden.next_multiple_of(4), 1, CHUNK),
         };
         let padded_parameters = (sizes.inputs + 1 + sizes.outputs) * padded_hidden + sizes.outputs.next_multiple_of(4);
@@ -117,7 +127,7 @@ impl Shape {
             places.push((name, end as i64));
             end += bytes.next_multiple_of(16);
         };
-        place("AT_SCALARS", SCALAR_BYTES);
+        place("AT_SCALARS", scalar_bytes(warps));
         place("AT_FAILED", 4);
         place("AT_WEIGHTS", 4 * padded_parameters);
         place("AT_SUMS", 4 * padded_parameters * num_parts);
@@ -142,12 +152,12 @@ impl Shape {
         let (row_place, total) =
             if end + row_bytes <= most { (row_place, end + row_bytes) } else { (RowPlace::InPlace, end) };
         let shared_bytes = u32::try_from(total).ok().filter(|&total| total <= most_shared_bytes)?;
-        Some(Self { sizes, way, row_place, places, shared_bytes })
+        Some(Self { sizes, way, warps, row_place, places, shared_bytes })
     }
 
     /// Threads of a block.
     pub fn num_threads(&self) -> u32 {
-        32 * WARPS as u32
+        32 * self.warps as u32
     }
 
     /// Numbers of each chain that lie in global memory beside its state: squares of momenta, noise.
@@ -167,14 +177,14 @@ impl Shape {
             ("HIDDEN", sizes.hidden as i64),
             ("OUTPUTS", sizes.outputs as i64),
             ("CATEGORICAL", i64::from(sizes.is_categorical)),
-            ("WARPS", WARPS as i64),
+            ("WARPS", self.warps as i64),
             ("STRIDE", sizes.stride() as i64),
             ("RULE", rule as i64),
             ("ROW_PLACE", self.row_place as i64),
         ];
         let (gradient, lanes, units, rows) = match self.way {
             Way::Registers { lanes, units, rows } => (0, lanes, units, rows),
-            Way::Tensor { units } => (1, TENSOR_LANES, units, TENSOR_ROWS),
+            Way::Tensor { units, .. } => (1, TENSOR_LANES, units, TENSOR_ROWS),
             Way::Wide => (2, 0, 0, 0),
         };
         defines.extend([
@@ -188,8 +198,10 @@ impl Shape {
     }
 }
 
-/// The kernel's structure `Scalars`: three f64 and WARPS more, WARPS f32 and eleven more, an order of eleven words.
-const SCALAR_BYTES: usize = 8 * (3 + WARPS) + 4 * (WARPS + 11 + 11);
+/// The kernel's structure `Scalars`: three f64 and one a warp, one f32 a warp and eleven more, an order of eleven words.
+const fn scalar_bytes(warps: usize) -> usize {
+    8 * (3 + warps) + 4 * (warps + 11 + 11)
+}
 
 fn lanes_of(sizes: &Sizes, units: usize) -> usize {
     sizes.hidden.div_ceil(units).next_power_of_two().max(4)
@@ -210,5 +222,6 @@ fn tensor_way(sizes: &Sizes) -> Option<Way> {
     // Sums of eight columns at a time, one of them the bias's, and half a register for each row and unit that is on.
     let sums = 2 * units * (sizes.inputs + 1).div_ceil(8);
     let registers = weights + sums + 2 * units + sizes.inputs.next_multiple_of(4);
-    (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor { units })
+    let has_registers_to_spare = registers <= FEW_TENSOR_REGISTERS;
+    (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor { units, has_registers_to_spare })
 }
