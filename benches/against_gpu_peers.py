@@ -8,14 +8,17 @@
 Work: SGHMC steps (gradient, noise, update) of a population of chains, each on its own batches.
   8-64-1/824   one hidden layer, all 824 rows each step        mnist-cnn  28×28×1, batches of 128 of 1024 images of random bytes
   14-64-1/128  the same, 128 rows of 9547 each step            resnet20   32×32×3 with batch norm, the same batches
-JAX: jit of lax.scan over the steps, rbg noise; chains by vmap and, for images, one after the other in one program. PyTorch:
-the step in a CUDA graph, for images eager and through torch.compile; chains of tables as batched products, of images one
-after the other (so their time is that of one). The fastest way of each counts. Images: bf16 products, f32 weights
-(--precision float32 for f32, TF32 allowed). Peers draw rows with replacement, neither clip nor measure temperatures, and
-skip running statistics (JAX). kelvin does all that. Every program runs in a process of its own; rounds alternate, so a busy
-machine slows all; medians count. --device cpu is for trying the script out.
+JAX: jit of lax.scan over the steps, rbg noise; chains by vmap and, for images, one after the other in one program (map,
+timed with ten: others take as long each). PyTorch: the step in a CUDA graph, for images eager and through
+torch.compile; chains of tables as batched products, of images one after the other (so their time is that of one). The fastest
+way of each counts. Images: bf16 products, f32 weights (--precision float32: f32 products, kelvin's too). Tables: f32. Wherever peers
+multiply f32 they may use TF32, which kelvin does not. Peers draw rows with replacement, neither clip nor measure temperatures, and
+skip running statistics (JAX). kelvin does all that. Every program runs in a process of its own. Peers first compile everything, both
+at the same time (--apart: one after the other); then they and kelvin are timed in turns, round after round, so that a busy machine
+slows all; medians count. One table at the end; progress goes to standard error. --device cpu is for trying the script out.
 """
 import argparse
+import concurrent.futures
 import json
 import math
 import os
@@ -27,6 +30,7 @@ import time
 TABLES = {"8-64-1/824": (8, 824, None, 1e-3), "14-64-1/128": (14, 9547, 128, 1e-4)}  # inputs, rows, batch, learning rate
 IMAGES = {"mnist-cnn": (28, 1, 0.01, 824_458), "resnet20": (32, 3, 0.1, 273_258)}  # side, channels, learning rate, parameters
 HIDDEN, CLASSES, NUM_IMAGES, BATCH, MOMENTUM, NOISE_VARIANCE, PRIOR_VARIANCE = 64, 10, 1024, 128, 0.98, 0.1, 0.1
+MAPPED_CHAINS = 10  # of a JAX program that moves one chain after the other
 NOISE_STD = (2 * (1 - MOMENTUM)) ** 0.5
 # Inputs, outputs and stride of the blocks of ResNet-20.
 BLOCKS = [(16, 16, 1)] * 3 + [(16, 32, 2)] + [(32, 32, 1)] * 2 + [(32, 64, 2)] + [(64, 64, 1)] * 2
@@ -36,9 +40,10 @@ parser.add_argument("--kelvin", default="target/release/kelvin", help="the kelvi
 parser.add_argument("--cases", nargs="+", choices=[*TABLES, *IMAGES], default=[*TABLES, *IMAGES])
 parser.add_argument("--chains", nargs="+", type=int, default=[1, 10, 50])
 parser.add_argument("--peers", nargs="*", choices=["jax", "torch"], default=["jax", "torch"])
-parser.add_argument("--rounds", type=int, default=3)
-parser.add_argument("--seconds", type=float, default=1.0, help="of a timed reading of a peer")
-parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16", help="of the peers' products of images")
+parser.add_argument("--rounds", type=int, default=2)
+parser.add_argument("--seconds", type=float, default=0.7, help="of a timed reading of a peer")
+parser.add_argument("--apart", action="store_true", help="peers compile one after the other")
+parser.add_argument("--precision", choices=["bfloat16", "float32"], default="bfloat16", help="of products of images")
 parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
 parser.add_argument("--jax-python", default=sys.executable, help="the Python that has JAX")
 parser.add_argument("--torch-python", default=sys.executable, help="the Python that has PyTorch")
@@ -74,7 +79,7 @@ def steps_of_a_call(case, chains):
 
 def repeated(call, steps, chains):
     """µs per chain-step of a call that does `steps` steps of all chains and waits for their end."""
-    call()  # compiles and warms up
+    call()  # warms up
     begin, calls = time.perf_counter(), 0
     while calls == 0 or time.perf_counter() - begin < arguments.seconds:
         call()
@@ -149,7 +154,7 @@ def jax_worker():
 
         return energy, shapes, x, y, NUM_IMAGES, BATCH, learning_rate
 
-    def time_way(case, chains, way):
+    def prepared(case, chains, way):
         energy, shapes, x, y, rows, batch, learning_rate = of_table(case) if case in TABLES else of_images(case)
         steps, step_size = steps_of_a_call(case, chains), (learning_rate / rows) ** 0.5
         dim = sum(math.prod(shape) for shape in shapes.values())
@@ -181,19 +186,27 @@ def jax_worker():
             momentum = jax.tree.map(move, momentum, slope, position, noise)
             return (jax.tree.map(lambda p, m: p + step_size * m, position, momentum), momentum), None
 
-        run = jax.jit(lambda carry, key: jax.lax.scan(step, carry, jax.random.split(key, steps))[0], donate_argnums=0)
         start = unpacked(0.1 * jax.random.normal(key(2), (chains, dim)))
         state = [(start, jax.tree.map(jnp.zeros_like, start)), 3]
+        run = jax.jit(lambda carry, key: jax.lax.scan(step, carry, jax.random.split(key, steps))[0], donate_argnums=0)
+        run = run.lower(state[0], key(state[1])).compile()
 
         def call():
             state[0] = jax.block_until_ready(run(state[0], key(state[1])))
             state[1] += 1
 
-        microseconds = repeated(call, steps, chains)
-        assert all(bool(jnp.all(jnp.isfinite(part))) for part in state[0][0].values()), "a chain left the finite numbers"
-        return microseconds
+        def timed():
+            microseconds = repeated(call, steps, chains)
+            assert all(bool(jnp.all(jnp.isfinite(part))) for part in state[0][0].values()), "a chain left the finite numbers"
+            return microseconds
 
-    serve(f"JAX {jax.__version__}", lambda case, chains: {way: lambda way=way: time_way(case, chains, way) for way in (["vmap"] if case in TABLES or chains == 1 else ["vmap", "map"])})
+        return timed
+
+    def ways(case, chains):
+        return [(case, chains, "vmap")] + ([(case, MAPPED_CHAINS, "map")] if case in IMAGES and chains > 1 else [])
+
+    # Compilers of several threads work at the same time.
+    serve(f"JAX {jax.__version__}", ways, prepared, threads=8)
 
 
 # --------------------------------------------------------------------------------------------------------------- PyTorch
@@ -291,10 +304,9 @@ def torch_worker():
 
         return Chains(shapes, NUM_IMAGES, learning_rate, energy)
 
-    def time_way(case, chains, way):
+    def prepared(case, chains, way):
         population = of_table(case, chains) if case in TABLES else of_images(case, way == "compiled")
-        together = chains if case in TABLES else 1
-        steps, captured = steps_of_a_call(case, together), 10
+        steps, captured = steps_of_a_call(case, chains), 10
         if arguments.device == "cpu":
             call = lambda: [population.step() for _ in range(steps)]
         else:
@@ -315,38 +327,57 @@ def torch_worker():
                 torch.cuda.synchronize()
 
             steps = steps // captured * captured
-        microseconds = repeated(call, steps, together)
-        assert all(bool(part.isfinite().all()) for part in population.position.values()), "a chain left the finite numbers"
-        return microseconds
+        def timed():
+            microseconds = repeated(call, steps, chains)
+            assert all(bool(part.isfinite().all()) for part in population.position.values()), "a chain left the finite numbers"
+            return microseconds
+
+        return timed
 
     def ways(case, chains):
         names = ["graph", "compiled"] if case in IMAGES and arguments.device == "cuda" else ["graph"]
-        return {way: lambda way=way: time_way(case, chains, way) for way in names}
+        return [(case, chains if case in TABLES else 1, way) for way in names]
 
-    serve(f"PyTorch {torch.__version__.split('+')[0]}", ways)
+    # Work is captured on one thread.
+    serve(f"PyTorch {torch.__version__.split('+')[0]}", ways, prepared, threads=1)
 
 
 # ------------------------------------------------------------------------------------------------- workers and the table
-def serve(version, ways):
-    """Answers each line {"case", "chains"} with {"us", "way"} of the fastest way, or with {"error"}."""
+def serve(version, ways, prepared, threads):
+    """Answers {"prepare": [[case, chains], …]} when all ways are compiled, and {"case", "chains"} with {"us", "way"} of the fastest."""
+    programs, microseconds = {}, {}
+
+    def prepare(way):
+        try:
+            return prepared(*way), None
+        except Exception as error:  # a way that fails, for want of memory or a compiler, is reported and left out
+            return None, f"{' '.join(map(str, way))}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
     print(json.dumps({"version": version}), flush=True)
-    fastest = {}
     for line in sys.stdin:
-        asked = json.loads(line)
-        name = (asked["case"], asked["chains"])
-        answers, errors = {}, []
-        possible = ways(*name)
+        asked, errors = json.loads(line), []
+        if "prepare" in asked:
+            wanted = list(dict.fromkeys(way for case, chains in asked["prepare"] for way in ways(case, chains)))
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                answers = list(pool.map(prepare, wanted) if threads > 1 else map(prepare, wanted))
+            programs = {way: program for way, (program, error) in zip(wanted, answers) if error is None}
+            print(json.dumps({"errors": [error for _, error in answers if error is not None]}), flush=True)
+            continue
         # All ways in the first round, then only the one that won.
-        for way in [fastest[name]] if name in fastest else possible:
+        possible = [way for way in ways(asked["case"], asked["chains"]) if way in programs]
+        if all(way in microseconds for way in possible):
+            possible = sorted(possible, key=lambda way: statistics.median(microseconds[way]))[:1]
+        best = None
+        for way in possible:
             try:
-                answers[way] = possible[way]()
-            except Exception as error:  # a way that fails, for want of memory or a compiler, is reported and left out
-                errors.append(f"{way}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
-        if answers:
-            fastest[name] = min(answers, key=answers.get)
-            print(json.dumps({"us": answers[fastest[name]], "way": fastest[name], "errors": errors}), flush=True)
-        else:
-            print(json.dumps({"error": "; ".join(errors)}), flush=True)
+                # What a round has timed for another number of chains is not timed again.
+                if len(microseconds.get(way, [])) <= asked["round"]:
+                    microseconds.setdefault(way, []).append(programs[way]())
+                best = min(best or (math.inf, ""), (microseconds[way][-1], way[2]))
+            except Exception as error:
+                del programs[way]
+                errors.append(f"{' '.join(map(str, way))}: {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+        print(json.dumps({"errors": errors, **({"us": best[0], "way": best[1]} if best else {})}), flush=True)
 
 
 class Worker:
@@ -358,20 +389,30 @@ class Worker:
         self.process = subprocess.Popen([python, os.path.abspath(__file__), *passed], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.name = self.answer()["version"]
 
+    def say(self, asked):
+        print(json.dumps(asked), file=self.process.stdin, flush=True)
+
     def answer(self):
         line = self.process.stdout.readline()
         if not line:
             sys.exit(f"a peer stopped with exit code {self.process.wait()}; leave it out with --peers")
-        return json.loads(line)
+        answer = json.loads(line)
+        for error in answer.get("errors", []):
+            note(f"{self.name}, {error}")
+        return answer
 
-    def ask(self, case, chains):
-        print(json.dumps({"case": case, "chains": chains}), file=self.process.stdin, flush=True)
-        return self.answer()
+
+BEGIN = time.perf_counter()
+
+
+def note(text):
+    print(f"{time.perf_counter() - BEGIN:6.1f} s  {text}", file=sys.stderr, flush=True)
 
 
 def time_kelvin(case):
     """µs per chain-step for each number of chains."""
     command = [arguments.kelvin, "bench", case, "--json", "--device", arguments.device, "--chains", ",".join(map(str, arguments.chains))]
+    command += ["--readings", "1", "--precision", "bf16" if arguments.precision == "bfloat16" else "f32"]
     lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     timings = [json.loads(line) for line in lines]
     return {timing["chains"]: timing["us_per_chain_step"] for timing in timings}
@@ -379,37 +420,45 @@ def time_kelvin(case):
 
 def compare():
     workers = [Worker(peer) for peer in arguments.peers]
-    if not arguments.json:
-        print("µs per chain-step, medians; ratio: the fastest peer over kelvin")
-        print(f"{'case':<12} {'chains':>6} {'kelvin':>12}" + "".join(f" {worker.name:>24}" for worker in workers) + f" {'ratio':>8}")
-    for case in arguments.cases:
-        ours = {chains: [] for chains in arguments.chains}
-        theirs = {chains: [[] for _ in workers] for chains in arguments.chains}
-        ways = {}
-        for _ in range(arguments.rounds):
+    cells = [(case, chains) for case in arguments.cases for chains in arguments.chains]
+    for some in [[worker] for worker in workers] if arguments.apart else [workers]:
+        for worker in some:
+            worker.say({"prepare": cells})
+        for worker in some:
+            worker.answer()
+            note(f"{worker.name} is compiled")
+    ours = {cell: [] for cell in cells}
+    theirs = {cell: [[] for _ in workers] for cell in cells}
+    for number in range(arguments.rounds):
+        for case in arguments.cases:
             for chains, microseconds in time_kelvin(case).items():
-                ours[chains].append(microseconds)
+                ours[case, chains].append(microseconds)
             for chains in arguments.chains:
-                for number, worker in enumerate(workers):
-                    answer = worker.ask(case, chains)
-                    for error in [answer["error"]] if "error" in answer else answer["errors"]:
-                        print(f"{worker.name}, {case}, {chains} chains: {error}", file=sys.stderr)
+                for times, worker in zip(theirs[case, chains], workers):
+                    worker.say({"case": case, "chains": chains, "round": number})
+                    answer = worker.answer()
                     if "us" in answer:
-                        theirs[chains][number].append(answer["us"])
-                        ways[chains, number] = answer["way"]
-        for chains in arguments.chains:
-            kelvin = statistics.median(ours[chains])
-            peers = {worker.name: (statistics.median(times), ways[chains, number]) for number, (worker, times) in enumerate(zip(workers, theirs[chains])) if times}
-            ratio = min((time for time, _ in peers.values()), default=math.nan) / kelvin
-            if arguments.json:
-                shown = {name: {"us": round(time, 3), "way": way} for name, (time, way) in peers.items()}
-                print(json.dumps({"case": case, "chains": chains, "kelvin_us": kelvin, "peers": shown, "ratio": None if math.isnan(ratio) else round(ratio, 2)}), flush=True)
-            else:
-                cells = [f"{peers[worker.name][0]:.2f} ({peers[worker.name][1]})" if worker.name in peers else "–" for worker in workers]
-                print(f"{case:<12} {chains:>6} {kelvin:>12.3f}" + "".join(f" {cell:>24}" for cell in cells) + f" {ratio:>7.1f}×", flush=True)
+                        times.append((answer["us"], answer["way"]))
+            note(f"round {number + 1} of {case}")
     for worker in workers:
         worker.process.stdin.close()
         worker.process.wait()
+
+    if not arguments.json:
+        print("µs per chain-step, medians; ratio: the fastest peer over kelvin")
+        print(f"{'case':<12} {'chains':>6} {'kelvin':>10}" + "".join(f" {worker.name:>22}" for worker in workers) + f"  {'best peer':<24} {'ratio':>7}")
+    for case, chains in cells:
+        kelvin = statistics.median(ours[case, chains])
+        peers = {worker.name: (statistics.median(time for time, _ in times), times[-1][1]) for worker, times in zip(workers, theirs[case, chains]) if times}
+        best = min(peers, key=lambda name: peers[name][0], default=None)
+        ratio = peers[best][0] / kelvin if best else math.nan
+        if arguments.json:
+            shown = {name: {"us": round(time, 3), "way": way} for name, (time, way) in peers.items()}
+            print(json.dumps({"case": case, "chains": chains, "kelvin_us": kelvin, "peers": shown, "best": best, "ratio": round(ratio, 2) if best else None}))
+        else:
+            shown = [f"{peers[worker.name][0]:.2f} ({peers[worker.name][1]})" if worker.name in peers else "–" for worker in workers]
+            best = f"{best} ({peers[best][1]})" if best else "–"
+            print(f"{case:<12} {chains:>6} {kelvin:>10.3f}" + "".join(f" {cell:>22}" for cell in shown) + f"  {best:<24} {ratio:>6.1f}×")
 
 
 if arguments.worker:

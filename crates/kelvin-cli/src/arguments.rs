@@ -109,6 +109,9 @@ pub struct DeviceArguments {
     /// Where to run
     #[arg(long, env = "KELVIN_DEVICE", value_name = "DEVICE", default_value = "auto")]
     pub device: DeviceArgument,
+    /// How GPUs multiply images; tables and the CPU have f32 in any case
+    #[arg(long, value_name = "NUMBERS", default_value = "bf16")]
+    pub precision: PrecisionArgument,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,6 +122,14 @@ pub enum DeviceArgument {
     Cpu,
     /// On NVIDIA GPUs, all chains together
     Cuda,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PrecisionArgument {
+    /// Products of bf16, summed in f32; weights, momenta and noise are f32
+    Bf16,
+    /// All in f32: agrees with the CPU to rounding, and is about ten times slower
+    F32,
 }
 
 #[derive(Debug, Args)]
@@ -183,6 +194,9 @@ pub struct BenchArguments {
     /// Numbers of chains [default: on the CPU 1 and one for each thread; on GPUs 1, 10, 50, and for tables 132 and 264]
     #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     pub chains: Vec<u16>,
+    /// Timed readings of a case [default: 9 on the CPU, 2 on GPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub readings: Option<u16>,
     /// Threads of the many-threads case on the CPU [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

@@ -6,7 +6,7 @@ use kelvin::experiment::{Experiment, Problem, Settings};
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 
-use crate::arguments::DeviceArgument;
+use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
 
 /// About a GPU that was asked for and cannot be had.
 const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
@@ -18,14 +18,14 @@ const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
 
 /// An experiment on the device asked for; where one is only hoped for and cannot be had, a line on standard error says so.
 pub fn experiment<'p>(
-    asked: DeviceArgument,
+    asked: DeviceArguments,
     quiet: bool,
     problem: &'p Problem,
     settings: Settings,
 ) -> anyhow::Result<Experiment<'p>> {
     let engine = open(asked, quiet)?;
     let mut experiment = Experiment::on(engine, problem, settings)?;
-    match (asked, experiment.engine.accepts(&experiment.posterior)) {
+    match (asked.device, experiment.engine.accepts(&experiment.posterior)) {
         (_, Ok(())) => {}
         (DeviceArgument::Auto, Err(reason @ EngineError::Unsupported { .. })) => {
             experiment.engine = Arc::new(CpuEngine);
@@ -37,19 +37,21 @@ pub fn experiment<'p>(
 }
 
 /// The engine for predictions of a network; dense ones need no GPU.
-pub fn for_predictions(asked: DeviceArgument, network: &Network) -> anyhow::Result<Arc<dyn Engine>> {
-    match asked {
+pub fn for_predictions(asked: DeviceArguments, network: &Network) -> anyhow::Result<Arc<dyn Engine>> {
+    match asked.device {
         DeviceArgument::Auto if !matches!(network.evaluator(), Evaluator::Images(_)) => Ok(Arc::new(CpuEngine)),
         _ => open(asked, false),
     }
 }
 
 /// The engine asked for.
-pub fn open(asked: DeviceArgument, quiet: bool) -> anyhow::Result<Arc<dyn Engine>> {
-    match asked {
+pub fn open(asked: DeviceArguments, quiet: bool) -> anyhow::Result<Arc<dyn Engine>> {
+    match asked.device {
         DeviceArgument::Cpu => Ok(Arc::new(CpuEngine)),
-        DeviceArgument::Cuda => gpu().map_err(|reason| anyhow::anyhow!("--device cuda: {reason}\n  {WHAT_TO_DO}")),
-        DeviceArgument::Auto => Ok(gpu().unwrap_or_else(|reason| {
+        DeviceArgument::Cuda => {
+            gpu(asked.precision).map_err(|reason| anyhow::anyhow!("--device cuda: {reason}\n  {WHAT_TO_DO}"))
+        }
+        DeviceArgument::Auto => Ok(gpu(asked.precision).unwrap_or_else(|reason| {
             // Whoever built without CUDA knows.
             say_why(quiet || !cfg!(feature = "cuda"), &reason);
             Arc::new(CpuEngine)
@@ -64,12 +66,16 @@ fn say_why(quiet: bool, reason: &EngineError) {
 }
 
 #[cfg(feature = "cuda")]
-fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
-    Ok(Arc::new(kelvin_cuda::CudaEngine::open(kelvin_cuda::Precision::default())?))
+fn gpu(asked: PrecisionArgument) -> Result<Arc<dyn Engine>, EngineError> {
+    let precision = match asked {
+        PrecisionArgument::Bf16 => kelvin_cuda::Precision::Half,
+        PrecisionArgument::F32 => kelvin_cuda::Precision::Single,
+    };
+    Ok(Arc::new(kelvin_cuda::CudaEngine::open(precision)?))
 }
 
 #[cfg(not(feature = "cuda"))]
-fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
+fn gpu(_: PrecisionArgument) -> Result<Arc<dyn Engine>, EngineError> {
     let reason = "this kelvin was built without CUDA; build it with the feature `cuda`, which is on by default \
                   (cargo install --path crates/kelvin-cli)";
     Err(EngineError::Unavailable { reason: reason.into() })

@@ -27,7 +27,7 @@ pub struct Provenance {
     pub processor: &'static str,
     pub vector_instructions: String,
     pub threads: usize,
-    /// What moved the chains and evaluated their draws.
+    /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
     pub device: String,
 }
 
@@ -50,7 +50,7 @@ impl Provenance {
             processor: std::env::consts::ARCH,
             vector_instructions: kelvin::network::vector_instructions(),
             threads: rayon::current_num_threads(),
-            device: experiment.engine.describe(),
+            device: experiment.engine.describe_for(&experiment.posterior),
         }
     }
 }

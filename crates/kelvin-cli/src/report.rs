@@ -51,7 +51,7 @@ impl RunReport<'_> {
             ("test rows".into(), rows(problem.test.len())),
             ("network".into(), problem.network.describe()),
             ("seed".into(), settings.run.seed.to_string()),
-            ("device".into(), self.experiment.engine.describe()),
+            ("device".into(), self.experiment.engine.describe_for(&self.experiment.posterior)),
             ("kelvin".into(), format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))),
         ]);
         let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };

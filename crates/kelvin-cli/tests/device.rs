@@ -84,6 +84,25 @@ fn a_gpu_that_is_asked_for_and_missing_is_an_error_with_a_remedy() {
 }
 
 #[test]
+fn all_that_run_take_a_precision_and_say_where_it_matters() {
+    let folder = TempDir::new().unwrap();
+    for command in ["run", "sweep", "predict", "bench"] {
+        let help = kelvin(folder.path(), &[command, "--help"]);
+        let text = String::from_utf8(help.stdout).unwrap();
+        assert!(text.contains("--precision") && text.contains("[default: bf16]"), "{text}");
+        assert!(
+            text.contains("tables and the CPU have f32 in any case") && text.contains("ten times slower"),
+            "{text}"
+        );
+    }
+    let bench = ["bench", "14-64-1/128", "--device=cpu", "--precision=f32", "--readings=1", "--chains=1", "--json"];
+    let timed = kelvin(folder.path(), &bench);
+    let line: Value = serde_json::from_slice(&timed.stdout).unwrap();
+    assert_eq!((line["device"].as_str(), line["chains"].as_u64()), (Some("CPU"), Some(1)));
+    assert!(line["us_per_chain_step"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
 fn predictions_of_tables_need_no_gpu_and_other_devices_are_refused() {
     let folder = TempDir::new().unwrap();
     let rows: String = (0..60).map(|i| format!("{},{}\n", i % 7, (i % 7) as f64 * 0.5 + (i % 3) as f64)).collect();
@@ -97,6 +116,13 @@ fn predictions_of_tables_need_no_gpu_and_other_devices_are_refused() {
     let cuda = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--device", "cuda"]);
     assert_eq!(cuda.status.code(), Some(1), "{}", errors(&cuda));
 
+    // Of no consequence without a GPU.
+    let single = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--precision", "f32"]);
+    assert_eq!((single.status.code(), single.stdout), (Some(0), cpu.stdout));
+
+    let other = kelvin(folder.path(), &["run", "concrete", "--precision", "f64"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(errors(&other).contains("bf16") && errors(&other).contains("f32"), "{}", errors(&other));
     let other = kelvin(folder.path(), &["run", "concrete", "--device", "tpu"]);
     assert_eq!(other.status.code(), Some(2));
     assert!(errors(&other).contains("auto") && errors(&other).contains("cuda"), "{}", errors(&other));

@@ -93,9 +93,7 @@ impl Place {
         if let Some(tables) = population::tables(&self.device, posterior)? {
             return Ok(Population::Tables(tables));
         }
-        // Rows of numbers want more than eight bits of mantissa.
-        let precision =
-            if matches!(posterior.evaluator(), Evaluator::Images(_)) { precision } else { Precision::Single };
+        let precision = precision_for(posterior, precision);
         let subject = Subject::of(posterior);
         Ok(Population::Images(self.images(&subject, |last| *last == subject, posterior, precision)?))
     }
@@ -143,6 +141,11 @@ impl CudaEngine {
         })?;
         Ok(results.into_iter().flatten().collect())
     }
+}
+
+/// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
+fn precision_for(posterior: &Posterior<'_>, asked: Precision) -> Precision {
+    if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
 }
 
 /// The engine's words for a fault of a device, with what to do.
@@ -252,7 +255,11 @@ impl Engine for CudaEngine {
             }
         }
         let texts = counts.into_iter().map(|(name, count)| if count == 1 { name } else { format!("{count} × {name}") });
-        format!("{} ({})", texts.collect::<Vec<_>>().join(", "), self.precision.name())
+        texts.collect::<Vec<_>>().join(", ")
+    }
+
+    fn describe_for(&self, posterior: &Posterior<'_>) -> String {
+        format!("{} ({})", self.describe(), precision_for(posterior, self.precision).name())
     }
 
     fn moves_chains_together(&self) -> bool {

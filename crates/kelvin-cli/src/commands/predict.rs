@@ -24,7 +24,7 @@ const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")]
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let model = saved_model(&arguments.run)?;
-    let engine = device::for_predictions(arguments.device.device, &model.network)?;
+    let engine = device::for_predictions(arguments.device, &model.network)?;
     let inputs = match &model.standardiser {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;

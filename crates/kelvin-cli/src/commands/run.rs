@@ -53,7 +53,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let source = source::read(&arguments.source, common)?;
     let command = if arguments.grid { "run --grid" } else { "run" };
     let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = device::experiment(common.device.device, common.quiet, &problem, source.settings)?;
+    let mut experiment = device::experiment(common.device, common.quiet, &problem, source.settings)?;
     // The folder is named after the settings as they were asked for, before any pilot.
     let folder = RunFolder::open(common.out.as_deref(), command, &experiment.settings)?;
     folder.write_start(&experiment)?;

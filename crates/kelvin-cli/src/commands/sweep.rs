@@ -37,7 +37,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         source.settings.run.repetitions = repetitions;
     }
     let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = device::experiment(common.device.device, common.quiet, &problem, source.settings)?;
+    let mut experiment = device::experiment(common.device, common.quiet, &problem, source.settings)?;
     let folder = RunFolder::open(common.out.as_deref(), "sweep", &experiment.settings)?;
     folder.write_start(&experiment)?;
 

@@ -58,6 +58,12 @@ pub trait Engine: Send + Sync {
     /// For people and provenance: "CPU, 16 threads", "NVIDIA H200".
     fn describe(&self) -> String;
 
+    /// The same with what depends on the posterior: "NVIDIA H200 (bf16)".
+    fn describe_for(&self, posterior: &Posterior<'_>) -> String {
+        let _ = posterior;
+        self.describe()
+    }
+
     /// Whether all chains of a population move at the same time on one device, so that the time of one is its share.
     fn moves_chains_together(&self) -> bool {
         false
