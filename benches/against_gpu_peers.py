@@ -30,7 +30,6 @@ import time
 TABLES = {"8-64-1/824": (8, 824, None, 1e-3), "14-64-1/128": (14, 9547, 128, 1e-4)}  # inputs, rows, batch, learning rate
 IMAGES = {"mnist-cnn": (28, 1, 0.01, 824_458), "resnet20": (32, 3, 0.1, 273_258)}  # side, channels, learning rate, parameters
 HIDDEN, CLASSES, NUM_IMAGES, BATCH, MOMENTUM, NOISE_VARIANCE, PRIOR_VARIANCE = 64, 10, 1024, 128, 0.98, 0.1, 0.1
-MAPPED_CHAINS = 10  # of a JAX program that moves one chain after the other
 NOISE_STD = (2 * (1 - MOMENTUM)) ** 0.5
 # Inputs, outputs and stride of the blocks of ResNet-20.
 BLOCKS = [(16, 16, 1)] * 3 + [(16, 32, 2)] + [(32, 32, 1)] * 2 + [(32, 64, 2)] + [(64, 64, 1)] * 2
@@ -50,6 +49,8 @@ parser.add_argument("--torch-python", default=sys.executable, help="the Python t
 parser.add_argument("--json", action="store_true", help="one JSON object a line instead of a table")
 parser.add_argument("--worker", choices=["jax", "torch"], help=argparse.SUPPRESS)
 arguments = parser.parse_args()
+# Of a JAX program that moves one chain after the other.
+MAPPED_CHAINS = 10 if arguments.device == "cuda" else 2
 
 
 def image_shapes(case):

@@ -216,3 +216,20 @@ fn gradients_of_small_twins_are_near_those_of_the_cpu() {
     let resnet = Network::resnet_for(Shape::image(8, 8, 3), 8, 10, Normalisation::BATCH).unwrap();
     assert!(gradient_error(&device, "ResNet-8", &resnet, 8) < 1e-1);
 }
+
+/// Tables are f32 whatever was asked for, and nothing claims otherwise.
+#[test]
+fn an_engine_names_the_numbers_it_uses() {
+    let Some(device) = device_for_tests() else { return };
+    let stripes = Stripes::new(4, 4);
+    let rows = Examples { inputs: vec![0.5; 6].into(), num_features: 3, targets: Targets::Real(vec![0.0, 1.0]) };
+    let table = Network::dense(3, &[4], 1).unwrap();
+    let prior = || IsotropicGaussian::new(1.0).unwrap();
+    let of_table = Posterior::new(&table, Likelihood::Gaussian { noise_variance: 1.0 }, prior(), &rows).unwrap();
+    let categorical = Likelihood::Categorical { num_classes: 4 };
+    let of_images = Posterior::new(&stripes.network, categorical, prior(), &stripes.train).unwrap();
+    let (half, single) = (engine(&device, Precision::Half), engine(&device, Precision::Single));
+    assert_eq!(half.describe_for(&of_images), format!("{} (bf16)", half.describe()));
+    assert_eq!(half.describe_for(&of_table), format!("{} (f32)", half.describe()));
+    assert_eq!(single.describe_for(&of_images), format!("{} (f32)", half.describe()));
+}

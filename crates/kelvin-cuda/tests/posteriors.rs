@@ -179,7 +179,7 @@ struct WalshRegression {
 
 impl WalshRegression {
     fn new() -> Self {
-        let sign = |row: usize, column: usize| if (row & column).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        let sign = |row: usize, column: usize| if (row & column).count_ones().is_multiple_of(2) { 1.0 } else { -1.0 };
         let features: Vec<usize> = (1..NUM_ROWS).chain([0]).collect();
         let row = |row| features.iter().map(move |&column| SCALES[column % 4] * sign(row, column));
         let with_bias: Vec<f64> = (0..NUM_ROWS).flat_map(row).collect();
