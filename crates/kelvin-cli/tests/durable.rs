@@ -58,6 +58,15 @@ fn with<'a>(first: &[&'a str], parts: &[&[&'a str]]) -> Vec<&'a str> {
     first.iter().chain(parts.iter().copied().flatten()).copied().collect()
 }
 
+/// The cells of a line of CSV; commas between quotes are no separators.
+fn cells(line: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    line.split(move |character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    })
+}
+
 /// Every file of a run that a person may read, without the times and the folder's own name.
 fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
@@ -74,15 +83,14 @@ fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     // Times of chains are in a column, and in the report's table.
     if let Some(metrics) = found.get_mut("metrics.csv") {
         let text = String::from_utf8(std::mem::take(metrics)).unwrap();
-        let seconds = text.lines().next().unwrap().split(',').position(|name| name == "seconds").unwrap();
+        let seconds = cells(text.lines().next().unwrap()).position(|name| name == "seconds").unwrap();
         let without = |line: &str| {
-            let cells = line.split(',').enumerate().filter(|(column, _)| *column != seconds);
-            cells.map(|(_, cell)| cell.to_owned()).collect::<Vec<_>>().join(",") + "\n"
+            let kept = cells(line).enumerate().filter(|(column, _)| *column != seconds);
+            kept.map(|(_, cell)| cell.to_owned()).collect::<Vec<_>>().join(",") + "\n"
         };
         *metrics = text.lines().map(without).collect::<String>().into_bytes();
     }
-    found.remove("report.html");
-    found.retain(|name, _| !name.contains("cost") && !name.starts_with("table_") && !name.ends_with(".md"));
+    found.retain(|name, _| name != "report.html" && name != "wall_clock.csv");
     // The command line is told apart.
     if let Some(provenance) = found.get_mut("provenance.json") {
         let mut value: Value = serde_json::from_slice(provenance).unwrap();
