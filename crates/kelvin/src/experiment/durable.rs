@@ -189,6 +189,7 @@ impl Experiment<'_> {
         };
         let together = self.engine.moves_chains_together();
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
+        forget(&previous(&path));
         Ok((self.choices(population.searches)?, seconds))
     }
 
