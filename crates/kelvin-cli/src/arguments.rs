@@ -28,6 +28,12 @@ pub enum Command {
         override_usage = "kelvin sweep [OPTIONS] <PRESET|FILE.toml>\n       kelvin sweep [OPTIONS] --data <FILE.csv> --target <COLUMN>"
     )]
     Sweep(SweepArguments),
+    /// Go on with a run or a sweep that was stopped, from its last checkpoint
+    ///
+    /// Takes everything from the folder: settings, seed, command. Searches and chains that are finished are not run again, and
+    /// the results are those of a run in one go. Repeating the `run` or `sweep` with the same --out does the same. The device
+    /// may be another one: numbers then agree statistically, not digit by digit.
+    Resume(ResumeArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
     /// List the presets, or print one as TOML
@@ -84,6 +90,19 @@ pub struct CommonArguments {
     /// Names every random number of the experiment: the same seed, the same numbers
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
+    /// Forget what the run folder holds of this run, and begin anew
+    #[arg(long)]
+    pub fresh: bool,
+    /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    #[command(flatten)]
+    pub conduct: ConductArguments,
+}
+
+/// How to run, whatever is run.
+#[derive(Debug, Args)]
+pub struct ConductArguments {
     /// Threads [default: all cores]; the numbers do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -92,9 +111,6 @@ pub struct CommonArguments {
     /// Folder with the data sets' files (see `kelvin data`)
     #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
     pub data_dir: Option<PathBuf>,
-    /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub overrides: Vec<String>,
     /// No progress bars
     #[arg(long, short)]
     pub quiet: bool,
@@ -152,6 +168,14 @@ pub struct SweepArguments {
     pub repetitions: Option<u32>,
     #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct ResumeArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has begun
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub conduct: ConductArguments,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 
 use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
+use crate::output::say;
 
 /// About a GPU that was asked for and cannot be had.
 const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
@@ -61,7 +62,7 @@ pub fn open(asked: DeviceArguments, quiet: bool) -> anyhow::Result<Arc<dyn Engin
 
 fn say_why(quiet: bool, reason: &EngineError) {
     if !quiet {
-        eprintln!("running on the {}: {reason}", CpuEngine.describe());
+        say(&format!("running on the {}: {reason}\n", CpuEngine.describe()));
     }
 }
 

@@ -7,6 +7,8 @@ mod device;
 mod doubts;
 mod escape;
 mod figures;
+mod interrupt;
+mod lock;
 mod metrics;
 mod output;
 mod page;
@@ -17,6 +19,7 @@ mod provenance;
 mod report;
 mod row;
 mod run_folder;
+mod run_record;
 mod run_table;
 mod source;
 mod table;
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
+        Command::Resume(resume) => commands::resume::resume(&resume),
         Command::Predict(predict) => commands::predict::predict(&predict),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
         Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),

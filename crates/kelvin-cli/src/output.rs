@@ -7,6 +7,8 @@ use kelvin::data::DataError;
 use kelvin::experiment::ExperimentError;
 use unicode_width::UnicodeWidthStr;
 
+use crate::interrupt::Stopped;
+
 /// Prints a result; a reader that went away (`| head`) is no failure.
 pub fn print_result(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -14,6 +16,11 @@ pub fn print_result(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Says something on standard error; where nobody listens, nothing is lost.
+pub fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// Columns of a terminal that texts are broken to.
@@ -53,11 +60,15 @@ impl std::error::Error for WrongFlags {}
 /// Says what went wrong, from the outermost context to the cause; 2 for a wrong question, 1 for a failure.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
     let mut said = error.to_string();
-    eprintln!("error: {said}");
+    if let Some(stopped) = error.downcast_ref::<Stopped>() {
+        say(&format!("{stopped}\n"));
+        return ExitCode::from(stopped.exit_code());
+    }
+    say(&format!("error: {said}\n"));
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Some errors already quote their cause.
         if !said.contains(&cause) {
-            eprintln!("  {cause}");
+            say(&format!("  {cause}\n"));
         }
         said = cause;
     }

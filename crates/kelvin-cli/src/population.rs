@@ -1,49 +1,106 @@
-//! What `run` and `sweep` both do with a population: keep its draws, and say what its searches and chains leave in doubt.
+//! What `run` and `sweep` both do with a population: move it or go on with it, and say what it leaves in doubt.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{Experiment, SampledChain, Slot};
+use kelvin::draws::DrawsError;
+use kelvin::experiment::{
+    ChainSpec, CheckpointError, DrawFiles, Durable, Experiment, ExperimentError, Recovery, SampledChain, Slot,
+};
 use kelvin::selection::JointChoice;
 
+use crate::interrupt::{Interrupt, resume_command};
+use crate::output::say;
+use crate::progress::Progress;
 use crate::row::with_draws;
 use crate::run_folder::RunFolder;
 
 /// A last checkpoint that beats the one before by less than this has converged.
 const CONVERGED: f64 = 1e-3;
 
-/// Writes every chain's draws; returns the file names of those at β̂*.
-pub fn save_draws(
+/// A population's results with the seconds that each search or chain took.
+pub type Timed<T> = (Vec<T>, Vec<f64>);
+
+/// Searches for β, or goes on with it.
+pub fn choose(
     experiment: &Experiment<'_>,
     folder: &RunFolder,
-    chains: &[SampledChain],
-) -> anyhow::Result<Vec<String>> {
-    let mut chosen = Vec::new();
-    for chain in with_draws(chains.iter()) {
-        let name = draws_name(chain);
-        let about = BTreeMap::from([
-            ("label", chain.spec.label.clone()),
-            ("beta", chain.spec.inverse_temperature.to_string()),
+    interrupt: &Interrupt,
+    repetitions: &[u32],
+    quiet: bool,
+) -> anyhow::Result<Timed<Option<JointChoice>>> {
+    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, quiet);
+    stored(experiment, folder, interrupt, |durable| experiment.select_durably(repetitions, durable, &progress))
+}
+
+/// Samples chains, or goes on with them; their draws are in the folder when it returns.
+pub fn sample(
+    experiment: &Experiment<'_>,
+    folder: &RunFolder,
+    interrupt: &Interrupt,
+    specs: &[ChainSpec],
+    stage: &'static str,
+    quiet: bool,
+) -> anyhow::Result<Timed<SampledChain>> {
+    let progress = Progress::new(stage, specs.len(), experiment.sampler_steps()?, quiet);
+    let path = |spec: &ChainSpec| folder.draws(&draws_name(spec));
+    let about = |spec: &ChainSpec| {
+        BTreeMap::from([
+            ("label", spec.label.clone()),
+            ("beta", spec.inverse_temperature.to_string()),
             ("seed", experiment.settings.run.seed.to_string()),
             ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ]);
-        chain.draws.save(&folder.draws(&name), &experiment.problem.network, &about)?;
-        if chain.spec.slot == Slot::Chosen {
-            chosen.push(name);
+        ])
+    };
+    let files = DrawFiles { path: &path, about: &about };
+    stored(experiment, folder, interrupt, |durable| experiment.sample_durably(specs, &files, durable, &progress))
+}
+
+/// Runs a stage that is stored in the folder's checkpoints on its way.
+fn stored<T>(
+    experiment: &Experiment<'_>,
+    folder: &RunFolder,
+    interrupt: &Interrupt,
+    stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>,
+) -> anyhow::Result<T> {
+    let (checkpoints, identity) = (folder.checkpoints(), folder.record().identity());
+    let durable = Durable {
+        folder: &checkpoints,
+        identity: &identity,
+        every: Duration::from_secs_f64(experiment.settings.run.checkpoint_seconds),
+        should_stop: &|| interrupt.has_come(),
+        tell: &|recovery: &Recovery| say(&format!("note: {recovery}\n")),
+    };
+    stage(&durable).map_err(|error| match error {
+        ExperimentError::Interrupted => interrupt.stopped(folder.path()).into(),
+        ExperimentError::Engine(_)
+        | ExperimentError::Draws(DrawsError::File { .. } | DrawsError::Damaged { .. })
+        | ExperimentError::Checkpoint(CheckpointError::File { .. }) => {
+            let command = resume_command(folder.path());
+            anyhow::Error::new(error).context(format!(
+                "the run could not go on; what was done up to the last checkpoint is kept: `{command}` goes on from there"
+            ))
         }
-    }
-    Ok(chosen)
+        other => other.into(),
+    })
+}
+
+/// The names of the draws files of the chains at β̂*.
+pub fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
+    let chosen = with_draws(chains.iter()).into_iter().filter(|chain| chain.spec.slot == Slot::Chosen);
+    chosen.map(|chain| draws_name(&chain.spec)).collect()
 }
 
 /// The file name of a chain's draws, without its ending.
-fn draws_name(chain: &SampledChain) -> String {
-    let kind = match chain.spec.slot {
-        Slot::Grid(_) => format!("beta-{}", chain.spec.inverse_temperature),
+fn draws_name(spec: &ChainSpec) -> String {
+    let kind = match spec.slot {
+        Slot::Grid(_) => format!("beta-{}", spec.inverse_temperature),
         Slot::Bayes => "bayes".into(),
         Slot::Chosen => "chosen".into(),
         Slot::Selector | Slot::Pilot => "pilot".into(),
     };
-    format!("{kind}-{}", chain.spec.repetition + 1)
+    format!("{kind}-{}", spec.repetition + 1)
 }
 
 /// The chains that left the finite numbers, with or without draws.

@@ -1,15 +1,19 @@
 //! Where a run's numbers come from: version, commit, seed, data hash, machine, device.
 
+use std::path::Path;
+
 use kelvin::data::{Examples, Inputs, Target, Targets};
 use kelvin::experiment::{Experiment, Problem, ProblemSource};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::run_record::DataHashes;
+
 /// Written as provenance.json.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Provenance {
-    pub kelvin: &'static str,
-    pub commit: &'static str,
+    pub kelvin: String,
+    pub commit: String,
     pub command: Vec<String>,
     /// Names what was asked for: SHA-256 of the command and the settings before any pilot.
     pub asked_sha256: String,
@@ -18,41 +22,104 @@ pub struct Provenance {
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     /// The same of the images of the other set, without labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution_sha256: Option<String>,
     pub data_rows: usize,
     pub features: Vec<String>,
     pub dropped_constant_columns: Vec<String>,
-    pub operating_system: &'static str,
-    pub processor: &'static str,
+    pub operating_system: String,
+    pub processor: String,
     pub vector_instructions: String,
     pub threads: usize,
     /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
     pub device: String,
+    /// Where it went on under other circumstances than before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<Continued>,
+}
+
+/// What may differ where a run goes on, and can change numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Continued {
+    pub kelvin: String,
+    pub commit: String,
+    pub device: String,
+    pub vector_instructions: String,
+}
+
+impl Continued {
+    /// The device, whatever its number of threads.
+    fn device_kind(&self) -> &str {
+        if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
+    }
 }
 
 impl Provenance {
     pub fn new(asked_sha256: String, experiment: &Experiment<'_>) -> Self {
         let problem = experiment.problem;
+        let hashes = data_hashes(problem);
         let table = problem.table().map(|table| &table.dataset);
         Self {
-            kelvin: env!("CARGO_PKG_VERSION"),
-            commit: env!("KELVIN_COMMIT"),
+            kelvin: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("KELVIN_COMMIT").into(),
             command: std::env::args().skip(1).collect(),
             asked_sha256,
             seed: experiment.settings.run.seed,
-            data_sha256: data_hash(problem),
-            out_of_distribution_sha256: problem.out_of_distribution.as_ref().map(images_hash),
+            data_sha256: hashes.data,
+            out_of_distribution_sha256: hashes.out_of_distribution,
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
-            operating_system: std::env::consts::OS,
-            processor: std::env::consts::ARCH,
+            operating_system: std::env::consts::OS.into(),
+            processor: std::env::consts::ARCH.into(),
             vector_instructions: kelvin::network::vector_instructions(),
             threads: rayon::current_num_threads(),
             device: experiment.engine.describe_for(&experiment.posterior),
+            continued: Vec::new(),
         }
     }
+
+    /// What was written before; `None` where it cannot be read.
+    pub fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+
+    /// Takes the place of what was written when the run began, with what differs now; what a person should know of it.
+    pub fn go_on_from(&mut self, began: Self) -> Vec<String> {
+        let circumstances = |from: &Self| Continued {
+            kelvin: from.kelvin.clone(),
+            commit: from.commit.clone(),
+            device: from.device.clone(),
+            vector_instructions: from.vector_instructions.clone(),
+        };
+        let (now, first) = (circumstances(self), circumstances(&began));
+        *self = began;
+        let last = self.continued.last().unwrap_or(&first);
+        let mut notes = Vec::new();
+        let statistically = "numbers agree with those of a run in one go statistically, not digit by digit";
+        if last.device_kind() != now.device_kind() {
+            let (before, now) = (last.device_kind(), now.device_kind());
+            notes.push(format!("this run was begun on {before} and goes on on {now}: {statistically}"));
+        } else if last.vector_instructions != now.vector_instructions {
+            notes.push(format!("this run goes on on another kind of processor: {statistically}"));
+        }
+        if (&last.kelvin, &last.commit) != (&now.kelvin, &now.commit) {
+            let (before, now) = ((&last.kelvin, &last.commit), (&now.kelvin, &now.commit));
+            notes.push(format!(
+                "this run was begun by kelvin {} ({}) and goes on with {} ({}): numbers may differ from those of either",
+                before.0, before.1, now.0, now.1
+            ));
+        }
+        if !notes.is_empty() {
+            self.continued.push(now);
+        }
+        notes
+    }
+}
+
+/// SHA-256 of all that was read.
+pub fn data_hashes(problem: &Problem) -> DataHashes {
+    DataHashes { data: data_hash(problem), out_of_distribution: problem.out_of_distribution.as_ref().map(images_hash) }
 }
 
 fn data_hash(problem: &Problem) -> String {

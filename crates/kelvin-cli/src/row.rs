@@ -1,5 +1,6 @@
 //! One line of results: a method at one inverse temperature with its scores and measurements.
 
+use kelvin::draws::Draws;
 use kelvin::experiment::{
     ChainGroup, Experiment, ExperimentError, Measured, OutOfDistributionScores, Predictive, SampledChain, Scores,
 };
@@ -64,9 +65,8 @@ impl Row {
         seconds: f64,
     ) -> anyhow::Result<Self> {
         let beta = choice.inverse_temperature;
-        let held_out = HeldOutScores::new(experiment, |held_out| {
-            experiment.predictive(held_out, beta, std::iter::once(choice.weights()))
-        })?;
+        let point = Draws::of_point(choice.weights());
+        let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, [&point]))?;
         Ok(Self {
             method: Method::Sgd,
             label: "SGD".into(),

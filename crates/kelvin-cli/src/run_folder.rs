@@ -1,4 +1,4 @@
-//! The folder of a run: made once, refused when it holds something else, every file written whole.
+//! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
 
 use std::path::{Path, PathBuf};
 
@@ -6,60 +6,74 @@ use anyhow::{Context, bail};
 use kelvin::experiment::{Experiment, Settings};
 use kelvin::write_file::write_atomically;
 use serde::Serialize;
-use sha2::{Digest, Sha256};
 
 use crate::chart;
+use crate::lock::Lock;
+use crate::output::say;
 use crate::provenance::Provenance;
+use crate::run_record::RunRecord;
 
 /// Pixels across a PNG figure.
 const PNG_WIDTH: u32 = 1280;
 const PROVENANCE: &str = "provenance.json";
+const SETTINGS: &str = "experiment.toml";
+/// What a run needs to go on.
+const CHECKPOINTS: &str = "checkpoints";
+const LOCK: &str = "checkpoints/lock";
+const RECORD: &str = "checkpoints/run.json";
 
 /// A run folder that may be written to.
 pub struct RunFolder {
     path: PathBuf,
-    /// SHA-256 of the command and the settings as they were asked for.
-    identity: String,
+    record: RunRecord,
+    _lock: Lock,
 }
 
 impl RunFolder {
     /// Opens `asked`, or `runs/<name>-<short hash of command and settings>`; a folder that holds anything but the same
-    /// experiment is left alone.
-    pub fn open(asked: Option<&Path>, command: &str, settings: &Settings) -> anyhow::Result<Self> {
-        let hash = Sha256::digest(format!("{command}\n{}", settings.to_toml()?));
-        let identity: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    /// experiment is left alone. What it has done so far is kept, unless it is to begin anew.
+    pub fn open(asked: Option<&Path>, name: &str, record: RunRecord, fresh: bool) -> anyhow::Result<Self> {
+        let identity = record.identity();
         let path = asked.map_or_else(
-            || PathBuf::from("runs").join(format!("{}-{}", as_file_name(&settings.name), &identity[..8])),
+            || PathBuf::from("runs").join(format!("{}-{}", as_file_name(name), &identity[..8])),
             Path::to_path_buf,
         );
         if path.is_file() {
             bail!("{} is a file; name a folder with --out", path.display());
         }
-        let occupied = path.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-        if occupied {
-            let found = std::fs::read(path.join(PROVENANCE)).ok();
-            let found: Option<serde_json::Value> = found.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            match found.as_ref().and_then(|found| found["asked_sha256"].as_str()) {
-                Some(found) if found == identity => {}
-                Some(_) => bail!(
-                    "{} holds a run with other settings; nothing was changed. Name another folder with --out",
-                    path.display()
-                ),
-                None => bail!(
-                    "{} holds files that are no run of kelvin; nothing was changed. Name another folder with --out",
-                    path.display()
-                ),
-            }
+        if !fresh {
+            check_contents(&path, &record)?;
+        } else if !is_run(&path) && !is_empty(&path) {
+            return Err(foreign(&path));
         }
-        for inner in ["draws", "figures"] {
+        for inner in ["draws", "figures", CHECKPOINTS] {
             let inner = path.join(inner);
             std::fs::create_dir_all(&inner).with_context(|| format!("cannot create the folder {}", inner.display()))?;
         }
-        Ok(Self { path, identity })
+        let lock = Lock::take(&path.join(LOCK), &path)?;
+        if fresh {
+            forget(&path)?;
+        }
+        sweep_up(&path);
+        // Another process may have come and gone in between.
+        let record = check_contents(&path, &record)?.unwrap_or(record);
+        let folder = Self { path, record, _lock: lock };
+        folder.write_record()?;
+        Ok(folder)
     }
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What it is a run of.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// The folder of checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
     }
 
     pub fn draws(&self, name: &str) -> PathBuf {
@@ -78,9 +92,14 @@ impl RunFolder {
         self.write(name, text.as_bytes())
     }
 
-    /// Writes what is known before the first step.
+    /// Writes what is known before the first step; says where a run goes on under other circumstances than it began.
     pub fn write_start(&self, experiment: &Experiment<'_>) -> anyhow::Result<()> {
-        self.write_json(PROVENANCE, &Provenance::new(self.identity.clone(), experiment))?;
+        let mut provenance = Provenance::new(self.record.identity(), experiment);
+        if let Some(began) = Provenance::read(&self.path.join(PROVENANCE)) {
+            let notes = provenance.go_on_from(began);
+            notes.iter().for_each(|note| say(&format!("note: {note}\n")));
+        }
+        self.write_json(PROVENANCE, &provenance)?;
         // Images come divided.
         if let Some(table) = experiment.problem.table() {
             self.write_json("split.json", &table.split)?;
@@ -88,9 +107,20 @@ impl RunFolder {
         self.write_settings(&experiment.settings)
     }
 
+    /// Keeps what the pilot found, so that it is not run again.
+    pub fn write_tuned(&mut self, settings: &Settings) -> anyhow::Result<()> {
+        self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
+    fn write_record(&self) -> anyhow::Result<()> {
+        self.write_json(RECORD, &self.record)
+    }
+
     /// Writes the resolved settings; `kelvin run experiment.toml` repeats the run.
-    pub fn write_settings(&self, settings: &Settings) -> anyhow::Result<()> {
-        self.write("experiment.toml", settings.to_toml()?.as_bytes())
+    fn write_settings(&self, settings: &Settings) -> anyhow::Result<()> {
+        self.write(SETTINGS, settings.to_toml()?.as_bytes())
     }
 
     /// Writes a figure as SVG and PNG.
@@ -98,6 +128,93 @@ impl RunFolder {
         self.write(&format!("figures/{name}.svg"), svg.as_bytes())?;
         self.write(&format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
     }
+}
+
+/// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.
+pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
+    let record = RunRecord::read(&path.join(RECORD))?.with_context(|| {
+        let why =
+            if path.join(PROVENANCE).exists() { "was made by an older kelvin" } else { "is no run folder of kelvin" };
+        format!("{} {why}; name one that `kelvin run` or `kelvin sweep` has begun", path.display())
+    })?;
+    let written = path.join(SETTINGS);
+    record.check_unchanged(&written)?;
+    let mut settings = record.settings(&path.join(RECORD))?;
+    let text = std::fs::read_to_string(&written).unwrap_or_default();
+    if let Ok(written) = Settings::from_toml(&text, SETTINGS) {
+        settings.run.checkpoint_seconds = written.run.checkpoint_seconds;
+    }
+    Ok((record, settings))
+}
+
+/// Whether a folder holds the beginnings of a run.
+fn is_run(path: &Path) -> bool {
+    [LOCK, RECORD, PROVENANCE].iter().any(|name| path.join(name).exists())
+}
+
+fn is_empty(path: &Path) -> bool {
+    !path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn foreign(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!(
+        "{} holds files that are no run of kelvin; nothing was changed. Name another folder with --out",
+        path.display()
+    )
+}
+
+/// Refuses a folder that holds anything but the same run; what it holds of it.
+fn check_contents(path: &Path, record: &RunRecord) -> anyhow::Result<Option<RunRecord>> {
+    if is_empty(path) {
+        return Ok(None);
+    }
+    if !is_run(path) {
+        return Err(foreign(path));
+    }
+    if let Some(there) = RunRecord::read(&path.join(RECORD))? {
+        there.check_same(record, path)?;
+        there.check_unchanged(&path.join(SETTINGS))?;
+        return Ok(Some(there));
+    }
+    // Made by a kelvin that kept no record, or not yet begun.
+    match Provenance::read(&path.join(PROVENANCE)) {
+        Some(began) if began.asked_sha256 != record.identity() => bail!(
+            "{} holds a run with other settings; nothing was changed. Name another folder with --out",
+            path.display()
+        ),
+        _ => Ok(None),
+    }
+}
+
+/// Removes files that were not finished when a process was killed; whoever has the lock is the only one to write.
+fn sweep_up(path: &Path) {
+    for folder in [".", "draws", "figures", CHECKPOINTS] {
+        let entries = path.join(folder).read_dir().into_iter().flatten().flatten();
+        for file in entries.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "part")) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Removes what was done so far.
+fn forget(path: &Path) -> anyhow::Result<()> {
+    let cannot = |path: &Path| format!("cannot remove {}", path.display());
+    for folder in [CHECKPOINTS, "draws"] {
+        let folder = path.join(folder);
+        for entry in folder.read_dir().with_context(|| cannot(&folder))? {
+            let file = entry.with_context(|| cannot(&folder))?.path();
+            if file.is_file() && file != path.join(LOCK) {
+                std::fs::remove_file(&file).with_context(|| cannot(&file))?;
+            }
+        }
+    }
+    for name in [PROVENANCE, SETTINGS, "model.json", "metrics.csv"] {
+        let file = path.join(name);
+        if file.exists() {
+            std::fs::remove_file(&file).with_context(|| cannot(&file))?;
+        }
+    }
+    Ok(())
 }
 
 /// The name with everything but letters, digits, `-`, `_` and inner dots replaced, so that it stays one folder.

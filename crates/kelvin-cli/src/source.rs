@@ -10,6 +10,7 @@ use kelvin::experiment::{
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
 use crate::output::WrongFlags;
+use crate::run_record::RunRecord;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -31,7 +32,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             }
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
-            let data = Problem::read_dataset(&settings, common.data_dir.as_deref())?;
+            let data = Problem::read_dataset(&settings, common.conduct.data_dir.as_deref())?;
             (settings, data, false)
         }
         (None, Some(file)) => {
@@ -58,6 +59,17 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
     Ok(Source { settings, data, automatic })
+}
+
+/// Reads again what a run folder holds a run of.
+pub fn stored(record: &RunRecord, settings: Settings, data_dir: Option<&Path>) -> anyhow::Result<Source> {
+    let mut reading = settings.clone();
+    let elsewhere = record.working_folder.join(&settings.data.source);
+    if !Path::new(&settings.data.source).exists() && elsewhere.is_file() {
+        reading.data.source = elsewhere.display().to_string();
+    }
+    let data = Problem::read_dataset(&reading, data_dir.or(record.data_folder.as_deref()))?;
+    Ok(Source { settings, data, automatic: record.automatic })
 }
 
 /// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.

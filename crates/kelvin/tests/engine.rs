@@ -301,7 +301,7 @@ fn draws_and_choices_do_not_depend_on_how_many_chains_are_shown_together() {
     let alone = sampled(Arc::new(CpuEngine), &problem).unwrap();
     let together = sampled(Arc::new(Disguised(Manner::Together)), &problem).unwrap();
     for (alone, together) in alone.iter().zip(&together) {
-        assert!(!alone.draws.is_empty() && !alone.draws.statistics.is_empty());
+        assert!(!alone.draws.is_empty() && !alone.draws.all().unwrap().statistics.is_empty());
         assert_eq!(alone.draws, together.draws);
     }
     let choices = |engine: Arc<dyn Engine>| {

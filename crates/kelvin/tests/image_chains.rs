@@ -145,12 +145,13 @@ fn draws_carry_running_or_fresh_statistics() {
     let (problem, running) = sampled(tiny(|_| {}));
     let (_, fresh) = sampled(tiny(|settings| settings.sampler.draw_statistics = DrawStatistics::Reestimated));
     assert_eq!(running.draws.len(), 2);
-    assert_eq!(running.draws.positions, fresh.draws.positions, "the chain goes on with its running statistics");
-    let last = running.draws.iter().last().unwrap();
+    let (running_lot, fresh_lot) = (running.draws.all().unwrap(), fresh.draws.all().unwrap());
+    assert_eq!(running_lot.positions, fresh_lot.positions, "the chain goes on with its running statistics");
+    let last = running_lot.iter().last().unwrap();
     assert_eq!(last.statistics, running.chain.state.statistics);
 
     // One batch of all images: what it leaves of statistics of zero is 1 − momentum of its own.
-    let weights = fresh.draws.iter().last().unwrap();
+    let weights = fresh_lot.iter().last().unwrap();
     let prior = IsotropicGaussian::new(1.0).unwrap();
     let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train).unwrap();
     let (mut gradient, mut work) = (vec![0.0; posterior.dim()], posterior.workspace());
@@ -216,7 +217,7 @@ fn energies_with_batch_norm_are_over_whole_batches_of_the_sampler() {
     ] {
         let (problem, chain) = large(energy_rows, tempering);
         let power = if tempering == Tempering::Likelihood { 2.0 } else { 1.0 };
-        for (draw, weights) in chain.draws.iter().enumerate() {
+        for (draw, weights) in chain.draws.all().unwrap().iter().enumerate() {
             let (energy, temperature) = energy_over_batches(&problem, weights.parameters, 64, num_batches, power);
             let found = chain.draws.potential_energy[draw];
             assert!((found / energy - 1.0).abs() < 1e-6, "{energy_rows:?}: {found} instead of {energy}");
@@ -248,7 +249,7 @@ fn energies_without_batch_norm_are_over_all_rows() {
     };
     for (energy_rows, num_rows) in [(None, 300), (Some(300), 300), (Some(150), 150)] {
         let (problem, chain) = sampled(settings(energy_rows));
-        for (draw, weights) in chain.draws.iter().enumerate() {
+        for (draw, weights) in chain.draws.all().unwrap().iter().enumerate() {
             let (energy, _) = energy_over_batches(&problem, weights.parameters, num_rows, 1, 1.0);
             assert!((chain.draws.potential_energy[draw] / energy - 1.0).abs() < 1e-6, "{energy_rows:?}");
         }

@@ -9,16 +9,19 @@ use kelvin::data::{
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Shape, Weights};
-use kelvin::predictive::{GaussianMixture, PredictiveModel};
-use kelvin::sampler::{Engine, for_each_output};
+use kelvin::network::Shape;
+use kelvin::predictive::{GaussianMixture, PredictiveModel, for_each_output};
+use kelvin::sampler::Engine;
 use kelvin::write_file::write_atomically;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
-use crate::output::print_result;
+use crate::interrupt::resume_command;
+use crate::output::{print_result, say};
+use crate::run_folder::stored_run;
+use crate::run_record::RunCommand;
 
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
@@ -53,7 +56,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         None => print_result(&text),
         Some(path) => {
             write_atomically(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            eprintln!("{} rows written to {}", rows.len(), path.display());
+            say(&format!("{} rows written to {}\n", rows.len(), path.display()));
             Ok(())
         }
     }
@@ -86,6 +89,10 @@ fn predictive_model(argument: ModelArgument) -> PredictiveModel {
 fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
     let path = run.join("model.json");
     if !path.exists() {
+        let is_sweep = |command| command == RunCommand::Sweep;
+        if stored_run(run).is_ok_and(|(record, _)| !is_sweep(record.command)) {
+            bail!("{} was stopped before the end\n  go on with `{}`", run.display(), resume_command(run));
+        }
         if run.join("experiment.toml").exists() {
             bail!(
                 "{0} has no model.json: it is a sweep, or its run was stopped before the end\n  \
@@ -164,8 +171,7 @@ fn outputs_of_draws(
     let held_out = HeldOut::new(&model.network, &examples);
     let mut outputs = Vec::new();
     for name in &model.draws {
-        let draws = Draws::load(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
-        let draws: Vec<Weights<'_>> = draws.iter().collect();
+        let draws = Draws::open(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
         for_each_output(engine, &held_out, &draws, |output| {
             outputs.push(output);
             anyhow::Ok(())

@@ -1,23 +1,23 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
 use kelvin::diagnostics::Warning;
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, SampledChain, Slot};
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
-use super::threads;
+use super::{Request, threads};
 use crate::arguments::RunArguments;
 use crate::chart::significant;
-use crate::output::{print_result, wrapped};
-use crate::population::{divergence_warnings, save_draws, selection_warnings};
-use crate::progress::Progress;
+use crate::interrupt::Interrupt;
+use crate::output::{print_result, say, wrapped};
+use crate::population::{choose, chosen_draws, divergence_warnings, sample, selection_warnings};
 use crate::report::{RunReport, best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
-use crate::run_folder::RunFolder;
+use crate::run_record::RunCommand;
 use crate::run_table::{out_of_distribution_table, run_table};
 use crate::source;
 use crate::table::Table;
-use crate::{device, doubts, figures, metrics};
+use crate::{doubts, figures, metrics};
 
 /// What `predict` needs beside the draws; written as model.json.
 #[derive(Debug, Serialize, serde::Deserialize)]
@@ -49,48 +49,44 @@ struct RunResult<'a> {
 
 pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
-    threads(common.threads)?;
+    threads(common.conduct.threads)?;
     let source = source::read(&arguments.source, common)?;
-    let command = if arguments.grid { "run --grid" } else { "run" };
-    let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = device::experiment(common.device, common.quiet, &problem, source.settings)?;
-    // The folder is named after the settings as they were asked for, before any pilot.
-    let folder = RunFolder::open(common.out.as_deref(), command, &experiment.settings)?;
-    folder.write_start(&experiment)?;
+    let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
+    carry_out(Request { command, source, out: common.out.as_deref(), fresh: common.fresh, conduct: &common.conduct })
+}
+
+/// Runs, or goes on with what the folder holds.
+pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
+    let (conduct, command) = (request.conduct, request.command);
+    let (quiet, grid) = (conduct.quiet, command == RunCommand::RunGrid);
+    let (problem, question) = request.split()?;
+    let interrupt = Interrupt::listen()?;
+    let (mut experiment, mut folder) = question.open(&problem)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.chains).collect();
-    let progress = Progress::new(
-        "choosing β",
-        repetitions.len(),
-        experiment.selection_steps()?,
-        &*experiment.engine,
-        common.quiet,
-    );
-    let choices = experiment.select(&repetitions, &progress)?;
-    let selection_seconds: f64 = progress.finish().iter().sum();
+    let (choices, selection_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
+    let selection_seconds: f64 = selection_seconds.iter().sum();
     let choice = best_choice(&choices).ok_or_else(|| {
         anyhow::anyhow!("no search for β has a finite validation score; lower selection.learning_rate")
     })?;
     let beta = choice.inverse_temperature;
 
-    if source.automatic {
+    if folder.record().wants_pilot() {
         experiment.tune_learning_rate(&choice.position, beta)?;
-        folder.write_settings(&experiment.settings)?;
+        folder.write_tuned(&experiment.settings)?;
     }
 
-    let specs = chain_specs(&experiment, &choices, beta, arguments.grid);
-    let progress =
-        Progress::new("sampling", specs.len(), experiment.sampler_steps()?, &*experiment.engine, common.quiet);
-    let chains = experiment.sample(&specs, &progress)?;
-    let seconds = progress.finish();
-    let saved = save_draws(&experiment, &folder, &chains)?;
+    let specs = chain_specs(&experiment, &choices, beta, grid);
+    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, "sampling", quiet)?;
+    let saved = chosen_draws(&chains);
 
     let mut warnings = selection_warnings(&choices, std::iter::once(choice));
     warnings.extend(divergence_warnings(&chains));
     let mut rows = vec![Row::sgd(&experiment, choice, None, selection_seconds)?];
-    let groups = groups(&experiment, &chains, beta, arguments.grid)?;
+    let groups = groups(&experiment, &chains, beta, grid)?;
     let mut chosen = None;
     for (method, group) in &groups {
+        interrupt.check(folder.path())?;
         let seconds =
             chains.iter().zip(&seconds).filter(|(chain, _)| group.chains.iter().any(|own| std::ptr::eq(*own, *chain)));
         let seconds = seconds.map(|(_, seconds)| seconds).sum();
@@ -139,7 +135,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     };
     folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
-    if common.json {
+    if conduct.json {
         let result = RunResult {
             command: "run",
             name: &experiment.settings.name,
@@ -154,7 +150,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let best = best_of(&rows);
     let others: String = others.iter().map(|table| format!("\n{}", table.to_text())).collect();
     print_result(&format!("{}{others}\n{}{best}", table.to_text(), wrapped(&verdict, "  ")))?;
-    eprint!("{}", doubts::in_short(&warnings));
+    say(&doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 

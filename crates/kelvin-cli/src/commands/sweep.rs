@@ -1,22 +1,22 @@
 //! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Problem, SampledChain, Slot};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, SampledChain, Slot};
 use kelvin::predictive::PredictiveError;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
-use super::threads;
+use super::{Request, threads};
 use crate::arguments::SweepArguments;
 use crate::chart::significant;
-use crate::output::print_result;
+use crate::interrupt::Interrupt;
+use crate::output::{print_result, say};
 use crate::paper_tables::{Agreement, Sweep};
-use crate::population::{divergence_warnings, save_draws, selection_warnings};
-use crate::progress::Progress;
+use crate::population::{choose, divergence_warnings, sample, selection_warnings};
 use crate::report::RunReport;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
-use crate::run_folder::RunFolder;
-use crate::{device, doubts, figures, metrics, source};
+use crate::run_record::RunCommand;
+use crate::{doubts, figures, metrics, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -31,44 +31,34 @@ struct SweepResult<'a> {
 
 pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
-    threads(common.threads)?;
+    threads(common.conduct.threads)?;
     let mut source = source::read(&arguments.source, common)?;
     if let Some(repetitions) = arguments.repetitions {
         source.settings.run.repetitions = repetitions;
     }
-    let problem = Problem::new(source.data, &source.settings)?;
-    let mut experiment = device::experiment(common.device, common.quiet, &problem, source.settings)?;
-    let folder = RunFolder::open(common.out.as_deref(), "sweep", &experiment.settings)?;
-    folder.write_start(&experiment)?;
+    let (out, fresh) = (common.out.as_deref(), common.fresh);
+    carry_out(Request { command: RunCommand::Sweep, source, out, fresh, conduct: &common.conduct })
+}
+
+/// Sweeps, or goes on with what the folder holds.
+pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
+    let conduct = request.conduct;
+    let (problem, question) = request.split()?;
+    let interrupt = Interrupt::listen()?;
+    let (mut experiment, mut folder) = question.open(&problem)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
-    let progress = Progress::new(
-        "choosing β",
-        repetitions.len(),
-        experiment.selection_steps()?,
-        &*experiment.engine,
-        common.quiet,
-    );
-    let choices = experiment.select(&repetitions, &progress)?;
-    let search_seconds = progress.finish();
-    if source.automatic
+    let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, conduct.quiet)?;
+    if folder.record().wants_pilot()
         && let Some(first) = choices.iter().flatten().next()
     {
         experiment.tune_learning_rate(&first.position, first.inverse_temperature)?;
-        folder.write_settings(&experiment.settings)?;
+        folder.write_tuned(&experiment.settings)?;
     }
 
     let specs = chain_specs(&experiment, &choices);
-    let progress = Progress::new(
-        "sampling the population",
-        specs.len(),
-        experiment.sampler_steps()?,
-        &*experiment.engine,
-        common.quiet,
-    );
-    let chains = experiment.sample(&specs, &progress)?;
-    let seconds = progress.finish();
-    save_draws(&experiment, &folder, &chains)?;
+    let stage = "sampling the population";
+    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, stage, conduct.quiet)?;
 
     let mut rows = Vec::new();
     let mut warnings = selection_warnings(&choices, choices.iter().flatten());
@@ -87,6 +77,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         if group.chains.is_empty() {
             continue;
         }
+        interrupt.check(folder.path())?;
         let method = match chain.spec.slot {
             Slot::Chosen => Method::Chosen,
             Slot::Bayes => Method::Bayes,
@@ -149,7 +140,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     };
     folder.write("report.html", report.page()?.to_html().as_bytes())?;
 
-    if common.json {
+    if conduct.json {
         let result = SweepResult {
             command: "sweep",
             name,
@@ -167,7 +158,7 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         text.push('\n');
     }
     print_result(&text)?;
-    eprint!("{}", doubts::in_short(&warnings));
+    say(&doubts::in_short(&warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 

@@ -62,6 +62,13 @@ impl KineticTemperature {
         Ok(Self { tensor_sizes: tensor_sizes.to_vec(), tensor_means, num_readings: 0 })
     }
 
+    /// The averages as they were after so many readings; `None` where there is not one for each tensor.
+    pub fn from_means(tensor_sizes: &[usize], tensor_means: &[f64], num_readings: u64) -> Option<Self> {
+        let kinetic =
+            Self::new(tensor_sizes).ok().filter(|kinetic| kinetic.tensor_means.len() == tensor_means.len())?;
+        Some(Self { tensor_means: tensor_means.to_vec(), num_readings, ..kinetic })
+    }
+
     /// Takes one reading, Σ m²/M of each tensor, and gives its overall T̂.
     ///
     /// # Errors
@@ -103,6 +110,11 @@ impl KineticTemperature {
             *mean += (sum / size as f64 - count as f64 * *mean) / self.num_readings as f64;
         }
         Ok(())
+    }
+
+    /// The number of momenta of each tensor.
+    pub fn tensor_sizes(&self) -> &[usize] {
+        &self.tensor_sizes
     }
 
     /// The number of momenta d.

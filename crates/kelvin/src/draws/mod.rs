@@ -1,18 +1,33 @@
-//! Kept draws of a chain, in memory and on disk.
+//! Kept draws of a chain: in memory, or on disk and read a few at a time.
 
+mod error;
+mod log;
+mod lot;
 mod store;
 
-pub use store::DrawsError;
+pub use error::DrawsError;
+pub use log::{DrawLog, DrawShape};
+pub use lot::Lot;
+
+use std::borrow::Cow;
 
 use crate::network::Weights;
+use store::StoredWeights;
+
+/// What is measured at a draw.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurements {
+    /// U(θ).
+    pub potential_energy: f64,
+    /// ⟨θ, ∇E⟩/d.
+    pub configurational_temperature: f64,
+    /// Σ m²/M / d; none for samplers without momentum.
+    pub kinetic_temperature: Option<f64>,
+}
 
 /// The kept states of one chain with what was measured at each.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub struct Draws {
-    /// Positions, one after the other.
-    pub positions: Vec<f32>,
-    /// Running statistics of batch norms, one draw after the other; empty where there are none.
-    pub statistics: Vec<f32>,
     /// U(θ) = −log p(θ) − Σ log p(y|x,θ), one for each draw, whatever the temperature divides. Summed over all training
     /// rows, or over those of `sampler.energy_rows` and scaled up; with batch norm over batches of the sampler's size in
     /// row order, each with its own statistics, a remainder dropped and made up for by the scale. Images count as they
@@ -23,27 +38,112 @@ pub struct Draws {
     pub configurational_temperature: Vec<f64>,
     /// Σ m²/M / d, one for each draw; empty for samplers without momentum.
     pub kinetic_temperature: Vec<f64>,
-    /// Numbers in a position.
-    pub dim: usize,
+    place: Place,
+}
+
+/// Where weights and statistics of batch norms are.
+#[derive(Debug, PartialEq)]
+enum Place {
+    Memory(Lot<'static>),
+    Log(DrawLog),
+    File(StoredWeights),
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self::Memory(Lot::default())
+    }
 }
 
 impl Draws {
+    /// None yet, of so many numbers each, to be kept in memory.
+    pub fn in_memory(dim: usize) -> Self {
+        Self { place: Place::Memory(Lot { dim, ..Lot::default() }), ..Self::default() }
+    }
+
+    /// A single point without measurements, for example what an optimiser found.
+    pub fn of_point(weights: Weights<'_>) -> Self {
+        let mut draws = Self::in_memory(weights.parameters.len());
+        if let Place::Memory(lot) = &mut draws.place {
+            lot.push(weights);
+        }
+        draws
+    }
+
+    /// Adds a draw.
+    ///
+    /// # Errors
+    /// Where they are on disk and cannot be written.
+    pub fn push(&mut self, weights: Weights<'_>, measured: Measurements) -> Result<(), DrawsError> {
+        match &mut self.place {
+            Place::Memory(lot) => lot.push(weights),
+            Place::Log(log) => log.append(weights, measured)?,
+            Place::File(file) => return Err(file.cannot_grow()),
+        }
+        self.potential_energy.push(measured.potential_energy);
+        self.configurational_temperature.push(measured.configurational_temperature);
+        self.kinetic_temperature.extend(measured.kinetic_temperature);
+        Ok(())
+    }
+
+    /// Sets memory aside for so many draws in all; growing by doubling would hold up to three times what is kept.
+    pub(crate) fn reserve(&mut self, num_draws: u64) {
+        if let Place::Memory(lot) = &mut self.place {
+            lot.reserve(num_draws);
+        }
+    }
+
     /// How many draws there are.
     pub fn len(&self) -> usize {
-        self.positions.len() / self.dim.max(1)
+        match &self.place {
+            Place::Memory(lot) => lot.len(),
+            Place::Log(log) => log.len(),
+            Place::File(file) => file.len(),
+        }
     }
 
     /// Whether nothing was kept.
     pub fn is_empty(&self) -> bool {
-        self.positions.is_empty()
+        self.len() == 0
     }
 
-    /// The draws in order.
-    pub fn iter(&self) -> impl Iterator<Item = Weights<'_>> {
-        let per_draw = self.statistics.len() / self.len().max(1);
-        self.positions.chunks_exact(self.dim.max(1)).enumerate().map(move |(draw, parameters)| Weights {
-            parameters,
-            statistics: &self.statistics[draw * per_draw..][..per_draw],
+    /// Whether they are in a log, which is no place to stay.
+    pub(crate) fn is_log(&self) -> bool {
+        matches!(self.place, Place::Log(_))
+    }
+
+    /// Numbers in a position.
+    pub fn dim(&self) -> usize {
+        match &self.place {
+            Place::Memory(lot) => lot.dim,
+            Place::Log(log) => log.shape().dim,
+            Place::File(file) => file.shape().dim,
+        }
+    }
+
+    /// The weights of all draws in order, at most `most` at a time: no more than these are in memory.
+    pub fn lots(&self, most: usize) -> impl Iterator<Item = Result<Lot<'_>, DrawsError>> {
+        let (count, most) = (self.len(), most.max(1));
+        (0..count).step_by(most).map(move |first| {
+            let range = first..count.min(first + most);
+            match &self.place {
+                Place::Memory(lot) => Ok(lot.part(range)),
+                Place::Log(log) => log.read(range),
+                Place::File(file) => file.read(range),
+            }
         })
+    }
+
+    /// The weights of all draws at once.
+    ///
+    /// # Errors
+    /// Where they are on disk and cannot be read.
+    pub fn all(&self) -> Result<Lot<'_>, DrawsError> {
+        let nothing = Lot { positions: Cow::default(), statistics: Cow::default(), dim: self.dim() };
+        self.lots(usize::MAX).next().unwrap_or(Ok(nothing))
+    }
+
+    fn series(&self) -> [&Vec<f64>; 3] {
+        [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
     }
 }

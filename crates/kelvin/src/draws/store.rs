@@ -1,156 +1,314 @@
-//! Draws as a safetensors file: one array for each named tensor, its first axis the draws.
+//! Draws as a safetensors file: one array for each named tensor, its first axis the draws; written and read a few draws at a
+//! time.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
-use thiserror::Error;
+use safetensors::Dtype;
+use safetensors::tensor::{Metadata, TensorInfo};
+use sha2::{Digest, Sha256};
 
-use super::Draws;
+use super::{DrawShape, Draws, DrawsError, Lot, Place};
 use crate::network::{Layout, Network};
-use crate::write_file::write_atomically;
-
-/// Why draws could not be written or read.
-#[derive(Debug, Error)]
-pub enum DrawsError {
-    /// The file system said no.
-    #[error("cannot {action} the draws {path}: {source}")]
-    File {
-        /// "write" or "read".
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What it said.
-        source: std::io::Error,
-    },
-    /// Not a whole safetensors file.
-    #[error("{path} is not a readable draws file ({reason}); it may be cut off or damaged: run the experiment again")]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// Draws of another network.
-    #[error("{path} holds no draws of this network: {reason}; was experiment.toml changed after the run?")]
-    OtherNetwork {
-        /// The file.
-        path: PathBuf,
-        /// What differs.
-        reason: String,
-    },
-}
+use crate::write_file::replace_with;
 
 const SERIES: [&str; 3] = ["potential_energy", "configurational_temperature", "kinetic_temperature"];
+/// What `about` calls the SHA-256 of all numbers: weights and statistics draw by draw, then the three series.
+const HASH: &str = "draws_sha256";
+/// Bytes of weights that are gathered at a time, and the most that a header may have.
+const LOT_BYTES: usize = 16 << 20;
+const MOST_HEADER: u64 = 100 << 20;
+
+/// Where the numbers of one named tensor are: in the file, and in a draw.
+#[derive(Clone, Debug, PartialEq)]
+struct Span {
+    offset: u64,
+    range: Range<usize>,
+}
+
+/// Weights in a safetensors file.
+#[derive(Debug, PartialEq)]
+pub(super) struct StoredWeights {
+    path: PathBuf,
+    shape: DrawShape,
+    count: usize,
+    positions: Vec<Span>,
+    statistics: Vec<Span>,
+}
 
 impl Draws {
-    fn series(&self) -> [&Vec<f64>; 3] {
-        [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
-    }
-
-    /// Writes the draws, beside and renamed; `about` becomes the file's only piece of metadata, as JSON under `kelvin`:
-    /// several pieces would be written in an order that changes from run to run.
+    /// Writes the draws, beside and renamed; `about` and a hash of the draws become the file's only piece of metadata, as JSON
+    /// under `kelvin`: several pieces would be written in an order that changes from run to run.
+    ///
+    /// # Errors
+    /// Where the file cannot be written, or the draws cannot be read from where they are.
     pub fn save(&self, path: &Path, network: &Network, about: &BTreeMap<&str, String>) -> Result<(), DrawsError> {
         let count = self.len();
-        let mut arrays: Vec<(String, Dtype, Vec<usize>, Vec<u8>)> = Vec::new();
-        let mut push = |layout: &Layout, numbers: &[f32]| {
-            for tensor in layout.tensors() {
-                let mut shape = vec![count];
-                shape.extend(&tensor.shape);
-                let values = (0..count).flat_map(|draw| &numbers[draw * layout.len()..][tensor.range.clone()]);
-                arrays.push((tensor.name.clone(), Dtype::F32, shape, values.flat_map(|x| x.to_le_bytes()).collect()));
+        let layouts = [network.layout(), network.statistics_layout()];
+        let mut about = about.clone();
+        about.insert(HASH, self.hash()?);
+        let damaged = |reason: String| DrawsError::Damaged { path: path.into(), reason };
+        let about = serde_json::to_string(&about).map_err(|error| damaged(error.to_string()))?;
+
+        // Arrays in the order that safetensors writes them in: wider numbers first, then by name.
+        let mut arrays: Vec<(&str, Dtype, Vec<usize>)> = Vec::new();
+        for tensor in layouts.iter().flat_map(Layout::tensors) {
+            arrays.push((
+                &tensor.name,
+                Dtype::F32,
+                std::iter::once(count).chain(tensor.shape.iter().copied()).collect(),
+            ));
+        }
+        arrays.extend(SERIES.iter().zip(self.series()).map(|(name, values)| (*name, Dtype::F64, vec![values.len()])));
+        arrays.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
+        let mut end = 0;
+        let infos = arrays.into_iter().map(|(name, dtype, shape)| {
+            let start = end;
+            end += shape.iter().product::<usize>() * dtype.bitsize() / 8;
+            (name.to_owned(), TensorInfo { dtype, shape, data_offsets: (start, end) })
+        });
+        let header = Metadata::new(Some(HashMap::from([("kelvin".to_owned(), about)])), infos.collect())
+            .map_err(|error| damaged(error.to_string()))?;
+        let mut text = serde_json::to_vec(&header).map_err(|error| damaged(error.to_string()))?;
+        text.resize(text.len().next_multiple_of(8), b' ');
+        let data = 8 + text.len() as u64;
+
+        let file_error = |source| DrawsError::File { action: "write", path: path.into(), source };
+        replace_with(path, |file| {
+            let mut write = |offset: u64, bytes: &[u8]| -> Result<(), Failure> {
+                file.seek(SeekFrom::Start(offset))?;
+                Ok(file.write_all(bytes)?)
+            };
+            write(0, &(text.len() as u64).to_le_bytes())?;
+            write(8, &text)?;
+            let at = |name: &str| header.info(name).map_or(data, |info| data + info.data_offsets.0 as u64);
+            for (name, values) in SERIES.iter().zip(self.series()) {
+                write(at(name), &values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<_>>())?;
             }
-        };
-        push(&network.layout(), &self.positions);
-        push(&network.statistics_layout(), &self.statistics);
-        for (name, values) in SERIES.iter().zip(self.series()) {
-            let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-            arrays.push(((*name).into(), Dtype::F64, vec![values.len()], bytes));
-        }
-        let damaged =
-            |error: safetensors::SafeTensorError| DrawsError::Damaged { path: path.into(), reason: error.to_string() };
-        let mut views = Vec::new();
-        for (name, dtype, shape, bytes) in &arrays {
-            views.push((name, TensorView::new(*dtype, shape.clone(), bytes).map_err(damaged)?));
-        }
-        let about = serde_json::to_string(about)
-            .map_err(|error| DrawsError::Damaged { path: path.into(), reason: error.to_string() })?;
-        let metadata = HashMap::from([("kelvin".to_owned(), about)]);
-        let bytes = safetensors::serialize(views, Some(metadata)).map_err(damaged)?;
-        write_atomically(path, &bytes).map_err(|source| DrawsError::File { action: "write", path: path.into(), source })
+            let mut first = 0;
+            for lot in self.lots(self.draws_in_a_lot()) {
+                let lot = lot?;
+                for (layout, numbers) in layouts.iter().zip([&lot.positions, &lot.statistics]) {
+                    for tensor in layout.tensors() {
+                        let of_draws =
+                            (0..lot.len()).flat_map(|draw| &numbers[draw * layout.len()..][tensor.range.clone()]);
+                        let bytes: Vec<u8> = of_draws.flat_map(|number| number.to_le_bytes()).collect();
+                        write(at(&tensor.name) + (first * tensor.range.len() * 4) as u64, &bytes)?;
+                    }
+                }
+                first += lot.len();
+            }
+            Ok(())
+        })
+        .map_err(|failure| match failure {
+            Failure::Draws(error) => error,
+            Failure::File(source) => file_error(source),
+        })
     }
 
-    /// Reads draws of this network.
+    /// Reads draws of this network into memory.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is damaged, or is another network's.
     pub fn load(path: &Path, network: &Network) -> Result<Self, DrawsError> {
-        let bytes =
-            std::fs::read(path).map_err(|source| DrawsError::File { action: "read", path: path.into(), source })?;
-        let file = SafeTensors::deserialize(&bytes)
-            .map_err(|error| DrawsError::Damaged { path: path.into(), reason: error.to_string() })?;
+        let mut draws = Self::open(path, network)?;
+        let all = draws.all()?;
+        let positions = Cow::Owned(all.positions.into_owned());
+        draws.place =
+            Place::Memory(Lot { positions, statistics: Cow::Owned(all.statistics.into_owned()), dim: all.dim });
+        Ok(draws)
+    }
+
+    /// Opens draws of this network: measurements are read, weights stay in the file until they are asked for. All are checked
+    /// against the file's own hash, where it has one.
+    ///
+    /// # Errors
+    /// Where the file cannot be read, is damaged, or is another network's.
+    pub fn open(path: &Path, network: &Network) -> Result<Self, DrawsError> {
+        let file_error = |source| DrawsError::File { action: "read", path: path.into(), source };
+        let damaged = |reason: String| DrawsError::Damaged { path: path.into(), reason };
         let other = |reason: String| DrawsError::OtherNetwork { path: path.into(), reason };
+        let mut file = File::open(path).map_err(file_error)?;
+        let length = file.metadata().map_err(file_error)?.len();
+        let size = read_at(&mut file, 0, 8).map_err(|error| unreadable(path, error))?;
+        let size = size.try_into().map_or(u64::MAX, u64::from_le_bytes);
+        if size > MOST_HEADER.min(length.saturating_sub(8)) {
+            return Err(damaged("it ends before its header does".into()));
+        }
+        let header = read_at(&mut file, 8, size as usize).map_err(|error| unreadable(path, error))?;
+        let header: Metadata = serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
+        let data = 8 + size;
+        if data + header.data_len() as u64 != length {
+            return Err(damaged(format!(
+                "it has {length} bytes, and {} are announced",
+                data + header.data_len() as u64
+            )));
+        }
+
         let mut count = None;
-        let mut vectors = |layout: &Layout| -> Result<Vec<f32>, DrawsError> {
-            let dim = layout.len();
-            let mut numbers = Vec::new();
-            for tensor in layout.tensors() {
-                let view =
-                    file.tensor(&tensor.name).map_err(|_| other(format!("there is no array `{}`", tensor.name)))?;
-                let (found, wanted) = (view.shape(), &tensor.shape);
-                if view.dtype() != Dtype::F32
+        let mut spans = |layout: &Layout| -> Result<Vec<Span>, DrawsError> {
+            let tensors = layout.tensors().iter().map(|tensor| {
+                let name = &tensor.name;
+                let info = header.info(name).ok_or_else(|| other(format!("there is no array `{name}`")))?;
+                let (found, wanted) = (&info.shape, &tensor.shape);
+                if info.dtype != Dtype::F32
                     || found.first().is_none_or(|&n| *count.get_or_insert(n) != n)
                     || found[1..] != wanted[..]
                 {
-                    return Err(other(format!("`{}` has shape {found:?}, wanted [draws, {wanted:?}]", tensor.name)));
+                    return Err(other(format!("`{name}` has shape {found:?}, wanted [draws, {wanted:?}]")));
                 }
-                numbers.resize(count.unwrap_or(0) * dim, 0.0);
-                let values = view.data().chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-                let places = (0..count.unwrap_or(0)).flat_map(|draw| tensor.range.clone().map(move |i| draw * dim + i));
-                for (place, value) in places.zip(values) {
-                    numbers[place] = value;
-                }
+                Ok(Span { offset: data + info.data_offsets.0 as u64, range: tensor.range.clone() })
+            });
+            tensors.collect()
+        };
+        let positions = spans(&network.layout())?;
+        let statistics = spans(&network.statistics_layout())?;
+        let mut series = SERIES.map(|_| Vec::new());
+        for (name, values) in SERIES.iter().zip(&mut series) {
+            let info = header.info(name).ok_or_else(|| other(format!("there is no array `{name}`")))?;
+            if info.dtype != Dtype::F64 {
+                return Err(other(format!("`{name}` is not float64")));
+            }
+            let bytes =
+                read_at(&mut file, data + info.data_offsets.0 as u64, info.data_offsets.1 - info.data_offsets.0)
+                    .map_err(|error| unreadable(path, error))?;
+            let word = |b: &[u8]| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
+            *values = bytes.chunks_exact(8).map(word).collect();
+        }
+        let [potential_energy, configurational_temperature, kinetic_temperature] = series;
+        let shape = DrawShape::of(network, !kinetic_temperature.is_empty());
+        let count = count.unwrap_or(0);
+        let place = Place::File(StoredWeights { path: path.into(), shape, count, positions, statistics });
+        let draws = Self { potential_energy, configurational_temperature, kinetic_temperature, place };
+        let about = header.metadata().as_ref().and_then(|metadata| metadata.get("kelvin"));
+        let about: Option<HashMap<String, String>> = about.and_then(|text| serde_json::from_str(text).ok());
+        // Files of before have no hash.
+        if about.as_ref().and_then(|about| about.get(HASH)).is_some_and(|hash| draws.hash().ok().as_ref() != Some(hash))
+        {
+            return Err(damaged("its numbers do not have the hash that was written with them".into()));
+        }
+        Ok(draws)
+    }
+
+    fn draws_in_a_lot(&self) -> usize {
+        LOT_BYTES / 4 / self.dim().max(1)
+    }
+
+    fn hash(&self) -> Result<String, DrawsError> {
+        let mut hash = Sha256::new();
+        for lot in self.lots(self.draws_in_a_lot()) {
+            for draw in lot?.iter() {
+                let numbers = draw.parameters.iter().chain(draw.statistics);
+                hash.update(numbers.flat_map(|number| number.to_le_bytes()).collect::<Vec<_>>());
+            }
+        }
+        for value in self.series().into_iter().flatten() {
+            hash.update(value.to_le_bytes());
+        }
+        Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+/// What can go wrong while draws are copied from one file to another.
+enum Failure {
+    Draws(DrawsError),
+    File(std::io::Error),
+}
+
+impl From<DrawsError> for Failure {
+    fn from(error: DrawsError) -> Self {
+        Self::Draws(error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl StoredWeights {
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn shape(&self) -> DrawShape {
+        self.shape
+    }
+
+    pub fn cannot_grow(&self) -> DrawsError {
+        let source = std::io::Error::other("a finished file of draws does not grow");
+        DrawsError::File { action: "write", path: self.path.clone(), source }
+    }
+
+    /// Some draws.
+    pub fn read(&self, range: Range<usize>) -> Result<Lot<'static>, DrawsError> {
+        let mut file = File::open(&self.path).map_err(|error| unreadable(&self.path, error))?;
+        let mut gather = |spans: &[Span], dim: usize| -> Result<Vec<f32>, DrawsError> {
+            let mut numbers = vec![0.0; range.len() * dim];
+            for span in spans {
+                let each = span.range.len();
+                let offset = span.offset + (range.start * each * 4) as u64;
+                let bytes = read_at(&mut file, offset, range.len() * each * 4)
+                    .map_err(|error| unreadable(&self.path, error))?;
+                let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+                let places = (0..range.len()).flat_map(|draw| span.range.clone().map(move |place| draw * dim + place));
+                places.zip(values).for_each(|(place, value)| numbers[place] = value);
             }
             Ok(numbers)
         };
-        let layout = network.layout();
-        let positions = vectors(&layout)?;
-        let statistics = vectors(&network.statistics_layout())?;
-        let series = |name: &str| -> Result<Vec<f64>, DrawsError> {
-            let view = file.tensor(name).map_err(|_| other(format!("there is no array `{name}`")))?;
-            if view.dtype() != Dtype::F64 {
-                return Err(other(format!("`{name}` is not float64")));
-            }
-            let word = |b: &[u8]| f64::from_le_bytes([b[0], b[1], b[2], b[3], b[4], b[5], b[6], b[7]]);
-            Ok(view.data().chunks_exact(8).map(word).collect())
-        };
-        Ok(Self {
-            positions,
-            statistics,
-            potential_energy: series(SERIES[0])?,
-            configurational_temperature: series(SERIES[1])?,
-            kinetic_temperature: series(SERIES[2])?,
-            dim: layout.len(),
-        })
+        let positions = gather(&self.positions, self.shape.dim)?;
+        let statistics = gather(&self.statistics, self.shape.num_statistics)?;
+        Ok(Lot { positions: Cow::Owned(positions), statistics: Cow::Owned(statistics), dim: self.shape.dim })
+    }
+}
+
+fn read_at(file: &mut File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; size];
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn unreadable(path: &Path, source: std::io::Error) -> DrawsError {
+    match source.kind() {
+        ErrorKind::UnexpectedEof => DrawsError::Damaged { path: path.into(), reason: "it ends too soon".into() },
+        _ => DrawsError::File { action: "read", path: path.into(), source },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Layer, Shape};
+    use crate::draws::{DrawLog, Measurements};
+    use crate::network::{Layer, Shape, Weights};
 
-    fn example() -> (Network, Draws) {
+    fn network() -> Network {
         let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
         let layers = vec![conv, Layer::BATCH_NORM, Layer::Relu, Layer::Dense { units: 1 }];
-        let network = Network::new(Shape::image(2, 2, 1), layers).unwrap();
-        let dim = network.layout().len();
-        let draws = Draws {
-            positions: (0..4 * dim).map(|i| i as f32 * 0.5).collect(),
-            statistics: (0..4 * network.statistics_layout().len()).map(|i| i as f32).collect(),
-            potential_energy: vec![1.0, 2.0, 3.0, f64::MAX],
-            configurational_temperature: vec![0.1; 4],
-            kinetic_temperature: vec![],
-            dim,
-        };
+        Network::new(Shape::image(2, 2, 1), layers).unwrap()
+    }
+
+    fn fill(draws: &mut Draws, network: &Network) {
+        let (dim, each) = (network.layout().len(), network.statistics_layout().len());
+        for draw in 0..4 {
+            let parameters: Vec<f32> = (0..dim).map(|i| (draw * dim + i) as f32 * 0.5).collect();
+            let statistics: Vec<f32> = (0..each).map(|i| (draw * each + i) as f32).collect();
+            let potential_energy = [1.0, 2.0, -3.0, f64::MAX][draw];
+            let measured =
+                Measurements { potential_energy, configurational_temperature: 0.1, kinetic_temperature: None };
+            draws.push(Weights { parameters: &parameters, statistics: &statistics }, measured).unwrap();
+        }
+    }
+
+    fn example() -> (Network, Draws) {
+        let network = network();
+        let mut draws = Draws::in_memory(network.layout().len());
+        fill(&mut draws, &network);
         (network, draws)
     }
 
@@ -164,6 +322,27 @@ mod tests {
         draws.save(&path, &network, &BTreeMap::from([("seed", "0".into()), ("beta", "1".into())])).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), first, "the same draws are the same bytes");
         assert_eq!(Draws::load(&path, &network).unwrap(), draws);
+        safetensors::SafeTensors::deserialize(&first).unwrap();
+
+        let opened = Draws::open(&path, &network).unwrap();
+        assert_eq!((opened.len(), &opened.potential_energy), (4, &draws.potential_energy));
+        for most in [1, 3, 4, 100] {
+            let read: Vec<f32> = opened.lots(most).flat_map(|lot| lot.unwrap().positions.into_owned()).collect();
+            assert_eq!(read, *draws.all().unwrap().positions, "{most} at a time");
+        }
+    }
+
+    #[test]
+    fn a_log_becomes_the_same_file_as_draws_in_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let (network, draws) = example();
+        let mut logged = DrawLog::create(&folder.path().join("a.log"), DrawShape::of(&network, false)).unwrap();
+        fill(&mut logged, &network);
+        let paths = ["a", "b"].map(|name| folder.path().join(name));
+        draws.save(&paths[0], &network, &BTreeMap::new()).unwrap();
+        logged.save(&paths[1], &network, &BTreeMap::new()).unwrap();
+        let [from_memory, from_log] = paths.map(|path| std::fs::read(path).unwrap());
+        assert_eq!(from_memory, from_log);
     }
 
     #[test]
@@ -175,8 +354,18 @@ mod tests {
         let other = Network::dense(2, &[4], 1).unwrap();
         assert!(matches!(Draws::load(&path, &other), Err(DrawsError::OtherNetwork { .. })));
         let bytes = std::fs::read(&path).unwrap();
-        std::fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
-        assert!(matches!(Draws::load(&path, &network), Err(DrawsError::Damaged { .. })));
+        for length in 0..bytes.len() {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            assert!(matches!(Draws::open(&path, &network), Err(DrawsError::Damaged { .. })), "{length} bytes");
+        }
+        for place in 0..bytes.len() {
+            let mut flipped = bytes.clone();
+            flipped[place] ^= 1 << (place % 8);
+            std::fs::write(&path, &flipped).unwrap();
+            // A flip inside the header's text may change its words and nothing else; it must not panic.
+            let data = bytes.len() - 4 * (draws.len() * (draws.dim() + 4)) - 8 * 8;
+            assert!(place < data || Draws::open(&path, &network).is_err(), "byte {place}");
+        }
         assert!(matches!(Draws::load(&folder.path().join("none"), &network), Err(DrawsError::File { .. })));
     }
 }

@@ -101,6 +101,12 @@ impl Settings {
 
         check(run.seed <= MOST_SEED, "run.seed", format!("at most {MOST_SEED}, the most TOML can hold"), run.seed)?;
         check((1..=1024).contains(&run.chains), "run.chains", "from 1 to 1024", run.chains)?;
+        check(
+            (1e-3..=1e6).contains(&run.checkpoint_seconds),
+            "run.checkpoint_seconds",
+            "from 0.001 to 1000000",
+            run.checkpoint_seconds,
+        )?;
         check((1..=1024).contains(&run.repetitions), "run.repetitions", "from 1 to 1024", run.repetitions)?;
         check(
             (1..=60).contains(&run.grid.len()),

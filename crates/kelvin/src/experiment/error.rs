@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use thiserror::Error;
 
+use super::checkpoint::CheckpointError;
 use crate::data::DataError;
+use crate::draws::DrawsError;
 use crate::network::{NetworkError, Shape};
 use crate::potential::PosteriorError;
 use crate::predictive::PredictiveError;
@@ -47,6 +49,15 @@ pub enum ExperimentError {
     /// A score.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),
+    /// Draws on disk.
+    #[error(transparent)]
+    Draws(#[from] DrawsError),
+    /// What is stored of a population on its way.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Stopped from outside; all that was done is in the last checkpoint.
+    #[error("stopped before the end; what was done is kept")]
+    Interrupted,
     /// No such preset.
     #[error("there is no preset `{asked}`\n  presets: {known}{suggestion}")]
     UnknownPreset {

@@ -3,10 +3,11 @@
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
+use super::error::ExperimentError;
 use super::settings::SamplerSettings;
 use crate::diagnostics::configurational_temperature;
-use crate::draws::Draws;
-use crate::network::Rows;
+use crate::draws::{Draws, Measurements};
+use crate::network::{Rows, Weights};
 use crate::potential::{Posterior, Potential};
 use crate::random::{Permutation, Purpose};
 use crate::sampler::{Chain, Engine, EngineError, FirstFailure, Observer, evaluated_together};
@@ -129,15 +130,12 @@ pub(super) struct KeepDraws<'a> {
     fresh: Option<FreshStatistics<'a>>,
     /// Whether momenta have a temperature.
     measured: bool,
-    /// Numbers to set aside for the positions of a chain.
-    num_values: usize,
+    /// Draws to set memory aside for.
+    num_draws: u64,
     progress: &'a dyn Observer,
     draws: Vec<Mutex<Draws>>,
-    failure: FirstFailure,
+    failure: FirstFailure<ExperimentError>,
 }
-
-/// The most numbers set aside before there is a draw, 1 GiB; beyond it room is made as draws come.
-const MOST_VALUES: usize = 1 << 28;
 
 impl<'a> KeepDraws<'a> {
     pub fn new(
@@ -145,38 +143,40 @@ impl<'a> KeepDraws<'a> {
         fresh: Option<FreshStatistics<'a>>,
         measured: bool,
         progress: &'a dyn Observer,
-        num_chains: usize,
+        draws: Vec<Draws>,
         num_draws: u64,
     ) -> Self {
-        let dim = energy.posterior.dim();
-        let num_values = usize::try_from(num_draws).unwrap_or(usize::MAX).saturating_mul(dim).min(MOST_VALUES);
-        let draws = (0..num_chains).map(|_| Mutex::new(Draws { dim, ..Draws::default() })).collect();
-        Self { energy, fresh, measured, num_values, progress, draws, failure: FirstFailure::default() }
+        let draws = draws.into_iter().map(Mutex::new).collect();
+        Self { energy, fresh, measured, num_draws, progress, draws, failure: FirstFailure::default() }
     }
 
     /// The draws of each chain.
-    pub fn into_draws(self) -> Result<impl Iterator<Item = Draws>, EngineError> {
+    pub fn into_draws(self) -> Result<Vec<Draws>, ExperimentError> {
         self.failure.into_result()?;
-        Ok(self.draws.into_iter().map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
+        let draws =
+            self.draws.into_iter().map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        Ok(draws.collect())
     }
 
-    fn keep(&self, kept: &[(usize, &Chain)]) -> Result<(), EngineError> {
+    fn keep(&self, kept: &[(usize, &Chain)]) -> Result<(), ExperimentError> {
         let energies = self.energy.measure(kept)?;
         let fresh = self.fresh.as_ref().map(|fresh| fresh.measure(kept)).transpose()?;
         for (place, ((index, chain), (energy, configurational))) in kept.iter().zip(energies).enumerate() {
             let position = &chain.state.position;
             let statistics = fresh.as_ref().map_or(&chain.state.statistics, |fresh| &fresh[place]);
-            let mut draws = self.draws[*index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            draws.positions.extend_from_slice(position);
-            draws.statistics.extend_from_slice(statistics);
-            draws.potential_energy.push(energy);
-            draws.configurational_temperature.push(configurational);
-            if self.measured {
+            let kinetic_temperature = self.measured.then(|| {
                 let layout = self.energy.posterior.layout();
                 let mut squares = vec![0.0; layout.tensors().len()];
                 chain.state.kinetic_squares(&layout, &mut squares);
-                draws.kinetic_temperature.push(squares.iter().sum::<f64>() / position.len() as f64);
-            }
+                squares.iter().sum::<f64>() / position.len() as f64
+            });
+            let measured = Measurements {
+                potential_energy: energy,
+                configurational_temperature: configurational,
+                kinetic_temperature,
+            };
+            let mut draws = self.draws[*index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            draws.push(Weights { parameters: position, statistics }, measured)?;
         }
         Ok(())
     }
@@ -184,10 +184,7 @@ impl<'a> KeepDraws<'a> {
 
 impl Observer for KeepDraws<'_> {
     fn started(&self, index: usize) {
-        // Once: growing by doubling would hold up to three times what is kept.
-        let mut draws = self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        draws.positions.reserve_exact(self.num_values);
-        drop(draws);
+        self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).reserve(self.num_draws);
         self.progress.started(index);
     }
 

@@ -2,6 +2,8 @@
 
 mod automatic;
 mod check;
+mod checkpoint;
+mod durable;
 mod error;
 mod kept_draws;
 mod layer_list;
@@ -10,13 +12,17 @@ mod out_of_distribution;
 mod outcome;
 mod override_key;
 mod pilot;
+mod population;
 mod presets;
 mod problem;
 mod quick;
 mod run;
 mod settings;
+mod watch;
 
 pub use automatic::automatic_settings;
+pub use checkpoint::CheckpointError;
+pub use durable::{DrawFiles, Durable, Recovery};
 pub use error::ExperimentError;
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting};
 pub use out_of_distribution::OutOfDistributionScores;

@@ -6,13 +6,13 @@ use super::error::ExperimentError;
 use super::run::SampledChain;
 use crate::data::Targets;
 use crate::diagnostics::{self, Limits, Reading, Warning};
+use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::likelihood::Likelihood;
-use crate::network::Weights;
 use crate::predictive::{
-    ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores,
+    ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores, for_each_output,
 };
-use crate::sampler::{Engine, for_each_output};
+use crate::sampler::Engine;
 
 /// A predictive distribution at held-out points, point by point.
 #[derive(Clone, Debug)]
@@ -34,28 +34,31 @@ pub enum Scores {
 }
 
 impl Predictive {
-    /// The predictive distribution of draws at held-out rows.
+    /// The predictive distribution of all these draws at held-out rows; a bounded number of them is in memory at a time.
     pub fn of_draws<'d>(
         engine: &dyn Engine,
         likelihood: Likelihood,
         held_out: &HeldOut<'_>,
         inverse_temperature: f64,
-        draws: impl Iterator<Item = Weights<'d>>,
+        draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Self, ExperimentError> {
-        let draws: Vec<Weights<'d>> = draws.collect();
         match (likelihood, held_out.targets()) {
             (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
                 let mut predictive = RegressionPredictive::new(targets, noise_variance, inverse_temperature)?;
-                for_each_output(engine, held_out, &draws, |outputs| {
-                    predictive.add_draw(&outputs).map_err(ExperimentError::from)
-                })?;
+                for draws in draws {
+                    for_each_output(engine, held_out, draws, |outputs| {
+                        predictive.add_draw(&outputs).map_err(ExperimentError::from)
+                    })?;
+                }
                 Ok(Self::Regression(predictive))
             }
             (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
                 let mut predictive = ClassificationPredictive::new(labels, num_classes, inverse_temperature)?;
-                for_each_output(engine, held_out, &draws, |outputs| {
-                    predictive.add_draw(&outputs).map_err(ExperimentError::from)
-                })?;
+                for draws in draws {
+                    for_each_output(engine, held_out, draws, |outputs| {
+                        predictive.add_draw(&outputs).map_err(ExperimentError::from)
+                    })?;
+                }
                 Ok(Self::Classification(predictive))
             }
             _ => unreachable!("the posterior checked that likelihood and targets fit"),
@@ -126,9 +129,9 @@ pub struct ChainGroup<'a> {
 }
 
 impl ChainGroup<'_> {
-    /// All draws of all chains.
-    pub fn draws(&self) -> impl Iterator<Item = Weights<'_>> {
-        self.chains.iter().flat_map(|chain| chain.draws.iter())
+    /// The draws of each chain.
+    pub fn draws(&self) -> impl Iterator<Item = &Draws> {
+        self.chains.iter().map(|chain| &chain.draws)
     }
 
     /// How many draws there are.

@@ -4,23 +4,19 @@ use std::sync::Arc;
 
 use super::check::num_steps;
 use super::error::ExperimentError;
-use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws};
 use super::outcome::Predictive;
+use super::population::{Population, Sampled, Searches};
 use super::problem::Problem;
-use super::settings::{
-    BatchSize, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start,
-};
+use super::settings::{BatchSize, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start};
 use crate::data::Augmentation;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
-use crate::network::Weights;
 use crate::potential::{Posterior, Potential};
 use crate::prior::IsotropicGaussian;
 use crate::sampler::{
-    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Motion, Observer, Plan,
-    Rule,
+    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
 };
-use crate::selection::{JointChoice, choose_jointly};
+use crate::selection::{JointChoice, Search};
 use crate::temperature::{Schedule, Temperature};
 
 /// What a chain of a repetition is for; it names the chain's random numbers.
@@ -78,7 +74,7 @@ pub struct StartingPoint {
 }
 
 /// A chain that was sampled.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct SampledChain {
     /// What was asked.
     pub spec: ChainSpec,
@@ -160,6 +156,27 @@ impl<'p> Experiment<'p> {
         repetitions: &[u32],
         progress: &dyn Observer,
     ) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+        let mut population = self.searches(repetitions)?;
+        population.advance(progress)?;
+        self.choices(population.searches)
+    }
+
+    /// What searches have chosen.
+    pub(super) fn choices(&self, searches: Vec<Search>) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+        let choices: Vec<Option<JointChoice>> = searches.into_iter().map(|search| search.choice).collect();
+        let settings = &self.settings.selection;
+        if choices.iter().all(Option::is_none) {
+            return Err(ExperimentError::SelectionDiverged {
+                runs: choices.len(),
+                learning_rate: settings.learning_rate,
+                clip_norm: settings.clip_norm,
+            });
+        }
+        Ok(choices)
+    }
+
+    /// Searches for β at their starts.
+    pub(super) fn searches(&self, repetitions: &[u32]) -> Result<Searches<'_>, ExperimentError> {
         let settings = &self.settings.selection;
         let batches = self.batches(settings.batch_size)?;
         let epoch = batches.steps_per_epoch();
@@ -186,20 +203,11 @@ impl<'p> Experiment<'p> {
             num_steps: settings.epochs * epoch,
             keep: Keep { burn_in: 0, every },
         };
-        let mut chains = Vec::new();
+        let mut searches = Vec::new();
         for &repetition in repetitions {
-            chains.push(self.chain(repetition, Slot::Selector, 1.0)?);
+            searches.push(Search { chain: self.chain(repetition, Slot::Selector, 1.0)?, choice: None });
         }
-        let choices =
-            choose_jointly(&*self.engine, &self.posterior, &rule, &plan, &mut chains, &self.validation, progress)?;
-        if choices.iter().all(Option::is_none) {
-            return Err(ExperimentError::SelectionDiverged {
-                runs: choices.len(),
-                learning_rate: settings.learning_rate,
-                clip_norm: settings.clip_norm,
-            });
-        }
-        Ok(choices)
+        Ok(Searches { experiment: self, rule, plan, searches })
     }
 
     /// Where the settings let a repetition's chains start, as `ChainSpec` wants it.
@@ -252,6 +260,14 @@ impl<'p> Experiment<'p> {
 
     /// Samples chains as one population.
     pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
+        let mut population = self.sampled(specs)?;
+        population.advance(progress)?;
+        let sampled = specs.iter().cloned().zip(population.chains).zip(population.draws);
+        Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
+    }
+
+    /// Chains at their starts, whose draws are kept in memory.
+    pub(super) fn sampled(&self, specs: &[ChainSpec]) -> Result<Sampled<'_>, ExperimentError> {
         let (rule, plan) = self.sampler()?;
         let mut chains = Vec::new();
         for spec in specs {
@@ -262,20 +278,8 @@ impl<'p> Experiment<'p> {
             }
             chains.push(chain);
         }
-        let settings = &self.settings.sampler;
-        let has_batch_norm = self.problem.network.has_batch_norm();
-        let energy = DrawEnergy::new(&*self.engine, &self.posterior, settings, has_batch_norm);
-        let fresh = match (settings.draw_statistics, settings.batch_size.rows()) {
-            (DrawStatistics::Reestimated, Some(batch_size)) => {
-                Some(FreshStatistics::new(&*self.engine, &self.posterior, self.settings.run.seed, batch_size))
-            }
-            _ => None,
-        };
-        let measured = Rule::<Posterior<'_>>::has_momentum_temperature(&rule);
-        let kept = KeepDraws::new(energy, fresh, measured, progress, specs.len(), self.settings.draws_per_chain());
-        self.engine.run(&self.posterior, Motion::Sample(&rule), &plan, &mut chains, &kept)?;
-        let sampled = specs.iter().cloned().zip(chains).zip(kept.into_draws()?);
-        Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
+        let draws = specs.iter().map(|_| Draws::in_memory(self.posterior.dim())).collect();
+        Ok(Sampled { experiment: self, rule, plan, chains, draws })
     }
 
     /// The predictive distribution of draws at held-out rows of this experiment.
@@ -283,7 +287,7 @@ impl<'p> Experiment<'p> {
         &self,
         held_out: &HeldOut<'_>,
         inverse_temperature: f64,
-        draws: impl Iterator<Item = Weights<'d>>,
+        draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Predictive, ExperimentError> {
         Predictive::of_draws(&*self.engine, self.problem.likelihood, held_out, inverse_temperature, draws)
     }

@@ -61,7 +61,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 13] = [
+pub(super) const OPTIONAL: [&str; 14] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
@@ -75,6 +75,7 @@ pub(super) const OPTIONAL: [&str; 13] = [
     "model.layers",
     "selection.schedule",
     "sampler.energy_rows",
+    "run.checkpoint_seconds",
 ];
 
 /// The task, or leave to guess it from the target.
@@ -282,13 +283,22 @@ pub struct RunSettings {
     pub repetitions: u32,
     /// The inverse temperatures of a grid.
     pub grid: Vec<f64>,
+    /// The most seconds between two checkpoints; decides no numbers.
+    #[serde(skip_serializing_if = "is_default_checkpoint_seconds")]
+    pub checkpoint_seconds: f64,
 }
 
 impl Default for RunSettings {
     fn default() -> Self {
         let grid = vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
-        Self { seed: 0, chains: 4, repetitions: 5, grid }
+        Self { seed: 0, chains: 4, repetitions: 5, grid, checkpoint_seconds: CHECKPOINT_SECONDS }
     }
+}
+
+const CHECKPOINT_SECONDS: f64 = 60.0;
+
+fn is_default_checkpoint_seconds(seconds: &f64) -> bool {
+    *seconds == CHECKPOINT_SECONDS
 }
 
 fn selection_momentum() -> f64 {

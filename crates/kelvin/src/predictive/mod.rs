@@ -25,6 +25,7 @@ mod log_mean_exp;
 mod mixture;
 mod model;
 mod normal;
+mod outputs;
 mod regression;
 mod scores;
 
@@ -36,5 +37,6 @@ pub use error::PredictiveError;
 pub use log_mean_exp::LogMeanExp;
 pub use mixture::GaussianMixture;
 pub use model::{ByModel, PredictiveModel};
+pub use outputs::for_each_output;
 pub use regression::RegressionPredictive;
 pub use scores::{ClassificationScores, RegressionScores};

@@ -106,6 +106,11 @@ impl Chain {
             divergence: None,
         }
     }
+
+    /// Whether there is nothing left to do up to step `num_steps`.
+    pub fn is_done(&self, num_steps: u64) -> bool {
+        self.divergence.is_some() || self.state.step >= num_steps
+    }
 }
 
 #[cfg(test)]

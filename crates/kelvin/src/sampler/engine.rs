@@ -180,30 +180,19 @@ pub(crate) fn evaluated_together(num_results: usize) -> usize {
     (MOST_BYTES / size_of::<f32>() / num_results.max(1)).clamp(1, MOST_TOGETHER)
 }
 
-/// Outputs of every draw in order, so many draws at a time that memory is bounded.
-///
-/// # Errors
-/// Where the engine fails, or `take` does.
-pub fn for_each_output<E: From<EngineError>>(
-    engine: &dyn Engine,
-    held_out: &HeldOut<'_>,
-    draws: &[Weights<'_>],
-    mut take: impl FnMut(Vec<f32>) -> Result<(), E>,
-) -> Result<(), E> {
-    let num_outputs = held_out.num_rows() * held_out.network().num_outputs();
-    for some in draws.chunks(evaluated_together(num_outputs)) {
-        engine.outputs(held_out, some)?.into_iter().try_for_each(&mut take)?;
+/// The first failure inside an observer, which has nobody to return it to.
+#[derive(Debug)]
+pub(crate) struct FirstFailure<E = EngineError>(Mutex<Option<E>>);
+
+impl<E> Default for FirstFailure<E> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
     }
-    Ok(())
 }
 
-/// The first failure of an engine inside an observer, which has nobody to return it to.
-#[derive(Debug, Default)]
-pub(crate) struct FirstFailure(Mutex<Option<EngineError>>);
-
-impl FirstFailure {
+impl<E> FirstFailure<E> {
     /// What went well; a failure is noted.
-    pub fn note<T>(&self, result: Result<T, EngineError>) -> Option<T> {
+    pub fn note<T>(&self, result: Result<T, E>) -> Option<T> {
         result.map_err(|error| _ = self.lock().get_or_insert(error)).ok()
     }
 
@@ -213,11 +202,11 @@ impl FirstFailure {
     }
 
     /// The failure, if there was one.
-    pub fn into_result(self) -> Result<(), EngineError> {
+    pub fn into_result(self) -> Result<(), E> {
         self.0.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()).map_or(Ok(()), Err)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<EngineError>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<E>> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
@@ -236,12 +225,12 @@ mod tests {
 
     #[test]
     fn the_first_failure_is_the_one_reported() {
-        let failure = FirstFailure::default();
+        let failure = FirstFailure::<EngineError>::default();
         let failed = |reason: &str| Err::<(), _>(EngineError::Unavailable { reason: reason.into() });
         assert_eq!((failure.note(Ok(3)), failure.is_noted()), (Some(3), false));
         assert_eq!((failure.note(failed("first")), failure.note(failed("second"))), (None, None));
         assert!(failure.is_noted());
         assert_eq!(failure.into_result().unwrap_err().to_string(), "first");
-        assert!(FirstFailure::default().into_result().is_ok());
+        assert!(FirstFailure::<EngineError>::default().into_result().is_ok());
     }
 }

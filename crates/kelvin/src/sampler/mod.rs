@@ -16,7 +16,7 @@ mod worked_steps;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
-pub use engine::{CpuEngine, Engine, EngineError, Motion, for_each_output};
+pub use engine::{CpuEngine, Engine, EngineError, Motion};
 pub(crate) use engine::{FirstFailure, evaluated_together};
 pub use joint_ascent::{ClipScope, JointAscent};
 pub use langevin::{Conditions, Integrator, Langevin};

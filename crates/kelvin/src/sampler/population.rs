@@ -48,6 +48,11 @@ pub struct Plan {
 
 /// Watches a population; called from the threads that move it.
 pub trait Observer: Sync {
+    /// Chain `index` was found where it had done so many steps before; said once, before it moves.
+    fn resumed(&self, index: usize, steps: u64) {
+        let _ = (index, steps);
+    }
+
     /// Chain `index` takes its first step now.
     fn started(&self, index: usize) {
         let _ = index;
@@ -59,7 +64,9 @@ pub trait Observer: Sync {
         let _ = kept;
     }
 
-    /// Chain `index` did so many more steps; `Break` stops it soon after. How many at a time depends on the clock.
+    /// Chain `index` did so many more steps, perhaps none yet; `Break` stops it soon after, where going on later gives the
+    /// same numbers. How many at a time depends on the clock. Chains that move together are asked one after the other, in
+    /// order, on one thread.
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
         let _ = (index, steps);
         ControlFlow::Continue(())
@@ -86,9 +93,14 @@ pub fn run_population<P: Potential>(
     chains: &mut [Chain],
     observer: &(impl Observer + ?Sized),
 ) {
+    let is_done = |chain: &Chain| chain.is_done(plan.num_steps);
     // Threads that no chain needs are spread over the batches of those there are.
-    let has_threads_to_spare = chains.len() < rayon::current_num_threads();
+    let num_moving = chains.iter().filter(|chain| !is_done(chain)).count();
+    let has_threads_to_spare = num_moving < rayon::current_num_threads();
     chains.par_iter_mut().enumerate().with_max_len(1).for_each(|(index, chain)| {
+        if is_done(chain) {
+            return;
+        }
         let scratch = Scratch::new(potential, has_threads_to_spare);
         run_chain(potential, rule, plan, index, chain, scratch, observer);
     });
@@ -110,6 +122,9 @@ fn run_chain<P: Potential>(
         chain.state.statistics = potential.initial_statistics();
     }
     observer.started(index);
+    if observer.advanced(index, 0).is_break() {
+        return;
+    }
     let mut reported = Instant::now();
     while chain.state.step < plan.num_steps && chain.divergence.is_none() {
         let step = chain.state.step;

@@ -61,7 +61,17 @@ impl JointChoice {
     }
 }
 
-/// Runs the optimiser on every chain; `None` for a chain that diverged before its first checkpoint.
+/// A search from one start: where it is, and the best it has seen.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// The optimiser's chain.
+    pub chain: Chain,
+    /// The best checkpoint so far; none before the first.
+    pub choice: Option<JointChoice>,
+}
+
+/// Runs the optimiser on every search until it is done, has diverged, or the observer stops it; going on later gives the same
+/// numbers.
 ///
 /// # Errors
 /// Where the engine fails.
@@ -70,20 +80,23 @@ pub fn choose_jointly(
     posterior: &Posterior<'_>,
     rule: &JointAscent,
     plan: &Plan,
-    chains: &mut [Chain],
+    searches: &mut [Search],
     validation: &HeldOut<'_>,
     progress: &dyn Observer,
-) -> Result<Vec<Option<JointChoice>>, EngineError> {
-    let choices = chains.iter().map(|_| Mutex::new(None)).collect();
+) -> Result<(), EngineError> {
+    let mut chains: Vec<Chain> = searches.iter().map(|search| search.chain.clone()).collect();
+    let choices = searches.iter_mut().map(|search| Mutex::new(search.choice.take())).collect();
     let watch = BestCheckpoint { engine, posterior, validation, progress, choices, failure: FirstFailure::default() };
-    engine.run(posterior, Motion::Search(rule), plan, chains, &watch)?;
+    engine.run(posterior, Motion::Search(rule), plan, &mut chains, &watch)?;
     watch.failure.into_result()?;
-    let choices = watch.choices.into_iter().zip(chains.iter()).map(|(choice, chain)| {
-        let mut choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())?;
-        choice.divergence = chain.divergence;
-        Some(choice)
-    });
-    Ok(choices.collect())
+    for ((search, chain), choice) in searches.iter_mut().zip(chains).zip(watch.choices) {
+        search.choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(choice) = &mut search.choice {
+            choice.divergence = chain.divergence;
+        }
+        search.chain = chain;
+    }
+    Ok(())
 }
 
 struct BestCheckpoint<'a> {

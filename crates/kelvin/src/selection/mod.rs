@@ -2,4 +2,4 @@
 
 mod joint;
 
-pub use joint::{Checkpoint, JointChoice, choose_jointly};
+pub use joint::{Checkpoint, JointChoice, Search, choose_jointly};

@@ -1,0 +1,69 @@
+//! Ctrl-C and its like: the first asks to stop after the step and a checkpoint, the second ends at once.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// Listens for as long as the process lives.
+pub struct Interrupt {
+    signal: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    pub fn listen() -> anyhow::Result<Self> {
+        let (signal, is_second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        for number in [SIGINT, SIGTERM] {
+            flag::register_conditional_shutdown(number, 128 + number, Arc::clone(&is_second))
+                .and_then(|_| flag::register(number, Arc::clone(&is_second)))
+                .and_then(|_| flag::register_usize(number, Arc::clone(&signal), number as usize))
+                .context("cannot listen for Ctrl-C")?;
+        }
+        Ok(Self { signal })
+    }
+
+    /// Whether to stop.
+    pub fn has_come(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
+    /// An error where it is time to stop, for places without a population.
+    pub fn check(&self, run: &Path) -> anyhow::Result<()> {
+        if self.has_come() { Err(self.stopped(run).into()) } else { Ok(()) }
+    }
+
+    pub fn stopped(&self, run: &Path) -> Stopped {
+        Stopped { run: run.into(), signal: self.signal.load(Ordering::Relaxed) as u8 }
+    }
+}
+
+/// A run that was stopped from outside and can go on.
+#[derive(Debug)]
+pub struct Stopped {
+    run: PathBuf,
+    signal: u8,
+}
+
+impl Stopped {
+    /// As shells have it.
+    pub fn exit_code(&self) -> u8 {
+        128 + self.signal
+    }
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stopped; what was done is kept\n  go on with `{}`", resume_command(&self.run))
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+/// What to type to go on.
+pub fn resume_command(run: &Path) -> String {
+    format!("kelvin resume {}", run.display())
+}

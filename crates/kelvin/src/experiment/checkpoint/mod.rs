@@ -1,0 +1,78 @@
+//! Checkpoints: a population on its way as a file, so that it can go on after the process has ended in any way.
+//!
+//! A file is magic, format, length, contents and the SHA-256 of all of it, little-endian. It is written beside and renamed, and
+//! the one before is kept: whatever happens, at least one of the two is whole.
+
+mod bytes;
+mod file;
+mod member;
+
+pub use file::CheckpointError;
+pub(super) use file::{forget, set_aside};
+pub(super) use member::Member;
+
+use std::path::{Path, PathBuf};
+
+use bytes::{Reader, Writer};
+
+use crate::sampler::Chain;
+use crate::selection::JointChoice;
+
+/// A population on its way.
+#[derive(Debug, PartialEq)]
+pub(super) struct Checkpoint {
+    /// Names the run it belongs to.
+    pub identity: String,
+    pub members: Vec<Member>,
+}
+
+/// A chain to be written, with what belongs to it.
+pub(super) struct MemberParts<'a> {
+    pub chain: &'a Chain,
+    pub num_draws: u64,
+    pub seconds: f64,
+    pub choice: Option<&'a JointChoice>,
+}
+
+impl Checkpoint {
+    /// Writes a checkpoint; the one that was there becomes the one before.
+    pub fn write<'a>(
+        path: &Path,
+        identity: &str,
+        members: impl ExactSizeIterator<Item = MemberParts<'a>>,
+    ) -> Result<(), CheckpointError> {
+        let mut writer = Writer::default();
+        writer.text(identity);
+        writer.count(members.len());
+        for member in members {
+            member.write(&mut writer);
+        }
+        file::write(path, &writer.into_bytes())
+    }
+
+    /// Reads a checkpoint of this run; `None` where there is none.
+    pub fn read(path: &Path, identity: &str) -> Result<Option<Self>, CheckpointError> {
+        let Some(contents) = file::read(path)? else { return Ok(None) };
+        let checkpoint = Self::from_contents(&contents).ok_or_else(|| CheckpointError::Damaged {
+            path: path.into(),
+            reason: "its contents make no sense".into(),
+        })?;
+        if checkpoint.identity != identity {
+            return Err(CheckpointError::OtherRun { path: path.into() });
+        }
+        Ok(Some(checkpoint))
+    }
+
+    fn from_contents(contents: &[u8]) -> Option<Self> {
+        let mut reader = Reader::new(contents);
+        let identity = reader.text()?;
+        let num_members = reader.count()?;
+        let members = (0..num_members).map(|_| Member::read(&mut reader)).collect::<Option<_>>()?;
+        reader.is_at_end().then_some(Self { identity, members })
+    }
+}
+
+/// Where the checkpoint before is.
+pub(super) fn previous(path: &Path) -> PathBuf {
+    path.with_extension("previous")
+}

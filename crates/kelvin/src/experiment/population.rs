@@ -1,0 +1,91 @@
+//! The two populations of an experiment on their way: searches for β, and chains that are sampled.
+//!
+//! Both can be stopped by their observer and go on later with the same numbers; `durable.rs` stores them in between.
+
+use super::error::ExperimentError;
+use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws};
+use super::run::Experiment;
+use super::settings::DrawStatistics;
+use crate::draws::Draws;
+use crate::potential::Posterior;
+use crate::sampler::{Chain, JointAscent, Langevin, Motion, Observer, Plan, Rule};
+use crate::selection::{Search, choose_jointly};
+
+/// Chains that move until each is done.
+pub(super) trait Population {
+    /// Moves all chains until each is done or the observer stops it.
+    fn advance(&mut self, observer: &dyn Observer) -> Result<(), ExperimentError>;
+
+    /// The steps each chain is to have done in the end.
+    fn num_steps(&self) -> u64;
+
+    /// The chains.
+    fn chains(&self) -> impl Iterator<Item = &Chain>;
+}
+
+/// Searches for β from several starts.
+pub(super) struct Searches<'a> {
+    pub experiment: &'a Experiment<'a>,
+    pub rule: JointAscent,
+    pub plan: Plan,
+    pub searches: Vec<Search>,
+}
+
+impl Population for Searches<'_> {
+    fn advance(&mut self, observer: &dyn Observer) -> Result<(), ExperimentError> {
+        let Experiment { engine, posterior, validation, .. } = self.experiment;
+        let Self { rule, plan, searches, .. } = self;
+        Ok(choose_jointly(&**engine, posterior, rule, plan, searches, validation, observer)?)
+    }
+
+    fn num_steps(&self) -> u64 {
+        self.plan.num_steps
+    }
+
+    fn chains(&self) -> impl Iterator<Item = &Chain> {
+        self.searches.iter().map(|search| &search.chain)
+    }
+}
+
+/// Chains that are sampled, with what they have kept.
+pub(super) struct Sampled<'a> {
+    pub experiment: &'a Experiment<'a>,
+    pub rule: Langevin,
+    pub plan: Plan,
+    pub chains: Vec<Chain>,
+    pub draws: Vec<Draws>,
+}
+
+impl Sampled<'_> {
+    /// Whether momenta have a temperature.
+    pub fn measures_momentum(&self) -> bool {
+        Rule::<Posterior<'_>>::has_momentum_temperature(&self.rule)
+    }
+}
+
+impl Population for Sampled<'_> {
+    fn advance(&mut self, observer: &dyn Observer) -> Result<(), ExperimentError> {
+        let Experiment { settings, problem, posterior, engine, .. } = self.experiment;
+        let (sampler, seed) = (&settings.sampler, settings.run.seed);
+        let energy = DrawEnergy::new(&**engine, posterior, sampler, problem.network.has_batch_norm());
+        let fresh = match (sampler.draw_statistics, sampler.batch_size.rows()) {
+            (DrawStatistics::Reestimated, Some(batch_size)) => {
+                Some(FreshStatistics::new(&**engine, posterior, seed, batch_size))
+            }
+            _ => None,
+        };
+        let (draws, measured) = (std::mem::take(&mut self.draws), self.measures_momentum());
+        let kept = KeepDraws::new(energy, fresh, measured, observer, draws, settings.draws_per_chain());
+        engine.run(posterior, Motion::Sample(&self.rule), &self.plan, &mut self.chains, &kept)?;
+        self.draws = kept.into_draws()?;
+        Ok(())
+    }
+
+    fn num_steps(&self) -> u64 {
+        self.plan.num_steps
+    }
+
+    fn chains(&self) -> impl Iterator<Item = &Chain> {
+        self.chains.iter()
+    }
+}
