@@ -43,6 +43,9 @@ pub fn sample(
     stage: &'static str,
     quiet: bool,
 ) -> anyhow::Result<Timed<SampledChain>> {
+    if !quiet && let Some(arrangement) = experiment.arrangement(specs.len())? {
+        say(&format!("{}: {arrangement}\n", experiment.engine.describe()));
+    }
     let progress = Progress::new(stage, specs.len(), experiment.sampler_steps()?, quiet);
     let path = |spec: &ChainSpec| folder.draws(&draws_name(spec));
     let about = |spec: &ChainSpec| {

@@ -270,6 +270,19 @@ impl Engine for CudaEngine {
         self.places[0].population(posterior, self.precision).map(drop)
     }
 
+    fn arrangement(
+        &self,
+        posterior: &Posterior<'_>,
+        plan: &Plan,
+        num_chains: usize,
+    ) -> Result<Option<String>, EngineError> {
+        // The first device has as many chains as any.
+        let (place, own) = (&self.places[0], num_chains.div_ceil(self.places.len()));
+        let Population::Images(images) = place.population(posterior, self.precision)? else { return Ok(None) };
+        let residence = images.residence_of(plan, own).map_err(|error| at_fault(&place.device.name(), error))?;
+        Ok(Some(residence.describe(own)))
+    }
+
     fn run(
         &self,
         posterior: &Posterior<'_>,

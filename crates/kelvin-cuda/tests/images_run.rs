@@ -321,3 +321,18 @@ fn draws_are_evaluated_while_chains_wait() {
     assert_eq!(energies.into_inner().unwrap().len(), 4);
     assert!(watched.iter().zip(&alone).all(|(a, b)| a.state == b.state));
 }
+
+#[test]
+fn what_was_chosen_is_said() {
+    let Some(device) = device_for_tests() else { return };
+    let network = plain_network();
+    let examples = examples(&network, NUM_IMAGES, true);
+    let posterior = posterior(&network, &examples);
+    let plan = plan(9, 0.0);
+    let all = engine(&device, &posterior, 8, 8).residence_of(&plan, 5).unwrap();
+    assert_eq!((all.wave, all.group), (5, 5));
+    assert!(all.describe(5).starts_with("5 chains step together, 1 MiB each"), "{}", all.describe(5));
+    let few = engine(&device, &posterior, 2, 2).residence_of(&plan, 5).unwrap();
+    let text = few.describe(5);
+    assert!(text.starts_with("3 waves of up to 2 chains, for more do not fit; 2 chains step together"), "{text}");
+}

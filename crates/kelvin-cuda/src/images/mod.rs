@@ -104,6 +104,19 @@ pub struct Residence {
     pub group_bytes: usize,
 }
 
+impl Residence {
+    /// What was chosen for `num_chains` chains, in words.
+    pub fn describe(&self, num_chains: usize) -> String {
+        let megabytes = |bytes: usize| bytes.div_ceil(1 << 20);
+        let (chain, group) = (megabytes(self.chain_bytes), megabytes(self.group_bytes));
+        let waves = match num_chains.div_ceil(self.wave.max(1)) {
+            0 | 1 => String::new(),
+            count => format!("{count} waves of up to {} chains, for more do not fit; ", self.wave),
+        };
+        format!("{waves}{} chains step together, {chain} MiB each and {group} MiB for their values", self.group)
+    }
+}
+
 /// Everything but the memory of a group: what passes are lowered from.
 struct Core {
     device: Arc<dyn Device>,
@@ -284,6 +297,14 @@ impl ImageEngine {
             .min(num_chains.max(1))
             .max(group.min(self.most_resident));
         Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes: bytes(group) - group * chain_bytes })
+    }
+
+    /// The same for chains that are to be moved by a plan.
+    ///
+    /// # Errors
+    /// Where there is no room for one.
+    pub fn residence_of(&self, plan: &RunPlan, num_chains: usize) -> Result<Residence, DeviceError> {
+        self.residence(num_chains, self.core.pass_len(plan.batches.batch_size(), self.core.has_norms()))
     }
 
     /// The memory of a group with room for so many images, made where there is none.

@@ -31,7 +31,7 @@ impl ImageEngine {
             }
         }
         let num_images = core.pass_len(plan.batches.batch_size(), core.has_norms());
-        let residence = self.residence(chains.len(), num_images)?;
+        let residence = self.residence_of(plan, chains.len())?;
         let memory = self.group_memory(residence.group, num_images)?;
         for (number, some) in chains.chunks_mut(residence.wave).enumerate() {
             let wave = Wave::new(core, &lock(&memory), motion, plan, some, residence.group)?;

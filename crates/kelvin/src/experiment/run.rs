@@ -221,6 +221,12 @@ impl<'p> Experiment<'p> {
         }
     }
 
+    /// How the engine would arrange so many sampled chains, where it has a choice.
+    pub fn arrangement(&self, num_chains: usize) -> Result<Option<String>, ExperimentError> {
+        let (_, plan) = self.sampler()?;
+        Ok(self.engine.arrangement(&self.posterior, &plan, num_chains)?)
+    }
+
     /// The sampler's rule and plan.
     pub(super) fn sampler(&self) -> Result<(Langevin, Plan), ExperimentError> {
         let settings = &self.settings.sampler;

@@ -78,6 +78,18 @@ pub trait Engine: Send + Sync {
         Ok(())
     }
 
+    /// How so many chains would be arranged, for people: which step together, and what they take. Nothing where there is
+    /// nothing to choose.
+    fn arrangement(
+        &self,
+        posterior: &Posterior<'_>,
+        plan: &Plan,
+        num_chains: usize,
+    ) -> Result<Option<String>, EngineError> {
+        let _ = (posterior, plan, num_chains);
+        Ok(None)
+    }
+
     /// Moves every chain to `plan.num_steps`; a chain that diverges stops and says so, the others go on.
     fn run(
         &self,
