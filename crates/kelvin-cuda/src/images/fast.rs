@@ -1,10 +1,8 @@
-//! Tensor cores where shapes allow it: the fast kernels of a network's convolutions and dense layers, and their launches.
+//! Tensor cores where shapes allow it: the fast kernels of a network's convolutions and dense layers.
 
 use kelvin::network::{Network, Operation};
 
-use super::arguments::{ConvBackward, ConvForward, Product};
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::lower::{Lowering, Parts};
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
@@ -12,17 +10,11 @@ use crate::kernels::KernelSource;
 /// Chains that are to fill the device. Partial sums, and with them every last bit, depend on how a chain's work is cut, so that
 /// it is cut for so many chains however many there are.
 const CHAINS: usize = 13;
-/// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
-const PRODUCT_TILE: usize = 64;
-const PRODUCT_THREADS: u32 = 128;
-const PRODUCT_DEPTH: usize = 32;
-const PRODUCT_STAGES: usize = 3;
-
 /// A kernel that takes tile after tile.
 #[derive(Clone, Copy, Debug)]
-struct Tiled {
+pub struct Tiled {
     kernel: Kernel,
-    tile: Tile,
+    pub(super) tile: Tile,
     shared_bytes: u32,
     output_rows: usize,
     /// Multiprocessors times blocks on each.
@@ -30,16 +22,16 @@ struct Tiled {
 }
 
 impl Tiled {
-    fn tiles_per_block(&self, num_images: usize) -> usize {
+    pub(super) fn tiles_per_block(&self, num_images: usize) -> usize {
         (CHAINS * self.tile.count(self.output_rows, num_images)).div_ceil(self.slots).max(1)
     }
 
     /// Blocks of a chain.
-    fn num_blocks(&self, num_images: usize) -> usize {
+    pub(super) fn num_blocks(&self, num_images: usize) -> usize {
         self.tile.count(self.output_rows, num_images).div_ceil(self.tiles_per_block(num_images))
     }
 
-    fn launch<A: bytemuck::NoUninit>(&self, num_chains: u32, num_images: usize, arguments: &A) -> Launch {
+    pub(super) fn launch<A: bytemuck::NoUninit>(&self, num_chains: u32, num_images: usize, arguments: &A) -> Launch {
         let grid = [self.num_blocks(num_images) as u32, num_chains, 1];
         Launch::new(self.kernel, grid, 32 * self.tile.warps as u32, self.shared_bytes, arguments)
     }
@@ -48,18 +40,19 @@ impl Tiled {
 /// The fast kernels of a convolution.
 #[derive(Clone, Copy, Debug)]
 pub struct FastConv {
-    forward: Tiled,
-    backward: Tiled,
-    statistics: bool,
+    pub(super) forward: Tiled,
+    pub(super) backward: Tiled,
+    /// Whether the way forward leaves parts of the norm that follows.
+    pub(super) statistics: bool,
 }
 
 /// The fast kernels of a dense layer.
 #[derive(Clone, Copy, Debug)]
 pub struct FastDense {
-    forward: Kernel,
-    weights: Kernel,
+    pub(super) forward: Kernel,
+    pub(super) weights: Kernel,
     /// None for the first layer.
-    input: Option<Kernel>,
+    pub(super) input: Option<Kernel>,
 }
 
 /// Fast kernels by operation.
@@ -282,132 +275,4 @@ pub struct Splits {
     pub kernel: usize,
     /// Of its bias, where the same kernel makes them.
     pub bias: Option<usize>,
-}
-
-impl Lowering<'_> {
-    fn norm_of(&self, value: usize) -> u64 {
-        self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
-    }
-
-    /// A convolution's way forward; it leaves the parts of the norm that follows.
-    pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
-        let num_images = self.num_images as usize;
-        let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
-        let arguments = ConvForward {
-            input: self.memory.value(from),
-            weights: self.weight(kernel),
-            bias: bias.map_or(0, |bias| self.parameter(bias)),
-            norm: self.norm_of(from),
-            output: self.memory.value(to),
-            parts: self.memory.parts(),
-            parameter_stride: self.parameter_stride(),
-            num_images: self.num_images,
-            tiles_per_block,
-        };
-        self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
-        if fast.statistics {
-            let tile = &fast.forward.tile;
-            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
-            self.parts_in_passing = Some(Parts {
-                num_parts: fast.forward.num_blocks(num_images) as u32,
-                rows_per_part: tiles_per_block * pixels as u32,
-            });
-        }
-    }
-
-    /// All of a convolution's way back.
-    pub(super) fn fast_conv_backward(
-        &mut self,
-        fast: &FastConv,
-        from: usize,
-        to: usize,
-        kernel: usize,
-        bias: Option<usize>,
-    ) {
-        let num_images = self.num_images as usize;
-        let upstream = self.upstream(to);
-        let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
-        let arguments = ConvBackward {
-            input: self.memory.value(from),
-            weights: self.weight(kernel),
-            norm: self.norm_of(from),
-            output: upstream.values,
-            output_gradient: upstream.gradient,
-            slopes: upstream.slopes,
-            input_gradient,
-            weight_gradient: self.sums(kernel),
-            bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
-            parameter_stride: self.parameter_stride(),
-            num_images: self.num_images,
-            tiles_per_block: fast.backward.tiles_per_block(num_images) as u32,
-        };
-        self.launches.push(fast.backward.launch(self.group.num_chains, num_images, &arguments));
-    }
-
-    fn product(&mut self, kernel: Kernel, a_transposed: bool, b_transposed: bool, arguments: &Product) {
-        // Rows of a tile as it lies in memory, each with one chunk of padding.
-        let room = |transposed: bool, along: usize| {
-            let (rows, numbers) = if transposed { (PRODUCT_DEPTH, along) } else { (along, PRODUCT_DEPTH) };
-            rows * (numbers / 8 + 1) * 16
-        };
-        let bytes = PRODUCT_STAGES * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
-        let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
-        let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
-        self.launches.push(Launch::new(kernel, grid, PRODUCT_THREADS, bytes as u32, arguments));
-    }
-
-    /// A dense layer's way forward.
-    pub(super) fn fast_dense(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
-        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
-        let arguments = Product {
-            a: self.memory.value(from),
-            b: self.weight(kernel),
-            c: self.memory.value(to),
-            bias: self.parameter(bias),
-            mask: 0,
-            a_stride: self.count(from) as u64,
-            b_stride: self.parameter_stride(),
-            c_stride: self.count(to) as u64,
-            bias_stride: self.parameter_stride(),
-            rows: self.num_images,
-            columns: units as u32,
-            depth: inputs as u32,
-            reserved: 0,
-        };
-        self.product(fast.forward, false, false, &arguments);
-    }
-
-    /// A dense layer's way back, but for its bias.
-    pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize) {
-        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
-        let gradient = self.gradient(to);
-        let weights = Product {
-            a: self.memory.value(from),
-            b: gradient,
-            c: self.sums(kernel),
-            a_stride: self.count(from) as u64,
-            b_stride: self.count(to) as u64,
-            c_stride: (inputs * units) as u64,
-            rows: inputs as u32,
-            columns: units as u32,
-            depth: self.num_images,
-            ..Product::default()
-        };
-        self.product(fast.weights, true, false, &weights);
-        let Some(kernel_of_input) = fast.input else { return };
-        let input = Product {
-            a: gradient,
-            b: self.weight(kernel),
-            c: self.downstream(from).gradient,
-            mask: self.memory.value(from),
-            a_stride: self.count(to) as u64,
-            b_stride: self.parameter_stride(),
-            c_stride: self.count(from) as u64,
-            rows: self.num_images,
-            columns: inputs as u32,
-            depth: units as u32,
-            ..Product::default()
-        };
-        self.product(kernel_of_input, false, true, &input);
-    }
 }

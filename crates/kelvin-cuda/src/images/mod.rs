@@ -11,6 +11,7 @@ mod conv_tile;
 mod data;
 mod evaluate;
 mod fast;
+mod fast_lower;
 mod lower;
 mod lower_back;
 mod lower_norm;
