@@ -51,7 +51,8 @@ constexpr int X_ROOM = WEIGHT_GRADIENT ? TILE_ROOM : 0, X_STAGE_ROOM = WEIGHT_GR
 constexpr bool READS_OUTPUT = OUTPUT_NORM || OUTPUT_RELU;
 constexpr int DY_STAGE_ROOM = DY_COUNT * (READS_OUTPUT ? 2 : 1);
 static_assert(!OUTPUT_NORM || POOL == 1, "a norm lies between an output and its pool");
-static_assert(OUT_H % POOL == 0 && OUT_W % POOL == 0 && (POOL & (POOL - 1)) == 0, "pools divide the output, and by a power of 2");
+static_assert(OUT_H % POOL == 0 && OUT_W % POOL == 0 && (POOL & (POOL - 1)) == 0,
+              "pools divide the output, and by a power of 2");
 constexpr int W_ROOM = DATA_GRADIENT ? WEIGHT_ROOM : 0;
 static_assert(!DATA_GRADIENT || (IMAGE_H == OUT_H * STRIDE && IMAGE_W == OUT_W * STRIDE && !PACKED), "whole strides");
 
@@ -93,15 +94,18 @@ DEVICE void stage_dy(uint4* stage, const bf16* gradient, const bf16* output, int
         const int in_output = output_line(at, line, num_images);
         const u32 place = (u32)max(in_output, 0) * DY_LINE + rest;
         // Rows of all images follow each other, and so do those of their pools.
-        const u32 pooled = (u32)max(in_output, 0) / POOL * (DY_LINE / POOL) + rest / DY_CHUNKS / POOL * DY_CHUNKS + rest % DY_CHUNKS;
-        copy_async(stage + line * DY_LINE + rest, (const uint4*)gradient + (POOL == 1 ? place : pooled), in_output >= 0);
-        if (READS_OUTPUT) copy_async(stage + DY_COUNT + line * DY_LINE + rest, (const uint4*)output + place, in_output >= 0);
+        const u32 pooled =
+            (u32)max(in_output, 0) / POOL * (DY_LINE / POOL) + rest / DY_CHUNKS / POOL * DY_CHUNKS + rest % DY_CHUNKS;
+        copy_async(stage + line * DY_LINE + rest, (const uint4*)gradient + (POOL == 1 ? place : pooled),
+                   in_output >= 0);
+        if (READS_OUTPUT)
+            copy_async(stage + DY_COUNT + line * DY_LINE + rest, (const uint4*)output + place, in_output >= 0);
     }
 }
 
 // Puts dy in its place.
-DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float* b, const float* c, float (&bias)[8], int at,
-                     u32 num_images, int thread) {
+DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float* b, const float* c, float (&bias)[8],
+                     int at, u32 num_images, int thread) {
     const int first = thread / DY_LINE, rest = thread % DY_LINE, chunk = rest % DY_CHUNKS;
     if (first >= DY_LINES_AT_ONCE) return;
     Eight a8, b8, c8;
@@ -125,7 +129,8 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
         }
         if (OUTPUT_RELU) {
             const uint4 seen = read_value<false, true>(stage[DY_COUNT + line * DY_LINE + rest], a8, b8);
-            value = make_uint4(masked(value.x, seen.x), masked(value.y, seen.y), masked(value.z, seen.z), masked(value.w, seen.w));
+            value = make_uint4(masked(value.x, seen.x), masked(value.y, seen.y), masked(value.z, seen.z),
+                               masked(value.w, seen.w));
         }
         if (BIAS_GRADIENT && line % DY_H >= BEFORE && line % DY_H < BEFORE + TILE_ROWS) {
             const Eight d = unpacked(value);
@@ -145,8 +150,9 @@ constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
 constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
 
 #if DATA_GRADIENT
-DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input, bf16* input_gradient,
-                          const float* scale, const float* shift, int at, u32 num_images, int warp, int lane) {
+DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
+                          bf16* input_gradient, const float* scale, const float* shift, int at, u32 num_images,
+                          int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
 #pragma unroll 1
@@ -175,7 +181,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 for (int n = 0; n < N_TILES; n += 2) {
                     u32 four[4];
                     const int channel = (n_part * N_TILES + n) * 8 + (lane & 7) + ((lane & 16) >> 1);
-                    load_matrices(four, weights + padded<FILTERS / 8>(tap * CHANNELS + channel, 2 * k + (lane >> 3 & 1)));
+                    load_matrices(four,
+                                  weights + padded<FILTERS / 8>(tap * CHANNELS + channel, 2 * k + (lane >> 3 & 1)));
                     w[n][0] = four[0], w[n][1] = four[1], w[n + 1][0] = four[2], w[n + 1][1] = four[3];
                 }
 #pragma unroll
@@ -193,7 +200,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
             const int pixel = (base + m) * 16 + (lane >> 2) + ((lane & 2) ? 8 : 0);
             const int rest = pixel % (TILE_ROWS * OUT_W), image = pixel / (TILE_ROWS * OUT_W);
             const int row = rest / OUT_W * STRIDE + row_rest, column = rest % OUT_W * STRIDE + column_rest;
-            const bool exists = (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images);
+            const bool exists =
+                (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images);
             // The input pixels of a tile follow each other in memory.
             const u32 place = (u32)at * (TILE_PIXELS * STRIDE * STRIDE) +
                               (STRIDE == 1 ? pixel : (image * TILE_ROWS * STRIDE + row) * IMAGE_W + column);
@@ -279,7 +287,8 @@ DEVICE void write_weight_gradient(const WeightSums& sums, float* room, float* to
                 for (int part = 0; part < 2 * SQUARE_TILES; ++part) {
                     const int row = tap * DEPTH + first_channel + (lane >> 2) + (part & 1) * 8;
                     const int place = row * FILTERS + first_filter + (part >> 1) * 8 + 2 * (lane & 3);
-                    float2 value = make_float2(sums.of[tap][part >> 1][(part & 1) * 2], sums.of[tap][part >> 1][(part & 1) * 2 + 1]);
+                    float2 value = make_float2(sums.of[tap][part >> 1][(part & 1) * 2],
+                                               sums.of[tap][part >> 1][(part & 1) * 2 + 1]);
                     if (turn > 0) {
                         const float2 before = *(const float2*)(room + place);
                         value.x += before.x, value.y += before.y;
@@ -315,7 +324,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 chain = blockIdx.y;
     const u64 inputs = (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
-    const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS), gradients = outputs / (POOL * POOL);
+    const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS),
+              gradients = outputs / (POOL * POOL);
 
     if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
@@ -351,7 +361,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     auto ask = [&](int at) {
         if (at < last) {
             if (WEIGHT_GRADIENT) stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
-            stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at, arguments.num_images, thread);
+            stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at,
+                     arguments.num_images, thread);
         }
         copy_async_commit();
     };
@@ -376,7 +387,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
 
     const u64 part = (u64)chain * gridDim.x + blockIdx.x;
 #if WEIGHT_GRADIENT
-    write_weight_gradient(sums, (float*)shared, arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
+    write_weight_gradient(sums, (float*)shared,
+                          arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
 #endif
     if (BIAS_GRADIENT) {
         float* const room = (float*)shared;  // [thread][8]

@@ -46,7 +46,8 @@ DEVICE void load_weights(u32 (&to)[N_TILES][2], const uint4* weights, int k_step
 #pragma unroll
     for (int pair = 0; pair < N_TILES / 2; ++pair) {
         u32 four[4];
-        load_matrices_transposed(four, weights + padded<FILTERS / 8>(k_step * 16 + (lane & 15), n_part * N_TILES + 2 * pair + (lane >> 4)));
+        load_matrices_transposed(
+            four, weights + padded<FILTERS / 8>(k_step * 16 + (lane & 15), n_part * N_TILES + 2 * pair + (lane >> 4)));
         to[2 * pair][0] = four[0], to[2 * pair][1] = four[1];
         to[2 * pair + 1][0] = four[2], to[2 * pair + 1][1] = four[3];
     }
@@ -78,7 +79,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
         }
     }
     if (ADD_BIAS) {
-        for (int f = thread; f < FILTERS; f += THREADS) bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
+        for (int f = thread; f < FILTERS; f += THREADS)
+            bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
     }
 
     const int num_tiles = tiles_of(arguments.num_images);
@@ -148,7 +150,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
                 const int pixel = (base + m) * 16 + (lane >> 2) + ((lane & 2) ? 8 : 0);
                 // The pixels of a tile follow each other in memory.
                 const u32 place = (u32)at * TILE_PIXELS + pixel;
-                const bool exists = (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || place < arguments.num_images * (OUT_H * OUT_W));
+                const bool exists =
+                    (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || place < arguments.num_images * (OUT_H * OUT_W));
                 uint4* const to = (uint4*)output + (place * (FILTERS / 8) + n_part * N_TILES + (lane & 1));
 #pragma unroll
                 for (int n = 0; n < N_TILES; n += 2) {
@@ -194,7 +197,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
             float s = 0.0f, q = 0.0f;
             for (int w = 0; w < M_WARPS; ++w) s += sums[(w * FILTERS + f) * 2], q += sums[(w * FILTERS + f) * 2 + 1];
             const float mean = s / count;
-            arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] = make_float2(mean, fmaxf(q - s * mean, 0.0f));
+            arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] =
+                make_float2(mean, fmaxf(q - s * mean, 0.0f));
         }
     }
 }

@@ -38,17 +38,21 @@ constexpr int COPY_ROOM = (TILE_CHUNKS + 2 + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COP
 #else
 // Columns of the tile that lie in the image.
 constexpr int COLUMNS = IMAGE_W / STEP < TILE_W - PAD_LEFT ? IMAGE_W / STEP : TILE_W - PAD_LEFT;
-constexpr int TILE_CHUNKS = LINES * COLUMNS * CHUNKS, TILE_ROOM = LINES * TILE_W * (CHUNKS + 1), STAGE_ROOM = TILE_CHUNKS;
+constexpr int TILE_CHUNKS = LINES * COLUMNS * CHUNKS, TILE_ROOM = LINES * TILE_W * (CHUNKS + 1),
+              STAGE_ROOM = TILE_CHUNKS;
 #endif
 constexpr int WEIGHT_ROOM = TAPS * DEPTH * (FILTERS / 8 + 1);
 constexpr int TILE_PIXELS = TILE_IMAGES * TILE_ROWS * OUT_W;
 constexpr int M_TILES = (TILE_PIXELS + 15) / 16;
 constexpr int GROUPS = OUT_H / TILE_ROWS;  // tiles of an image, where a tile is part of one
 
-static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H), "tiles are parts of one image or whole images");
+static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H),
+              "tiles are parts of one image or whole images");
 static_assert(DEPTH % 16 == 0 && FILTERS % 16 == 0, "tensor cores multiply sixteen channels at a time");
 
-DEVICE int tiles_of(u32 num_images) { return TILE_IMAGES == 1 ? num_images * GROUPS : (num_images + TILE_IMAGES - 1) / TILE_IMAGES; }
+DEVICE int tiles_of(u32 num_images) {
+    return TILE_IMAGES == 1 ? num_images * GROUPS : (num_images + TILE_IMAGES - 1) / TILE_IMAGES;
+}
 
 // Output pixels of tiles `first` to `last`.
 DEVICE int pixels_between(int first, int last, u32 num_images) {
@@ -105,7 +109,8 @@ DEVICE int image_line(int at, int line, u32 num_images) {
 DEVICE void zero_borders(uint4*, int) {}
 DEVICE void stage_tile(uint4*, const bf16*, int, u32, int) {}
 
-DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*, int thread) {
+DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*,
+                       int thread) {
 #pragma unroll 4
     for (int index = thread; index < TILE_CHUNKS + 2; index += THREADS) {
         // Pixels 2·index − 1 to 2·index + 1: the first and the second make a chunk of the second copy.
@@ -151,8 +156,8 @@ DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, 
 }
 
 // Puts them in their places as readers see them.
-DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32 num_images, const float* scale, const float* shift,
-                       int thread) {
+DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32 num_images, const float* scale,
+                       const float* shift, int thread) {
     const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS, chunk = rest % CHUNKS;
     if (first >= LINES_AT_ONCE) return;
     Eight s, t;
@@ -174,7 +179,8 @@ DEVICE void copy_weights(uint4* to, const bf16* from, int thread) {
     for (int index = thread; index < TAPS * DEPTH * (FILTERS / 8); index += THREADS) {
         const int row = index / (FILTERS / 8), chunk = index % (FILTERS / 8);
         const int source = weight_row(row);
-        copy_async(to + padded<FILTERS / 8>(row, chunk), from + (source >= 0 ? source * FILTERS + chunk * 8 : 0), source >= 0);
+        copy_async(to + padded<FILTERS / 8>(row, chunk), from + (source >= 0 ? source * FILTERS + chunk * 8 : 0),
+                   source >= 0);
     }
 }
 

@@ -14,11 +14,11 @@
 #include "tile.cuh"
 
 struct ProductArguments {
-    const bf16* a;         // [chain] a_stride apart; rows of `depth`, or of `rows` if transposed
-    const bf16* b;         // [chain] b_stride apart; rows of `columns`, or of `depth` if transposed
-    void* c;               // [chain] c_stride apart; rows of `columns`
-    const float* bias;     // [chain] bias_stride apart
-    const bf16* mask;      // C is 0 where this is not above 0; laid out like C
+    const bf16* a;      // [chain] a_stride apart; rows of `depth`, or of `rows` if transposed
+    const bf16* b;      // [chain] b_stride apart; rows of `columns`, or of `depth` if transposed
+    void* c;            // [chain] c_stride apart; rows of `columns`
+    const float* bias;  // [chain] bias_stride apart
+    const bf16* mask;   // C is 0 where this is not above 0; laid out like C
     u64 a_stride;
     u64 b_stride;
     u64 c_stride;
@@ -44,7 +44,8 @@ DEVICE void copy_tile(uint4* to, const bf16* from, u32 first_row, u32 first_colu
     for (int index = thread; index < tile_rows * chunks; index += THREADS) {
         const u32 row = first_row + index / chunks, column = first_column + index % chunks * 8;
         const bool inside = row < rows && column < columns;
-        copy_async(to + padded<chunks>(index / chunks, index % chunks), from + (inside ? (u64)row * columns + column : 0), inside);
+        copy_async(to + padded<chunks>(index / chunks, index % chunks),
+                   from + (inside ? (u64)row * columns + column : 0), inside);
     }
 }
 
@@ -70,9 +71,11 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
                 copy_tile<A_ROWS, A_CHUNKS>(to, a, first_row, k, arguments.rows, arguments.depth, thread);
             }
             if (B_TRANSPOSED) {
-                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, first_column, k, arguments.columns, arguments.depth, thread);
+                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, first_column, k, arguments.columns, arguments.depth,
+                                            thread);
             } else {
-                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, k, first_column, arguments.depth, arguments.columns, thread);
+                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, k, first_column, arguments.depth, arguments.columns,
+                                            thread);
             }
         }
         copy_async_commit();
@@ -102,8 +105,8 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
             for (int m = 0; m < 2; ++m) {
                 const int row = warp_row + m * 16;
                 if (A_TRANSPOSED) {
-                    load_matrices_transposed(
-                        x[m], a_tile + padded<A_CHUNKS>(k * 16 + (lane & 7) + ((lane & 16) >> 1), row / 8 + (lane >> 3 & 1)));
+                    load_matrices_transposed(x[m], a_tile + padded<A_CHUNKS>(k * 16 + (lane & 7) + ((lane & 16) >> 1),
+                                                                             row / 8 + (lane >> 3 & 1)));
                 } else {
                     load_matrices(x[m], a_tile + padded<A_CHUNKS>(row + (lane & 15), 2 * k + (lane >> 4)));
                 }
@@ -117,10 +120,11 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
                 const int column = warp_column + n * 8;
                 u32 four[4];
                 if (B_TRANSPOSED) {
-                    load_matrices(
-                        four, b_tile + padded<B_CHUNKS>(column + (lane & 7) + ((lane & 16) >> 1), 2 * k + (lane >> 3 & 1)));
+                    load_matrices(four, b_tile + padded<B_CHUNKS>(column + (lane & 7) + ((lane & 16) >> 1),
+                                                                  2 * k + (lane >> 3 & 1)));
                 } else {
-                    load_matrices_transposed(four, b_tile + padded<B_CHUNKS>(k * 16 + (lane & 15), column / 8 + (lane >> 4)));
+                    load_matrices_transposed(four,
+                                             b_tile + padded<B_CHUNKS>(k * 16 + (lane & 15), column / 8 + (lane >> 4)));
                 }
                 y[n][0] = four[0], y[n][1] = four[1], y[n + 1][0] = four[2], y[n + 1][1] = four[3];
             }
@@ -143,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
             for (int half = 0; half < 2; ++half) {
                 const u32 row = first_row + warp_row + m * 16 + half * 8 + (lane >> 2);
                 if (row < arguments.rows && column < arguments.columns)
-                    *(float2*)(c + (u64)row * arguments.columns + column) = make_float2(sum[m][n][2 * half], sum[m][n][2 * half + 1]);
+                    *(float2*)(c + (u64)row * arguments.columns + column) =
+                        make_float2(sum[m][n][2 * half], sum[m][n][2 * half + 1]);
             }
         }
 #else
@@ -160,8 +165,9 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
                     sum[m][n + i][2] += bias[0], sum[m][n + i][3] += bias[1];
                 }
             }
-            uint4 chunk = gather_quad(pack_bf16(sum[m][n][0], sum[m][n][1]), pack_bf16(sum[m][n + 1][0], sum[m][n + 1][1]),
-                                      pack_bf16(sum[m][n][2], sum[m][n][3]), pack_bf16(sum[m][n + 1][2], sum[m][n + 1][3]), lane);
+            uint4 chunk =
+                gather_quad(pack_bf16(sum[m][n][0], sum[m][n][1]), pack_bf16(sum[m][n + 1][0], sum[m][n + 1][1]),
+                            pack_bf16(sum[m][n][2], sum[m][n][3]), pack_bf16(sum[m][n + 1][2], sum[m][n + 1][3]), lane);
             const u32 column = first_column + warp_column + (n + (lane & 1)) * 8;
             if (row >= arguments.rows || column >= arguments.columns) continue;
             const u64 place = chain * arguments.c_stride + (u64)row * arguments.columns + column;
