@@ -144,7 +144,7 @@ pub enum DeviceArgument {
 pub enum PrecisionArgument {
     /// Products of bf16, summed in f32; weights, momenta and noise are f32
     Bf16,
-    /// All in f32: agrees with the CPU to rounding, and is about ten times slower
+    /// All in f32: agrees with the CPU to rounding, without tensor cores, so slower
     F32,
 }
 

@@ -15,7 +15,7 @@
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
 // Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; SQUARE_FILTERS; POOL (1 for none); OUTPUT_NORM
-// OUTPUT_RELU (behind the pool) DATA_GRADIENT WEIGHT_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
+// OUTPUT_RELU (behind the pool) DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
 
 #include "conv_tile.cuh"
 
@@ -47,7 +47,6 @@ constexpr int DY_LINES = TILE_IMAGES * DY_H, DY_COUNT = DY_LINES * OUT_W * DY_CH
 // One row of zeros at the end, for pixels that are none.
 constexpr int DY_ZERO = TILE_IMAGES * DY_H * DY_W;
 constexpr int DY_ROOM = (DY_ZERO + 1) * (DY_CHUNKS + 1);
-constexpr int X_ROOM = WEIGHT_GRADIENT ? TILE_ROOM : 0, X_STAGE_ROOM = WEIGHT_GRADIENT ? STAGE_ROOM : 0;
 constexpr bool READS_OUTPUT = OUTPUT_NORM || OUTPUT_RELU;
 constexpr int DY_STAGE_ROOM = DY_COUNT * (READS_OUTPUT ? 2 : 1);
 static_assert(!OUTPUT_NORM || POOL == 1, "a norm lies between an output and its pool");
@@ -205,7 +204,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
             // The input pixels of a tile follow each other in memory.
             const u32 place = (u32)at * (TILE_PIXELS * STRIDE * STRIDE) +
                               (STRIDE == 1 ? pixel : (image * TILE_ROWS * STRIDE + row) * IMAGE_W + column);
-            const uint4* const in_tile = tile + padded<CHUNKS>((image * TILE_H + row + PAD) * TILE_W + column + PAD, 0);
+            const uint4* const seen_here =
+                tile + padded<CHUNKS>((image * TILE_H + row + PAD) * TILE_W + column + PAD, 0);
 #pragma unroll
             for (int n = 0; n < N_TILES; n += 2) {
                 uint4 chunk =
@@ -223,8 +223,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 }
                 if (MASK) {
                     // The tile holds what readers see, where it holds every pixel.
-                    const uint4 seen = WEIGHT_GRADIENT && STEP == 1
-                                           ? in_tile[own]
+                    const uint4 seen = STEP == 1
+                                           ? seen_here[own]
                                            : read_value<INPUT_NORM, true>(((const uint4*)input)[place * CHUNKS + own],
                                                                           scale + own * 8, shift + own * 8);
                     chunk = make_uint4(masked(chunk.x, seen.x), masked(chunk.y, seen.y), masked(chunk.z, seen.z),
@@ -243,9 +243,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
 // the pixels.
 constexpr int SQUARE_TILES = SQUARE_FILTERS / 8;
 constexpr int SQUARES = (DEPTH / 16) * (FILTERS / SQUARE_FILTERS), SHARES = SQUARES < WARPS ? WARPS / SQUARES : 1;
-static_assert(!WEIGHT_GRADIENT || WARPS % SQUARES == 0, "a warp for each square");
+static_assert(WARPS % SQUARES == 0, "a warp for each square");
 
-#if WEIGHT_GRADIENT
 struct WeightSums {
     float of[TAPS][SQUARE_TILES][4];
 };
@@ -304,7 +303,6 @@ DEVICE void write_weight_gradient(const WeightSums& sums, float* room, float* to
         __syncthreads();
     }
 }
-#endif
 
 }  // namespace
 
@@ -312,9 +310,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     SHARED_MEMORY(shared);
     uint4* const dy = (uint4*)shared;
     uint4* const tile = dy + DY_ROOM;
-    uint4* const dy_stage = tile + X_ROOM;
+    uint4* const dy_stage = tile + TILE_ROOM;
     uint4* const stage = dy_stage + DY_STAGE_ROOM;
-    uint4* const weights = stage + X_STAGE_ROOM;
+    uint4* const weights = stage + STAGE_ROOM;
     float* const scale = (float*)(weights + W_ROOM);
     float* const shift = scale + DEPTH;
     float* const a = shift + DEPTH;
@@ -341,10 +339,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         }
     }
     zero_dy_borders(dy, thread);
-    if (WEIGHT_GRADIENT) zero_borders(tile, thread);
+    zero_borders(tile, thread);
 
     float bias[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-#if WEIGHT_GRADIENT
     WeightSums sums;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
@@ -354,13 +351,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             for (int i = 0; i < 4; ++i) sums.of[tap][n][i] = 0.0f;
         }
     }
-#endif
 
     const int first = blockIdx.x * arguments.tiles_per_block;
     const int last = min(first + (int)arguments.tiles_per_block, tiles_of(arguments.num_images));
     auto ask = [&](int at) {
         if (at < last) {
-            if (WEIGHT_GRADIENT) stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
+            stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
             stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at,
                      arguments.num_images, thread);
         }
@@ -370,8 +366,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     for (int at = first; at < last; ++at) {
         copy_async_wait<0>();
         __syncthreads();
-        if (WEIGHT_GRADIENT)
-            place_tile(tile, stage, arguments.input + inputs, at, arguments.num_images, scale, shift, thread);
+        place_tile(tile, stage, arguments.input + inputs, at, arguments.num_images, scale, shift, thread);
         place_dy(dy, dy_stage, a, b, c, bias, at, arguments.num_images, thread);
         __syncthreads();
         ask(at + 1);
@@ -379,17 +374,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift, at,
                       arguments.num_images, warp, lane);
 #endif
-#if WEIGHT_GRADIENT
         add_weight_gradient(sums, tile, dy, warp, lane);
-#endif
     }
     __syncthreads();
 
     const u64 part = (u64)chain * gridDim.x + blockIdx.x;
-#if WEIGHT_GRADIENT
     write_weight_gradient(sums, (float*)shared,
                           arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
-#endif
     if (BIAS_GRADIENT) {
         float* const room = (float*)shared;  // [thread][8]
 #pragma unroll

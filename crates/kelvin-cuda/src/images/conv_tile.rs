@@ -262,7 +262,6 @@ impl ConvShape {
         defines.push(("OUTPUT_RELU", i64::from(gradients.pool_relu)));
         defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
         defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
-        defines.push(("WEIGHT_GRADIENT", 1));
         defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
         defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
         defines.push(("MASK", i64::from(gradients.masks)));

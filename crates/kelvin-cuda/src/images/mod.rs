@@ -230,11 +230,6 @@ impl ImageEngine {
         self
     }
 
-    /// For people and provenance.
-    pub fn describe(&self) -> String {
-        format!("{}, {}", self.core.device.name(), self.core.precision.name())
-    }
-
     /// Moves every chain to `plan.num_steps` by sampling; a chain that diverges stops and says so, the others go on.
     ///
     /// # Errors
