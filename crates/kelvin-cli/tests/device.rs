@@ -90,7 +90,10 @@ fn all_that_run_take_a_precision_and_say_where_it_matters() {
         let help = kelvin(folder.path(), &[command, "--help"]);
         let text = String::from_utf8(help.stdout).unwrap();
         assert!(text.contains("--precision") && text.contains("[default: bf16]"), "{text}");
-        assert!(text.contains("tables and the CPU have f32 in any case") && text.contains("without tensor cores"), "{text}");
+        assert!(
+            text.contains("tables and the CPU have f32 in any case") && text.contains("without tensor cores"),
+            "{text}"
+        );
     }
     let bench = ["bench", "14-64-1/128", "--device=cpu", "--precision=f32", "--readings=1", "--chains=1", "--json"];
     let timed = kelvin(folder.path(), &bench);
