@@ -15,7 +15,7 @@ for name in "${sweeps[@]}"; do
   start=$(date +%s)
   "$kelvin" sweep "$name" --out "$run" | sed '/^run folder:/d' > "results/$name/tables.md"
   seconds=$(($(date +%s) - start))
-  cp "$run"/{experiment.toml,metrics.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
+  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
   if [ -e "$run/out_of_distribution.csv" ]; then cp "$run/out_of_distribution.csv" "results/$name/"; fi
   cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "results/$name/"
   echo "$name: $seconds s of wall-clock on $(nproc) cores"

@@ -7,11 +7,12 @@
 Exits with 1 and names the files where anything but times differs. Where a sweep is finished before all kills are done, another is
 begun. Every process is killed between 0.02 and `--longest` seconds after its start, so that kills hit reading, searching, sampling,
 checkpoints and the writing of results alike. What is compared: every draw bit by bit (safetensors), tables, summaries, figures, settings,
-warnings; of metrics.csv all columns but seconds. Left out, since they hold times or circumstances: provenance.json, report.html,
+warnings, predictions; of scores.csv and results.json all but the seconds. Left out, since they hold times or circumstances: provenance.json, report.html,
 wall_clock.csv, and the folder of checkpoints.
 """
 import argparse
 import csv
+import json
 import pathlib
 import random
 import shutil
@@ -40,8 +41,13 @@ def settings(asked):
 
 
 def contents(path):
-    """What must be the same; of metrics all but the seconds."""
-    if path.name != "metrics.csv":
+    """What must be the same: all but the seconds."""
+    if path.name == "results.json":
+        results = json.loads(path.read_text())
+        for entry in [*results["searches"], *results["rows"], *results["chains"]]:
+            del entry["seconds"]
+        return results
+    if path.name != "scores.csv":
         return path.read_bytes()
     rows = list(csv.reader(path.read_text().splitlines()))
     times = {number for number, name in enumerate(rows[0]) if "second" in name}

@@ -1,13 +1,11 @@
 //! The figures of a run and of a sweep, from rows of results.
 
 use kelvin::diagnostics::temperature_band;
-use kelvin::draws::Draws;
-use kelvin::experiment::{ChainGroup, Experiment, Predictive};
-use kelvin::potential::Potential;
-use kelvin::predictive::{ByModel, ClassificationPredictive, PredictiveModel, RegressionPredictive};
-use kelvin::selection::JointChoice;
+use kelvin::predictive::{ByModel, PredictiveModel, ReliabilityDiagram};
 
 use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
+use crate::findings::{ChainFindings, Findings};
+use crate::predictions::{ClassPrediction, NumberPrediction, Predictions};
 use crate::row::{BETA_STAR, Method, Row, mean_and_std};
 
 /// A figure ready to be written and shown.
@@ -28,36 +26,34 @@ const BETA_AXIS: &str = "inverse temperature β";
 /// Calibration histograms and curves use this many bins.
 const BINS: usize = 10;
 
-/// A run: LPD over the grid if there is one, the search for β, calibration, predictions, energies.
-pub fn of_run(
-    experiment: &Experiment<'_>,
-    rows: &[Row],
-    choices: &[Option<JointChoice>],
-    chosen: Option<(&ChainGroup<'_>, &Predictive)>,
-) -> anyhow::Result<Vec<Figure>> {
+/// LPD over the grid if there is one, the search for β, calibration, predictions, energies.
+pub fn of(findings: &Findings, chosen: Option<&Predictions>) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
-    if rows.iter().any(|row| row.method == Method::Grid) {
-        figures.extend(of_grid(&experiment.settings.name, rows));
+    if findings.rows.iter().any(|row| row.method == Method::Grid) {
+        figures.extend(of_grid(&findings.name, &findings.rows));
     }
-    figures.push(selection_path(&experiment.settings.name, choices));
-    if let Some((group, predictive)) = chosen {
-        match predictive {
-            Predictive::Regression(predictive) => {
-                figures.push(predictions(experiment, predictive)?);
-                figures.push(pit_histogram(predictive)?);
-            }
-            Predictive::Classification(predictive) => figures.push(reliability(predictive)?),
+    figures.push(selection_path(findings));
+    match chosen {
+        Some(Predictions::Numbers(points)) => {
+            figures.push(predictions(&findings.problem.target, points));
+            figures.push(pit_histogram(points));
         }
-        figures.push(energy_traces(group));
-        if group.chains.iter().any(|chain| !chain.draws.kinetic_temperature.is_empty()) {
-            figures.push(temperature_traces(experiment, group)?);
+        Some(Predictions::Classes(points)) => figures.push(reliability(points)?),
+        None => {}
+    }
+    let row = findings.rows.iter().find(|row| row.method == Method::Chosen && row.repetition.is_none());
+    if let Some(row) = row {
+        let chains: Vec<&ChainFindings> = findings.chains_of(row).collect();
+        figures.push(energy_traces(&row.label, &chains));
+        if chains.iter().any(|chain| !chain.kinetic_temperature.is_empty()) {
+            figures.push(temperature_traces(findings, &row.label, &chains)?);
         }
     }
     Ok(figures)
 }
 
 /// LPD on test and validation rows and the point metric against β, as in the paper.
-pub fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
+fn of_grid(name: &str, rows: &[Row]) -> Vec<Figure> {
     let sd = if are_repeated(rows) {
         "Lines and bands: mean ± SD over repetitions (higher is better); arrows lie beyond the edge."
     } else {
@@ -219,24 +215,24 @@ fn point_metric(name: &str, rows: &[Row]) -> Figure {
 }
 
 /// β at each checkpoint of the search, one line a start; the best checkpoint of each is marked.
-pub fn selection_path(name: &str, choices: &[Option<JointChoice>]) -> Figure {
-    let last_step = choices.iter().flatten().flat_map(|choice| choice.path.iter().map(|point| point.step)).max();
-    let (unit, label) = match last_step {
-        Some(last) if last < 5_000 => (1.0, "steps of the search"),
+fn selection_path(findings: &Findings) -> Figure {
+    let (unit, label) = match findings.sampling.search_steps {
+        0..5_000 => (1.0, "steps of the search"),
         _ => (1e3, "steps of the search (thousands)"),
     };
-    let mut chart = Chart::new(format!("{name}: the search for β"), Axis::linear(label), Axis::log(BETA_AXIS))
-        .with(Reference::horizontal(1.0, "β = 1"));
+    let title = format!("{}: the search for β", findings.name);
+    let mut chart =
+        Chart::new(title, Axis::linear(label), Axis::log(BETA_AXIS)).with(Reference::horizontal(1.0, "β = 1"));
     let mut best = (Vec::new(), Vec::new());
-    for (start, choice) in choices.iter().enumerate() {
-        let Some(choice) = choice else { continue };
+    for (start, search) in findings.searches.iter().enumerate() {
+        let Some(chosen) = search.path.get(search.best) else { continue };
         let place = |step: u64, beta: f64| (step as f64 / unit, beta);
         let mut path = vec![(0.0, 1.0)];
-        path.extend(choice.path.iter().map(|point| place(point.step, point.inverse_temperature)));
+        path.extend(search.path.iter().map(|visit| place(visit.step, visit.beta)));
         let colour = Colour::CYCLE[start % Colour::CYCLE.len()];
         chart = chart.with(Line::trace(format!("start {}", start + 1), colour, path));
-        best.0.push(place(choice.path[choice.best].step, choice.inverse_temperature));
-        best.1.push(format!("start {}: β = {}", start + 1, significant(choice.inverse_temperature, 3)));
+        best.0.push(place(chosen.step, chosen.beta));
+        best.1.push(format!("start {}: β = {}", start + 1, significant(chosen.beta, 3)));
     }
     chart = chart.with(Points::new("best validation", Colour::CHOSEN, Marker::Ring, best.0).with_hover(best.1));
     Figure::new(
@@ -247,10 +243,15 @@ pub fn selection_path(name: &str, choices: &[Option<JointChoice>]) -> Figure {
 }
 
 /// A line a chain of one number at each draw.
-fn with_traces(mut chart: Chart, group: &ChainGroup<'_>, series: impl Fn(&Draws) -> &[f64], scale: f64) -> Chart {
-    for (index, chain) in group.chains.iter().enumerate() {
-        let values = series(&chain.draws).iter().enumerate();
-        let points = values.map(|(draw, &value)| ((draw + 1) as f64, scale * value)).collect();
+fn with_traces(
+    mut chart: Chart,
+    chains: &[&ChainFindings],
+    series: impl Fn(&ChainFindings) -> &[f64],
+    scale: impl Fn(&ChainFindings) -> f64,
+) -> Chart {
+    for (index, chain) in chains.iter().enumerate() {
+        let values = series(chain).iter().enumerate();
+        let points = values.map(|(draw, &value)| ((draw + 1) as f64, scale(chain) * value)).collect();
         let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
         chart = chart.with(Line::trace(format!("chain {}", index + 1), colour, points));
     }
@@ -258,78 +259,77 @@ fn with_traces(mut chart: Chart, group: &ChainGroup<'_>, series: impl Fn(&Draws)
 }
 
 /// Energies of the chains that made the draws.
-fn energy_traces(group: &ChainGroup<'_>) -> Figure {
+fn energy_traces(label: &str, chains: &[&ChainFindings]) -> Figure {
     let chart = Chart::new(
-        format!("Potential energy of the draws at {}", group.label),
+        format!("Potential energy of the draws at {label}"),
         Axis::linear("draw"),
         Axis::linear("potential energy U").focused(),
     );
     Figure::new(
         "energy_traces",
-        &with_traces(chart, group, |draws| &draws.potential_energy, 1.0),
+        &with_traces(chart, chains, |chain| &chain.potential_energy, |_| 1.0),
         "Chains that agree wander over the same range; a trend means that the burn-in was too short.",
     )
 }
 
 /// Kinetic temperature at each draw, relative to the one asked for, with the band of exact momenta.
-fn temperature_traces(experiment: &Experiment<'_>, group: &ChainGroup<'_>) -> anyhow::Result<Figure> {
+fn temperature_traces(findings: &Findings, label: &str, chains: &[&ChainFindings]) -> anyhow::Result<Figure> {
     const LEVEL: f64 = 0.99;
-    let (low, high) = temperature_band(experiment.posterior.dim(), 1.0, LEVEL)?;
+    let dim = findings.problem.tensors.iter().map(|(_, size)| size).sum();
+    let (low, high) = temperature_band(dim, 1.0, LEVEL)?;
     let chart = Chart::new(
-        format!("Kinetic temperature of the draws at {}", group.label),
+        format!("Kinetic temperature of the draws at {label}"),
         Axis::linear("draw"),
         Axis::linear("measured T / asked T").focused(),
     )
     .with(Reference::horizontal(low, "99 %"))
     .with(Reference::horizontal(high, "99 %"));
-    let scale = 1.0 / experiment.sampler_temperature(group.inverse_temperature)?;
+    let traces =
+        with_traces(chart, chains, |chain| &chain.kinetic_temperature, |chain| 1.0 / chain.sampler_temperature);
     Ok(Figure::new(
         "temperature_traces",
-        &with_traces(chart, group, |draws| &draws.kinetic_temperature, scale),
+        &traces,
         "What the momenta say the temperature is, at each draw. Of momenta at the right temperature 99 % of the readings \
          lie between the dashed lines.",
     ))
 }
 
-fn predictions(experiment: &Experiment<'_>, predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
-    let problem = experiment.problem;
-    let (kelvin::data::Targets::Real(targets), Some(table)) = (&problem.test.targets, problem.table()) else {
-        anyhow::bail!("a regression has a table with numbers as targets");
+fn predictions(target: &str, points: &[NumberPrediction]) -> Figure {
+    let hover = |point: &NumberPrediction| {
+        let number = |value| significant(value, 4);
+        format!(
+            "row {}: predicted {} ± {}, true {}",
+            point.row,
+            number(point.mean),
+            significant(point.sd.tempered, 3),
+            number(point.truth)
+        )
     };
-    let standardiser = &table.standardiser;
-    let means = predictive.means()?;
-    let deviations: Vec<f64> = predictive.variances(PredictiveModel::Tempered)?.iter().map(|v| v.sqrt()).collect();
-    let original = |value: f64| standardiser.target_value(value);
-    let mut points = Vec::new();
-    let mut hover = Vec::new();
-    for ((&target, &mean), &deviation) in targets.iter().zip(&means).zip(&deviations) {
-        let (truth, mean) = (original(f64::from(target)), original(mean));
-        points.push((mean, truth));
-        let deviation = significant(standardiser.target_std(deviation), 3);
-        hover.push(format!("predicted {} ± {deviation}, true {}", significant(mean, 4), significant(truth, 4)));
-    }
-    let name = &table.dataset.target_name;
     let chart = Chart::new(
-        format!("Predictions of {name} on test rows"),
-        Axis::linear(format!("predicted mean of {name}")),
-        Axis::linear(format!("true {name}")),
+        format!("Predictions of {target} on test rows"),
+        Axis::linear(format!("predicted mean of {target}")),
+        Axis::linear(format!("true {target}")),
     )
     .with_size(480.0, 480.0)
     .with(Reference::diagonal("truth = prediction"))
-    .with(Points::new("test rows", Colour::TM, Marker::Circle, points).with_hover(hover));
-    Ok(Figure::new(
-        "predictions",
-        &chart,
-        "Predictive mean against truth, original units; hover for the predictive SD.",
-    ))
+    .with(
+        Points::new(
+            "test rows",
+            Colour::TM,
+            Marker::Circle,
+            points.iter().map(|point| (point.mean, point.truth)).collect(),
+        )
+        .with_hover(points.iter().map(hover).collect()),
+    );
+    Figure::new("predictions", &chart, "Predictive mean against truth, original units; hover for the predictive SD.")
 }
 
-fn pit_histogram(predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
-    let standard = predictive.pit_values(PredictiveModel::Standard)?;
-    let tempered = predictive.pit_values(PredictiveModel::Tempered)?;
+fn pit_histogram(points: &[NumberPrediction]) -> Figure {
+    let values = |model| points.iter().map(|point| *point.pit.get(model)).collect::<Vec<f64>>();
     let outlines = [
-        Line::histogram("SM-PD", Colour::SM, standard.values(), BINS, 0.0, 1.0).with_dash(Dash::Dashed),
-        Line::histogram("TM-PD", Colour::TM, tempered.values(), BINS, 0.0, 1.0),
+        Line::histogram("SM-PD", Colour::SM, &values(PredictiveModel::Standard), BINS, 0.0, 1.0)
+            .with_dash(Dash::Dashed),
+        Line::histogram("TM-PD", Colour::TM, &values(PredictiveModel::Tempered), BINS, 0.0, 1.0),
     ];
     let highest = outlines.iter().flat_map(|line| &line.points).fold(1.0, |highest: f64, point| highest.max(point.1));
     let mut chart = Chart::new(
@@ -341,14 +341,14 @@ fn pit_histogram(predictive: &RegressionPredictive) -> anyhow::Result<Figure> {
     for outline in outlines {
         chart = chart.with(outline);
     }
-    Ok(Figure::new(
+    Figure::new(
         "calibration",
         &chart,
         "Where the truth falls in its predictive distribution. Flat is calibrated, a hump is too wide, horns are too narrow.",
-    ))
+    )
 }
 
-fn reliability(predictive: &ClassificationPredictive) -> anyhow::Result<Figure> {
+fn reliability(points: &[ClassPrediction]) -> anyhow::Result<Figure> {
     let bins = std::num::NonZeroUsize::new(BINS).unwrap_or(std::num::NonZeroUsize::MIN);
     let mut chart = Chart::new(
         "Calibration on test rows",
@@ -360,7 +360,11 @@ fn reliability(predictive: &ClassificationPredictive) -> anyhow::Result<Figure> 
     for (model, name, colour) in
         [(PredictiveModel::Standard, "SM-PD", Colour::SM), (PredictiveModel::Tempered, "TM-PD", Colour::TM)]
     {
-        let diagram = predictive.reliability(model, bins)?;
+        let predicted = |point: &ClassPrediction| *point.predicted.get(model);
+        let confidences: Vec<f64> =
+            points.iter().map(|point| point.probabilities.get(model)[predicted(point)]).collect();
+        let correct: Vec<bool> = points.iter().map(|point| predicted(point) == point.label).collect();
+        let diagram = ReliabilityDiagram::new(&confidences, &correct, bins)?;
         let points = diagram.bins.iter().filter_map(|bin| bin.mean_confidence.zip(bin.accuracy)).collect();
         chart = chart.with(Line::new(name, colour, points));
     }

@@ -4,6 +4,7 @@ use kelvin::experiment::OutOfDistributionScores;
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
+use crate::findings::{Agreement, Findings};
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
 use crate::table::Table;
 
@@ -34,28 +35,26 @@ impl Criterion {
     }
 }
 
-/// How far the potential energies of the repetitions at one β agree.
-pub struct Agreement {
-    pub beta: f64,
-    pub rhat: Option<f64>,
-    pub bulk_ess: Option<f64>,
-}
-
 /// Rows of a sweep, with its repetitions.
 pub struct Sweep<'a> {
-    pub rows: &'a [Row],
-    pub repetitions: u32,
+    rows: &'a [Row],
+    repetitions: u32,
     /// Whether a chain's time is its share of the population's.
-    pub chains_share_time: bool,
+    chains_share_time: bool,
 }
 
 impl<'a> Sweep<'a> {
+    pub fn new(findings: &'a Findings) -> Self {
+        let Findings { rows, repetitions, sampling, .. } = findings;
+        Self { rows, repetitions: *repetitions, chains_share_time: sampling.chains_share_time }
+    }
+
     fn of(&self, method: Method) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| row.method == method).collect()
     }
 
     /// Draws at β = 1, whether it is a point of the grid or was added to it.
-    pub fn at_one(&self) -> Vec<&'a Row> {
+    fn at_one(&self) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| row.beta == 1.0 && matches!(row.method, Method::Grid | Method::Bayes)).collect()
     }
 
@@ -169,7 +168,7 @@ impl<'a> Sweep<'a> {
     pub fn agreement(&self, groups: &[Agreement]) -> Table {
         let header = ["β", "split-R̂", "bulk ESS"].map(str::to_owned).to_vec();
         let mut table = Table::new("Agreement of the repetitions' potential energies", header);
-        for Agreement { beta, rhat, bulk_ess } in groups {
+        for Agreement { beta, rhat, bulk_ess, .. } in groups {
             let show = |value: &Option<f64>, decimals| value.map_or("–".into(), |value| fixed(value, decimals));
             table.push(vec![significant(*beta, 3), show(rhat, 2), show(bulk_ess, 0)]);
         }

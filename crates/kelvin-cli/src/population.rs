@@ -96,7 +96,7 @@ pub fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
 }
 
 /// The file name of a chain's draws, without its ending.
-fn draws_name(spec: &ChainSpec) -> String {
+pub fn draws_name(spec: &ChainSpec) -> String {
     let kind = match spec.slot {
         Slot::Grid(_) => format!("beta-{}", spec.inverse_temperature),
         Slot::Bayes => "bayes".into(),

@@ -1,104 +1,87 @@
 //! The story of a run as one page: the answer, the table, the figures, the warnings, the settings.
 
-use kelvin::diagnostics::Warning;
-use kelvin::experiment::{Experiment, ProblemSource, TableSource};
-
 use crate::chart::{fixed, significant};
 use crate::figures::Figure;
+use crate::findings::Findings;
 use crate::page::{self, Block, Page, Section};
 use crate::row::{BETA_STAR, Method, Row};
 use crate::table::Table;
 
-/// Everything the page shows.
-pub struct RunReport<'a> {
-    pub experiment: &'a Experiment<'a>,
-    pub verdict: &'a str,
-    pub table: &'a Table,
-    /// Further tables, for a sweep.
-    pub tables: &'a [Table],
-    pub figures: &'a [Figure],
-    pub warnings: &'a [Warning],
-}
-
-impl RunReport<'_> {
-    pub fn page(&self) -> anyhow::Result<Page> {
-        let settings = &self.experiment.settings;
-        let problem = self.experiment.problem;
-        let mut answer = vec![Block::Table(self.table.clone())];
-        answer.extend(self.tables.iter().cloned().map(Block::Table));
-        let figures = self
-            .figures
-            .iter()
-            .map(|figure| Block::Figure { svg: figure.svg.clone(), caption: figure.caption.clone() });
-        let warnings = if self.warnings.is_empty() {
-            Block::Paragraph(
-                "None: temperatures, agreement of the chains and the number of draws look as they should.".into(),
-            )
-        } else {
-            let shown = self.warnings.iter().map(|warning| page::Warning {
-                title: warning.name().into(),
-                seen: warning.seen(),
-                why: warning.why().into(),
-                try_this: warning.try_this().into(),
-            });
-            Block::Warnings(shown.collect())
-        };
-        let rows = |rows: usize| rows.to_string();
-        let mut facts = facts(&problem.source);
-        facts.extend([
-            ("training rows".into(), rows(problem.train.len())),
-            ("validation rows".into(), rows(problem.validation.len())),
-            ("test rows".into(), rows(problem.test.len())),
-            ("network".into(), problem.network.describe()),
-            ("seed".into(), settings.run.seed.to_string()),
-            ("device".into(), self.experiment.engine.describe_for(&self.experiment.posterior)),
-            ("kelvin".into(), format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))),
-        ]);
-        let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
-        Ok(Page {
-            title: format!("kelvin: {}", settings.name),
-            lead: self.verdict.into(),
-            sections: vec![
-                section("Scores", answer),
-                section("Figures", figures.collect()),
-                section("Warnings", vec![warnings]),
-                section(
-                    "Settings and provenance",
-                    vec![
-                        Block::Definitions(facts),
-                        Block::Details {
-                            summary: "experiment.toml".into(),
-                            blocks: vec![Block::Preformatted(settings.to_toml()?)],
-                        },
-                    ],
-                ),
-            ],
-        })
+/// The page of what was found; `settings` is experiment.toml.
+pub fn page(findings: &Findings, settings: &str, tables: &[Table], figures: &[Figure]) -> Page {
+    let figures =
+        figures.iter().map(|figure| Block::Figure { svg: figure.svg.clone(), caption: figure.caption.clone() });
+    let warnings = if findings.warnings.is_empty() {
+        Block::Paragraph(
+            "None: temperatures, agreement of the chains and the number of draws look as they should.".into(),
+        )
+    } else {
+        let shown = findings.warnings.iter().map(|warning| page::Warning {
+            title: warning.name().into(),
+            seen: warning.seen(),
+            why: warning.why().into(),
+            try_this: warning.try_this().into(),
+        });
+        Block::Warnings(shown.collect())
+    };
+    let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
+    Page {
+        title: format!("kelvin: {}", findings.name),
+        lead: verdict(findings),
+        sections: vec![
+            section("Scores", tables.iter().cloned().map(Block::Table).collect()),
+            section("Figures", figures.collect()),
+            section("Warnings", vec![warnings]),
+            section(
+                "Settings and provenance",
+                vec![
+                    Block::Definitions(facts(findings)),
+                    Block::Details {
+                        summary: "experiment.toml".into(),
+                        blocks: vec![Block::Preformatted(settings.into())],
+                    },
+                ],
+            ),
+        ],
     }
 }
 
-/// Where the rows come from.
-fn facts(source: &ProblemSource) -> Vec<(String, String)> {
-    match source {
-        ProblemSource::Table(TableSource { dataset, .. }) => vec![
-            ("data".into(), dataset.name.clone()),
-            ("target".into(), dataset.target_name.clone()),
-            ("features".into(), dataset.feature_names.join(", ")),
-        ],
-        ProblemSource::Images(images) => {
-            let mut facts = vec![
-                ("data".into(), images.name.clone()),
-                ("images".into(), images.shape.to_string()),
-                ("classes".into(), images.class_names.join(", ")),
-            ];
-            facts.extend(images.out_of_distribution.iter().map(|other| ("another set".into(), other.clone())));
-            facts
+/// Where the rows come from and what learned from them.
+fn facts(findings: &Findings) -> Vec<(String, String)> {
+    let problem = &findings.problem;
+    let mut facts = vec![("data", problem.data.clone())];
+    if let Some([height, width, channels]) = problem.image {
+        facts.push(("images", format!("{height}×{width}×{channels}")));
+        facts.push(("classes", problem.classes.join(", ")));
+        facts.extend(problem.out_of_distribution.iter().map(|other| ("another set", other.clone())));
+    } else {
+        facts.extend([("target", problem.target.clone()), ("features", problem.features.join(", "))]);
+    }
+    facts.extend([
+        ("training rows", problem.training_rows.to_string()),
+        ("validation rows", problem.validation_rows.to_string()),
+        ("test rows", problem.test_rows.to_string()),
+        ("network", problem.network.clone()),
+        ("seed", findings.sampling.seed.to_string()),
+        ("device", findings.device.clone()),
+        ("kelvin", findings.kelvin.clone()),
+    ]);
+    facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
+}
+
+/// The answer in one sentence.
+pub fn verdict(findings: &Findings) -> String {
+    match findings.beta_star {
+        Some(beta) => verdict_of_run(beta, &findings.rows),
+        None => {
+            let chosen = findings.searches.iter().filter_map(|search| search.path.get(search.best));
+            let betas: Vec<String> = chosen.map(|visit| significant(visit.beta, 3)).collect();
+            format!("{BETA_STAR} of the {} repetitions: {}.", findings.repetitions, betas.join(", "))
         }
     }
 }
 
-/// The answer in one sentence.
-pub fn verdict(beta: f64, rows: &[Row]) -> String {
+fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
     let direction = match beta {
         b if b < 0.9 => "the posterior should be warmer than Bayes",
         b if b > 1.1 => "the posterior should be colder than Bayes",

@@ -2,15 +2,17 @@
 
 use kelvin::draws::Draws;
 use kelvin::experiment::{
-    ChainGroup, Experiment, ExperimentError, Measured, OutOfDistributionScores, Predictive, SampledChain, Scores,
+    ChainGroup, Experiment, ExperimentError, Measured, OutOfDistributionScores, Predictive, SampledChain, Scores, Slot,
 };
 use kelvin::held_out::HeldOut;
 use kelvin::predictive::ByModel;
 use kelvin::selection::JointChoice;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::predictions::Predictions;
 
 /// How the predictive distribution was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// The optimiser's point estimate.
@@ -24,6 +26,16 @@ pub enum Method {
 }
 
 impl Method {
+    /// What a chain of this slot is sampled for.
+    pub fn of(slot: Slot) -> Self {
+        match slot {
+            Slot::Chosen => Self::Chosen,
+            Slot::Bayes => Self::Bayes,
+            Slot::Grid(_) => Self::Grid,
+            Slot::Selector | Slot::Pilot => Self::Sgd,
+        }
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Sgd => "sgd",
@@ -35,7 +47,7 @@ impl Method {
 }
 
 /// A line of results.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     pub method: Method,
     pub label: String,
@@ -46,7 +58,7 @@ pub struct Row {
     pub validation: Scores,
     pub test: Scores,
     /// How far doubt tells another set from the test images, where one is named.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
     pub measured: Option<Measured>,
     /// Time of its chains, one after the other.
@@ -63,11 +75,12 @@ impl Row {
         choice: &JointChoice,
         repetition: Option<u32>,
         seconds: f64,
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<(Self, Predictions)> {
         let beta = choice.inverse_temperature;
         let point = Draws::of_point(choice.weights());
         let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, [&point]))?;
-        Ok(Self {
+        let predictions = Predictions::of(experiment, beta, &held_out.test_predictive, [&point])?;
+        let row = Self {
             method: Method::Sgd,
             label: "SGD".into(),
             repetition,
@@ -78,17 +91,18 @@ impl Row {
             out_of_distribution: held_out.out_of_distribution,
             measured: None,
             seconds,
-        })
+        };
+        Ok((row, predictions))
     }
 
-    /// The pooled draws of chains at one β; also the predictive distribution of the test rows, for figures.
+    /// The pooled draws of chains at one β; also the predictive distribution at each test row.
     pub fn posterior(
         experiment: &Experiment<'_>,
         method: Method,
         group: &ChainGroup<'_>,
         repetition: Option<u32>,
         seconds: f64,
-    ) -> anyhow::Result<(Self, Predictive)> {
+    ) -> anyhow::Result<(Self, Predictions)> {
         let beta = group.inverse_temperature;
         let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, group.draws()))?;
         let temperature = experiment.sampler_temperature(beta)?;
@@ -104,7 +118,17 @@ impl Row {
             measured: Some(group.measured(temperature, experiment.expected_inflation()?)),
             seconds,
         };
-        Ok((row, held_out.test_predictive))
+        let predictions = Predictions::of(experiment, beta, &held_out.test_predictive, group.draws())?;
+        Ok((row, predictions))
+    }
+
+    /// The name of its file of predictions, without its ending.
+    pub fn file_name(&self) -> String {
+        let method = match self.method {
+            Method::Grid => format!("beta-{}", self.beta),
+            other => other.name().to_owned(),
+        };
+        self.repetition.map_or(method.clone(), |repetition| format!("{method}-{}", repetition + 1))
     }
 }
 

@@ -7,16 +7,19 @@ use kelvin::experiment::{Experiment, Settings};
 use kelvin::write_file::write_atomically;
 use serde::Serialize;
 
-use crate::chart;
+use crate::findings::{FINDINGS, Findings};
 use crate::lock::Lock;
 use crate::output::say;
+use crate::predictions::Predictions;
 use crate::provenance::Provenance;
+use crate::row::Row;
 use crate::run_record::RunRecord;
+use crate::{chart, cycles, scores_file};
 
 /// Pixels across a PNG figure.
 const PNG_WIDTH: u32 = 1280;
 const PROVENANCE: &str = "provenance.json";
-const SETTINGS: &str = "experiment.toml";
+pub const SETTINGS: &str = "experiment.toml";
 /// What a run needs to go on.
 const CHECKPOINTS: &str = "checkpoints";
 const LOCK: &str = "checkpoints/lock";
@@ -46,7 +49,7 @@ impl RunFolder {
         } else if !is_run(&path) && !is_empty(&path) {
             return Err(foreign(&path));
         }
-        for inner in ["draws", "figures", CHECKPOINTS] {
+        for inner in ["draws", "figures", "predictions", CHECKPOINTS] {
             let inner = path.join(inner);
             std::fs::create_dir_all(&inner).with_context(|| format!("cannot create the folder {}", inner.display()))?;
         }
@@ -82,8 +85,7 @@ impl RunFolder {
 
     /// Writes one file whole.
     pub fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        let path = self.path.join(name);
-        write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
+        write(&self.path, name, bytes)
     }
 
     pub fn write_json(&self, name: &str, value: &impl Serialize) -> anyhow::Result<()> {
@@ -107,6 +109,21 @@ impl RunFolder {
         self.write_settings(&experiment.settings)
     }
 
+    /// Adds a row of results, with its predictions in a file of their own.
+    pub fn add_row(&self, findings: &mut Findings, row: Row, predictions: &Predictions) -> anyhow::Result<()> {
+        self.write(&format!("predictions/{}.csv", row.file_name()), predictions.to_csv().as_bytes())?;
+        findings.rows.push(row);
+        Ok(())
+    }
+
+    /// Writes what was found, and its views for other programs.
+    pub fn write_findings(&self, findings: &Findings) -> anyhow::Result<()> {
+        self.write("scores.csv", scores_file::to_csv(findings).as_bytes())?;
+        self.write("metrics.csv", cycles::to_csv(findings).as_bytes())?;
+        self.write_json("warnings.json", &findings.warnings)?;
+        self.write_json(FINDINGS, findings)
+    }
+
     /// Keeps what the pilot found, so that it is not run again.
     pub fn write_tuned(&mut self, settings: &Settings) -> anyhow::Result<()> {
         self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
@@ -122,12 +139,18 @@ impl RunFolder {
     fn write_settings(&self, settings: &Settings) -> anyhow::Result<()> {
         self.write(SETTINGS, settings.to_toml()?.as_bytes())
     }
+}
 
-    /// Writes a figure as SVG and PNG.
-    pub fn write_figure(&self, name: &str, svg: &str) -> anyhow::Result<()> {
-        self.write(&format!("figures/{name}.svg"), svg.as_bytes())?;
-        self.write(&format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
-    }
+/// Writes one file of a run folder whole.
+pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+    let path = folder.join(name);
+    write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a figure as SVG and PNG.
+pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
+    write(folder, &format!("figures/{name}.svg"), svg.as_bytes())?;
+    write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
 }
 
 /// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.
@@ -188,7 +211,7 @@ fn check_contents(path: &Path, record: &RunRecord) -> anyhow::Result<Option<RunR
 
 /// Removes files that were not finished when a process was killed; whoever has the lock is the only one to write.
 fn sweep_up(path: &Path) {
-    for folder in [".", "draws", "figures", CHECKPOINTS] {
+    for folder in [".", "draws", "figures", "predictions", CHECKPOINTS] {
         let entries = path.join(folder).read_dir().into_iter().flatten().flatten();
         for file in entries.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "part")) {
             let _ = std::fs::remove_file(file);
@@ -208,7 +231,7 @@ fn forget(path: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    for name in [PROVENANCE, SETTINGS, "model.json", "metrics.csv"] {
+    for name in [PROVENANCE, SETTINGS, FINDINGS, "model.json", "metrics.csv"] {
         let file = path.join(name);
         if file.exists() {
             std::fs::remove_file(&file).with_context(|| cannot(&file))?;

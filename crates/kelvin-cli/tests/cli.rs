@@ -116,11 +116,14 @@ const SHORT: [&str; 12] = [
     "sampler.epochs=500",
 ];
 
-const RUN_FILES: [&str; 8] = [
+const RUN_FILES: [&str; 11] = [
     "experiment.toml",
     "split.json",
     "provenance.json",
+    "results.json",
+    "scores.csv",
     "metrics.csv",
+    "predictions/chosen.csv",
     "model.json",
     "warnings.json",
     "report.html",
@@ -155,7 +158,7 @@ fn a_quick_run_prints_a_table_and_fills_a_folder() {
     let report = text(&files["report.html"]).replace("http://www.w3.org/2000/svg", "");
     assert!(report.contains("</html>") && !report.contains("http") && !report.contains("<script"));
 
-    let metrics = rows(&text(&files["metrics.csv"]));
+    let metrics = rows(&text(&files["scores.csv"]));
     let methods: Vec<&str> = metrics.iter().map(|row| row["method"].as_str()).collect();
     assert_eq!(methods, ["sgd", "sgd", "bayes", "bayes", "chosen", "chosen"]);
     for row in &metrics {
@@ -173,7 +176,7 @@ fn numbers_depend_neither_on_threads_nor_on_the_hour() {
         arguments.extend(SHORT);
         succeeds(folder.path(), &arguments);
         let mut files = files(&folder.path().join(name));
-        let mut metrics = rows(&text(&files["metrics.csv"]));
+        let mut metrics = rows(&text(&files["scores.csv"]));
         metrics.iter_mut().for_each(|row| {
             row.remove("seconds");
         });

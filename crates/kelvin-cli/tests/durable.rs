@@ -70,7 +70,7 @@ fn cells(line: &str) -> impl Iterator<Item = &str> {
 /// Every file of a run that a person may read, without the times and the folder's own name.
 fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for inner in ["", "draws", "figures"] {
+    for inner in ["", "draws", "figures", "predictions"] {
         for entry in std::fs::read_dir(folder.join(inner)).unwrap() {
             let path = entry.unwrap().path();
             if path.is_file() {
@@ -81,7 +81,7 @@ fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         }
     }
     // Times of chains are in a column, and in the report's table.
-    if let Some(metrics) = found.get_mut("metrics.csv") {
+    if let Some(metrics) = found.get_mut("scores.csv") {
         let text = String::from_utf8(std::mem::take(metrics)).unwrap();
         let seconds = cells(text.lines().next().unwrap()).position(|name| name == "seconds").unwrap();
         let without = |line: &str| {
@@ -89,6 +89,13 @@ fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             kept.map(|(_, cell)| cell.to_owned()).collect::<Vec<_>>().join(",") + "\n"
         };
         *metrics = text.lines().map(without).collect::<String>().into_bytes();
+    }
+    if let Some(results) = found.get_mut("results.json") {
+        let mut value: Value = serde_json::from_slice(results).unwrap();
+        for part in ["searches", "rows", "chains"] {
+            value[part].as_array_mut().unwrap().iter_mut().for_each(|entry| entry["seconds"] = Value::Null);
+        }
+        *results = serde_json::to_vec(&value).unwrap();
     }
     found.retain(|name, _| name != "report.html" && name != "wall_clock.csv");
     // The command line is told apart.

@@ -97,7 +97,7 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
         assert_eq!(doubt["mutual_information_auroc"].is_null(), row["method"] == "sgd", "one draw cannot disagree");
         assert!(row["test"]["classification"]["standard"]["mean_mutual_information"].is_number());
     }
-    for name in ["experiment.toml", "provenance.json", "metrics.csv", "model.json", "report.html"] {
+    for name in ["experiment.toml", "provenance.json", "scores.csv", "metrics.csv", "model.json", "report.html"] {
         assert!(here.join("run").join(name).exists(), "{name}");
     }
     for figure in ["lpd_test", "point_metric", "selection_path", "calibration", "energy_traces", "temperature_traces"] {
@@ -106,7 +106,7 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
     let provenance: Value = serde_json::from_slice(&std::fs::read(here.join("run/provenance.json")).unwrap()).unwrap();
     let hashes = ["data_sha256", "out_of_distribution_sha256"].map(|key| provenance[key].as_str().unwrap());
     assert!(hashes[0] != hashes[1] && hashes.iter().all(|hash| hash.len() == 64), "{provenance}");
-    let metrics = rows(&std::fs::read_to_string(here.join("run/metrics.csv")).unwrap());
+    let metrics = rows(&std::fs::read_to_string(here.join("run/scores.csv")).unwrap());
     let sets: Vec<&str> = metrics.iter().take(3).map(|row| row["set"].as_str()).collect();
     assert_eq!(sets, ["validation", "test", "out_of_distribution"]);
     assert!(metrics[5]["entropy_auroc_sm"].parse::<f64>().is_ok() && metrics[5]["accuracy_sm"].is_empty());

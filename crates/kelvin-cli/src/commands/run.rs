@@ -8,16 +8,14 @@ use serde::Serialize;
 use super::{Request, threads};
 use crate::arguments::RunArguments;
 use crate::chart::significant;
+use crate::findings::Findings;
 use crate::interrupt::Interrupt;
 use crate::output::{print_result, say, wrapped};
 use crate::population::{choose, chosen_draws, divergence_warnings, sample, selection_warnings};
-use crate::report::{RunReport, best_of, verdict};
+use crate::report::{best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
-use crate::run_table::{out_of_distribution_table, run_table};
-use crate::source;
-use crate::table::Table;
-use crate::{doubts, figures, metrics};
+use crate::{doubts, present, source};
 
 /// What `predict` needs beside the draws; written as model.json.
 #[derive(Debug, Serialize, serde::Deserialize)]
@@ -64,8 +62,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let (mut experiment, mut folder) = question.open(&problem)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.chains).collect();
-    let (choices, selection_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
-    let selection_seconds: f64 = selection_seconds.iter().sum();
+    let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
     let choice = best_choice(&choices).ok_or_else(|| {
         anyhow::anyhow!("no search for β has a finite validation score; lower selection.learning_rate")
     })?;
@@ -80,24 +77,25 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, "sampling", quiet)?;
     let saved = chosen_draws(&chains);
 
-    let mut warnings = selection_warnings(&choices, std::iter::once(choice));
-    warnings.extend(divergence_warnings(&chains));
-    let mut rows = vec![Row::sgd(&experiment, choice, None, selection_seconds)?];
-    let groups = groups(&experiment, &chains, beta, grid)?;
-    let mut chosen = None;
-    for (method, group) in &groups {
+    let mut findings = Findings::of(&experiment, command)?;
+    findings.beta_star = Some(beta);
+    findings.add_searches(&choices, &search_seconds);
+    findings.add_chains(&experiment, &chains, &seconds)?;
+    findings.warnings = selection_warnings(&choices, std::iter::once(choice));
+    findings.warnings.extend(divergence_warnings(&chains));
+    let (row, predictions) = Row::sgd(&experiment, choice, None, search_seconds.iter().sum())?;
+    folder.add_row(&mut findings, row, &predictions)?;
+    for (method, group) in &groups(&experiment, &chains, beta, grid)? {
         interrupt.check(folder.path())?;
         let seconds =
             chains.iter().zip(&seconds).filter(|(chain, _)| group.chains.iter().any(|own| std::ptr::eq(*own, *chain)));
         let seconds = seconds.map(|(_, seconds)| seconds).sum();
-        let (row, predictive) = Row::posterior(&experiment, *method, group, None, seconds)?;
+        let (row, predictions) = Row::posterior(&experiment, *method, group, None, seconds)?;
         if let Some(measured) = &row.measured {
-            warnings.extend(group.warnings(measured, experiment.sampler_temperature(group.inverse_temperature)?));
+            let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
+            findings.warnings.extend(group.warnings(measured, temperature));
         }
-        rows.push(row);
-        if *method == Method::Chosen {
-            chosen = Some((group, predictive));
-        }
+        folder.add_row(&mut findings, row, &predictions)?;
     }
 
     folder.write_json(
@@ -113,44 +111,26 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             draws: saved,
         },
     )?;
-    folder.write("metrics.csv", metrics::to_csv(&rows, problem.target_std()).as_bytes())?;
-    folder.write_json("warnings.json", &warnings)?;
+    folder.write_findings(&findings)?;
+    present::write_all(folder.path(), &findings)?;
 
-    let title = format!("{} — test scores", experiment.settings.name);
-    let table = run_table(&title, &rows);
-    let others: Vec<Table> = out_of_distribution_table(problem.out_of_distribution_name(), &rows).into_iter().collect();
-    let verdict = verdict(beta, &rows);
-    let chosen = chosen.as_ref().map(|(group, predictive)| (*group, predictive));
-    let figures = figures::of_run(&experiment, &rows, &choices, chosen)?;
-    for figure in &figures {
-        folder.write_figure(figure.name, &figure.svg)?;
-    }
-    let report = RunReport {
-        experiment: &experiment,
-        verdict: &verdict,
-        table: &table,
-        tables: &others,
-        figures: &figures,
-        warnings: &warnings,
-    };
-    folder.write("report.html", report.page()?.to_html().as_bytes())?;
-
+    let verdict = verdict(&findings);
     if conduct.json {
         let result = RunResult {
             command: "run",
-            name: &experiment.settings.name,
+            name: &findings.name,
             folder: folder.path().display().to_string(),
             beta_star: beta,
             verdict: &verdict,
-            rows: &rows,
-            warnings: &warnings,
+            rows: &findings.rows,
+            warnings: &findings.warnings,
         };
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    let best = best_of(&rows);
-    let others: String = others.iter().map(|table| format!("\n{}", table.to_text())).collect();
-    print_result(&format!("{}{others}\n{}{best}", table.to_text(), wrapped(&verdict, "  ")))?;
-    say(&doubts::in_short(&warnings));
+    let tables: Vec<String> = present::tables(&findings).iter().map(|(_, table)| table.to_text()).collect();
+    let best = best_of(&findings.rows);
+    print_result(&format!("{}\n{}{best}", tables.join("\n"), wrapped(&verdict, "  ")))?;
+    say(&doubts::in_short(&findings.warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 

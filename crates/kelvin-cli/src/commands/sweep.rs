@@ -1,7 +1,7 @@
 //! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, SampledChain, Slot};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Measured, SampledChain, Slot};
 use kelvin::predictive::PredictiveError;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
@@ -9,14 +9,15 @@ use serde::Serialize;
 use super::{Request, threads};
 use crate::arguments::SweepArguments;
 use crate::chart::significant;
+use crate::findings::{Agreement, Findings};
 use crate::interrupt::Interrupt;
 use crate::output::{print_result, say};
-use crate::paper_tables::{Agreement, Sweep};
+use crate::paper_tables::Sweep;
 use crate::population::{choose, divergence_warnings, sample, selection_warnings};
-use crate::report::RunReport;
+use crate::report::verdict;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
-use crate::{doubts, figures, metrics, source};
+use crate::{doubts, present, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -60,12 +61,15 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let stage = "sampling the population";
     let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, stage, conduct.quiet)?;
 
-    let mut rows = Vec::new();
-    let mut warnings = selection_warnings(&choices, choices.iter().flatten());
-    warnings.extend(divergence_warnings(&chains));
+    let mut findings = Findings::of(&experiment, RunCommand::Sweep)?;
+    findings.add_searches(&choices, &search_seconds);
+    findings.add_chains(&experiment, &chains, &seconds)?;
+    findings.warnings = selection_warnings(&choices, choices.iter().flatten());
+    findings.warnings.extend(divergence_warnings(&chains));
     for ((repetition, choice), &seconds) in choices.iter().enumerate().zip(&search_seconds) {
         if let Some(choice) = choice {
-            rows.push(Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?);
+            let (row, predictions) = Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?;
+            folder.add_row(&mut findings, row, &predictions)?;
         }
     }
     for (chain, &seconds) in chains.iter().zip(&seconds) {
@@ -78,87 +82,51 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             continue;
         }
         interrupt.check(folder.path())?;
-        let method = match chain.spec.slot {
-            Slot::Chosen => Method::Chosen,
-            Slot::Bayes => Method::Bayes,
-            _ => Method::Grid,
-        };
-        let row = match Row::posterior(&experiment, method, &group, Some(chain.spec.repetition), seconds) {
-            Ok((row, _)) => row,
+        let (slot, repetition) = (chain.spec.slot, Some(chain.spec.repetition));
+        let (row, predictions) = match Row::posterior(&experiment, Method::of(slot), &group, repetition, seconds) {
+            Ok(scored) => scored,
             // Finite weights whose outputs are not: as good as diverged, and no reason to lose the others.
             Err(error) if is_not_finite(&error) => {
-                warnings.push(Warning::ChainDiverged { label: group.label, step: chain.chain.state.step });
+                findings.warnings.push(Warning::ChainDiverged { label: group.label, step: chain.chain.state.step });
                 continue;
             }
             Err(error) => return Err(error),
         };
-        if let (Slot::Chosen, Some(measured)) = (chain.spec.slot, &row.measured) {
-            warnings.extend(group.warnings(measured, experiment.sampler_temperature(group.inverse_temperature)?));
+        if let (Slot::Chosen, Some(measured)) = (slot, &row.measured) {
+            let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
+            findings.warnings.extend(group.warnings(measured, temperature));
         }
-        rows.push(row);
+        folder.add_row(&mut findings, row, &predictions)?;
     }
-    let agreement = agreement(&experiment, &chains, &mut warnings)?;
-    let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
-    let sweep = Sweep {
-        rows: &rows,
-        repetitions: experiment.settings.run.repetitions,
-        chains_share_time: experiment.engine.moves_chains_together(),
-    };
+    findings.agreement = agreement(&experiment, &chains, &mut findings.warnings)?;
     let limits = Limits::default();
-    for (metric, chosen) in sweep.grid_choices_by_lpd() {
-        let at_edge = chosen.iter().find_map(|&beta| limits.check_grid(&experiment.settings.run.grid, beta, metric));
-        warnings.extend(at_edge);
+    for (metric, chosen) in Sweep::new(&findings).grid_choices_by_lpd() {
+        let at_edge = chosen.iter().find_map(|&beta| limits.check_grid(&findings.grid, beta, metric));
+        findings.warnings.extend(at_edge);
     }
+    folder.write_findings(&findings)?;
+    present::write_all(folder.path(), &findings)?;
 
-    let name = &experiment.settings.name;
-    let mut files = vec!["results", "kinetic_temperature", "agreement", "wall_clock"];
-    let mut tables = vec![sweep.results(), sweep.kinetic(), sweep.agreement(&agreement), sweep.wall_clock()];
-    if let Some(other) = problem.out_of_distribution_name() {
-        files.push("out_of_distribution");
-        tables.push(sweep.out_of_distribution(other));
-    }
-    for (file, table) in files.iter().zip(&tables) {
-        folder.write(&format!("{file}.csv"), table.to_csv().as_bytes())?;
-    }
-    folder.write("summary.csv", sweep.summary_csv().as_bytes())?;
-    folder.write("metrics.csv", metrics::to_csv(&rows, problem.target_std()).as_bytes())?;
-    folder.write_json("warnings.json", &warnings)?;
-    let mut drawn = figures::of_grid(name, &rows);
-    drawn.push(figures::selection_path(name, &choices));
-    for figure in &drawn {
-        folder.write_figure(figure.name, &figure.svg)?;
-    }
-    let chosen = betas.iter().map(|beta| significant(*beta, 3)).collect::<Vec<_>>().join(", ");
-    let verdict = format!("{BETA_STAR} of the {} repetitions: {chosen}.", repetitions.len());
-    let report = RunReport {
-        experiment: &experiment,
-        verdict: &verdict,
-        table: &tables[0],
-        tables: &tables[1..],
-        figures: &drawn,
-        warnings: &warnings,
-    };
-    folder.write("report.html", report.page()?.to_html().as_bytes())?;
-
+    let name = &findings.name;
     if conduct.json {
         let result = SweepResult {
             command: "sweep",
             name,
             folder: folder.path().display().to_string(),
-            repetitions: experiment.settings.run.repetitions,
-            beta_star: betas,
-            rows: &rows,
-            warnings: &warnings,
+            repetitions: findings.repetitions,
+            beta_star: choices.iter().flatten().map(|choice| choice.inverse_temperature).collect(),
+            rows: &findings.rows,
+            warnings: &findings.warnings,
         };
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    let mut text = format!("# {name}\n\n{verdict}\n\n");
-    for table in &tables {
+    let mut text = format!("# {name}\n\n{}\n\n", verdict(&findings));
+    for (_, table) in present::tables(&findings) {
         text.push_str(&table.to_markdown());
         text.push('\n');
     }
     print_result(&text)?;
-    say(&doubts::in_short(&warnings));
+    say(&doubts::in_short(&findings.warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 
@@ -218,7 +186,8 @@ fn agreement(
         let temperature = experiment.sampler_temperature(beta)?;
         let measured = group.measured(temperature, inflation);
         warnings.extend(group.warnings(&measured, temperature));
-        lines.push(Agreement { beta, rhat: measured.rhat, bulk_ess: measured.bulk_ess });
+        let Measured { rhat, bulk_ess, tail_ess, .. } = measured;
+        lines.push(Agreement { beta, rhat, bulk_ess, tail_ess });
     }
     Ok(lines)
 }

@@ -107,6 +107,7 @@ pub struct Measured {
     /// What the discretisation should show over all steps, without gradient noise.
     pub expected_beta_over_all_steps: f64,
     /// 1/mean configurational temperature ⟨θ, ∇U⟩/d of the draws.
+    #[serde(deserialize_with = "diagnostics::number_or_nan")]
     pub configurational_beta: f64,
     /// Mean kinetic temperature of each tensor at the cycle ends.
     pub tensor_temperatures: Vec<f64>,

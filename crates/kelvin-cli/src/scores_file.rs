@@ -1,13 +1,15 @@
-//! metrics.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
+//! scores.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
 
 use kelvin::experiment::Scores;
 use serde_json::{Map, Value};
 
+use crate::findings::Findings;
 use crate::row::Row;
 
 /// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
-pub fn to_csv(rows: &[Row], target_std: Option<f64>) -> String {
-    let lines: Vec<Map<String, Value>> = rows.iter().flat_map(|row| lines(row, target_std)).collect();
+pub fn to_csv(findings: &Findings) -> String {
+    let target_std = findings.problem.target_units.map(|units| units.std);
+    let lines: Vec<Map<String, Value>> = findings.rows.iter().flat_map(|row| lines(row, target_std)).collect();
     let mut header: Vec<&String> = Vec::new();
     for line in &lines {
         for key in line.keys() {
