@@ -2,7 +2,6 @@
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Measured, SampledChain, Slot};
-use kelvin::predictive::PredictiveError;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -131,10 +130,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
 }
 
 fn is_not_finite(error: &anyhow::Error) -> bool {
-    matches!(
-        error.downcast_ref::<ExperimentError>(),
-        Some(ExperimentError::Predictive(PredictiveError::NonFiniteOutput { .. }))
-    )
+    matches!(error.downcast_ref::<ExperimentError>(), Some(ExperimentError::OutputsNotFinite { .. }))
 }
 
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {

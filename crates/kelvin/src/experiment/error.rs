@@ -49,6 +49,16 @@ pub enum ExperimentError {
     /// A score.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),
+    /// Finite weights, but outputs at held-out rows that are no numbers: as good as diverged.
+    #[error(
+        "{label}: the network's outputs at held-out rows are no finite numbers at step {step}; lower sampler.learning_rate"
+    )]
+    OutputsNotFinite {
+        /// The chain's label.
+        label: String,
+        /// Its step.
+        step: u64,
+    },
     /// Draws on disk.
     #[error(transparent)]
     Draws(#[from] DrawsError),

@@ -17,6 +17,7 @@ mod presets;
 mod problem;
 mod quick;
 mod run;
+mod running_scores;
 mod settings;
 mod watch;
 
@@ -31,7 +32,8 @@ pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
+pub use running_scores::{HeldOutPredictives, RunningScores};
 pub use settings::{
-    BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
-    SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
+    BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
+    RunSettings, SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
 };

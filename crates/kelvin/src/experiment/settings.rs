@@ -269,6 +269,26 @@ pub struct SamplerSettings {
     /// taken in batches of `batch_size` and a remainder is dropped, so it must be at least that. Images are not augmented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_rows: Option<usize>,
+    /// What becomes of draws once they are scored.
+    #[serde(default, skip_serializing_if = "DrawsSetting::is_stored")]
+    pub draws: DrawsSetting,
+}
+
+/// What becomes of draws once they are scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DrawsSetting {
+    /// They are stored: new rows can be predicted, and scores checked.
+    #[default]
+    Stored,
+    /// They are gone: scores, predictions at the held-out rows and diagnostics are all that is left, in a few megabytes a chain.
+    Scored,
+}
+
+impl DrawsSetting {
+    fn is_stored(&self) -> bool {
+        *self == Self::Stored
+    }
 }
 
 /// Seeds, chains, grid.

@@ -10,7 +10,7 @@ use super::previous;
 use crate::write_file::write_atomically;
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const HEADER: usize = 8 + 4 + 8;
 const HASH: usize = 32;
 

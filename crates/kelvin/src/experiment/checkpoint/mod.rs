@@ -32,6 +32,9 @@ pub(super) struct MemberParts<'a> {
     pub num_draws: u64,
     pub seconds: f64,
     pub choice: Option<&'a JointChoice>,
+    /// Lists of numbers of a sampled chain: what its draws predict, and what was measured at draws that are not stored.
+    pub scores: &'a [Vec<f64>],
+    pub series: [&'a [f64]; 3],
 }
 
 impl Checkpoint {
