@@ -11,8 +11,11 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
     let not_one = || ExperimentError::NotAnOverride { asked: text.into() };
     let (key, value) = text.split_once('=').ok_or_else(not_one)?;
     let (key, value) = (key.trim(), value.trim());
-    if key.is_empty() || value.is_empty() {
+    if key.is_empty() {
         return Err(not_one());
+    }
+    if value.is_empty() {
+        return Err(ExperimentError::NoValue { asked: text.into(), key: key.into() });
     }
     let place = format!(" from `{text}`");
     let unreadable = |reason: String| ExperimentError::Unreadable { place: place.clone(), reason };
@@ -112,6 +115,9 @@ mod tests {
         assert!(error.contains("did you mean `sampler.learning_rate`?"), "{error}");
         assert!(changed("burn_in=1").unwrap_err().to_string().contains("did you mean `sampler.burn_in`?"));
         assert!(changed("sampler.cycle").is_err());
+        let error = changed("data.target=").unwrap_err().to_string();
+        assert!(error.starts_with("`data.target=` gives no value") && error.contains("remove its line"), "{error}");
+        assert_eq!(changed("data.target=\"\"").unwrap().data.target, "");
         assert!(changed("sampler.cycle=many").is_err());
         assert!(changed("sampler.cycle=0").unwrap().check().unwrap_err().to_string().contains("from 1 to"));
     }
