@@ -187,7 +187,10 @@ impl Draws {
         let count = count.unwrap_or(0);
         for (name, values) in [(SERIES[0], &potential_energy), (SERIES[1], &configurational_temperature)] {
             if values.len() != count {
-                return Err(other(format!("`{name}` has {} numbers, wanted one for each of {count} draws", values.len())));
+                return Err(other(format!(
+                    "`{name}` has {} numbers, wanted one for each of {count} draws",
+                    values.len()
+                )));
             }
         }
         if ![0, count].contains(&kinetic_temperature.len()) {
@@ -201,7 +204,9 @@ impl Draws {
         // Files of before have no hash.
         if about.as_ref().and_then(|about| about.get(HASH)).is_some_and(|hash| draws.hash().ok().as_ref() != Some(hash))
         {
-            return Err(damaged(format!("its numbers, from byte {data} on, do not have the hash that was written with them")));
+            return Err(damaged(format!(
+                "its numbers, from byte {data} on, do not have the hash that was written with them"
+            )));
         }
         Ok(draws)
     }

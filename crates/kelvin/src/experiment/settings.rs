@@ -333,7 +333,8 @@ impl Settings {
         match settings.check() {
             Ok(()) => Ok(settings),
             Err(error) => {
-                let line = error.key().and_then(|key| line_of(text, key)).map_or(String::new(), |n| format!(", line {n}"));
+                let line =
+                    error.key().and_then(|key| line_of(text, key)).map_or(String::new(), |n| format!(", line {n}"));
                 Err(ExperimentError::InFile { place: format!("{place}{line}"), source: Box::new(error) })
             }
         }

@@ -65,7 +65,10 @@ impl Checkpoint {
         let mut reader = Reader::new(contents);
         Self::from_reader(&mut reader).ok_or_else(|| {
             let offset = file::HEADER + contents.len() - reader.num_left();
-            CheckpointError::Damaged { path: path.into(), reason: format!("byte {offset}: it makes no sense from there on") }
+            CheckpointError::Damaged {
+                path: path.into(),
+                reason: format!("byte {offset}: it makes no sense from there on"),
+            }
         })
     }
 
