@@ -161,14 +161,15 @@ fn a_chain_that_diverges_costs_a_sweep_no_other() {
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     let diverged = |warning: &&Value| warning["warning"] == "chain_diverged";
     let warnings = result["warnings"].as_array().unwrap();
-    assert_eq!(warnings.iter().filter(diverged).count(), 2, "{warnings:?}");
-    assert!(said(&output).contains("warning: "), "{}", said(&output));
+    assert!(warnings.iter().any(|warning| diverged(&warning)), "{warnings:?}");
+    let written: Value = serde_json::from_slice(&std::fs::read(here.join("sweep/warnings.json")).unwrap()).unwrap();
+    assert_eq!(written, result["warnings"]);
     let rows = result["rows"].as_array().unwrap();
-    let finite = |row: &&Value| row["test"]["lpd_sm"].as_f64().or(row["test"]["standard"]["lpd"].as_f64()).is_some();
-    for (method, count) in [("sgd", 2), ("chosen", 2), ("grid", 2)] {
-        let of_method: Vec<&Value> = rows.iter().filter(|row| row["method"] == method).collect();
-        assert_eq!(of_method.len(), count, "{method}");
-        assert!(of_method.iter().all(|row| finite(row) || !row["test"].is_null()), "{of_method:?}");
+    for (method, beta, count) in [("sgd", None, 2), ("chosen", None, 2), ("grid", Some(1.0), 2)] {
+        let is_one = |row: &&Value| row["method"] == method && beta.is_none_or(|beta| row["beta"] == beta);
+        let found: Vec<&Value> = rows.iter().filter(is_one).collect();
+        assert_eq!(found.len(), count, "{method}: {rows:?}");
+        assert!(found.iter().all(|row| row["test"].is_object() && row["validation"].is_object()), "{found:?}");
     }
     assert!(here.join("sweep/report.html").exists() && here.join("sweep/summary.csv").exists());
 }
@@ -180,7 +181,7 @@ fn results_that_nobody_takes_are_no_panic() {
     let here = folder.path();
     small_run(here);
     let mut many = String::from("a,b\n");
-    (0..20_000).for_each(|row| writeln!(many, "{},{}", row % 13, row % 7).unwrap());
+    (0..1500).for_each(|row| writeln!(many, "{},{}", row % 13, row % 7).unwrap());
     std::fs::write(here.join("many.csv"), many).unwrap();
     for command in
         ["presets", "presets concrete", "data", "predict run --input many.csv", "predict run --input many.csv --json"]
@@ -201,7 +202,7 @@ fn results_that_nobody_takes_are_no_panic() {
     }
     // What is no file is written to and stays what it is.
     let output = shell(here, "$kelvin predict run --input many.csv --output >(wc -l > lines); sleep 1; cat lines");
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "20001", "{}", said(&output));
+    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "1501", "{}", said(&output));
 }
 
 #[cfg(unix)]
@@ -335,7 +336,7 @@ fn settings_that_make_no_sense_are_told_by_file_and_line() {
         refuses(here, 2, &["run", "mine.toml"], phrases);
     };
     let line = 1 + preset.lines().position(|line| line.starts_with("burn_in")).unwrap();
-    let late = preset.replace("burn_in = ", "burn_in = 77");
+    let late = preset.replace("burn_in = ", "burn_in = 99999");
     refused(late.as_bytes(), &[&format!("mine.toml, line {line}: sampler.burn_in must be at most")]);
     let unknown = preset.replace("burn_in = ", "burnin = ");
     refused(unknown.as_bytes(), &["mine.toml", &format!("line {line}, column 1"), "burnin"]);

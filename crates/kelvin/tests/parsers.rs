@@ -182,28 +182,18 @@ fn opened(path: &Path, header: &str, num_bytes: usize) -> Result<Draws, DrawsErr
     Draws::open(path, &Network::dense(1, &[], 1).unwrap())
 }
 
-/// Two sizes of 2⁶³ and a little add up to a little more than nothing in 64 bits, and so to the size of the file.
+/// Eight arrays of nearly 2⁶¹ bytes, and a header before them.
 #[test]
 fn sizes_of_draws_that_add_up_beyond_64_bits_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let array = |dtype: &str, shape: &str, from: u64, to: u64| {
-        format!(r#"{{"dtype":"{dtype}","shape":{shape},"data_offsets":[{from},{to}]}}"#)
+    let (count, size) = ((1_u64 << 59) - 1, (1_u64 << 61) - 4);
+    let array = |n: u64| {
+        format!(r#""a{n}":{{"dtype":"F32","shape":[{count}],"data_offsets":[{},{}]}}"#, n * size, (n + 1) * size)
     };
-    let half = (1_u64 << 63) - 8;
-    let least = r#"{"dtype":"F64","shape":[0],"data_offsets":[0,0]}"#;
-    let header = |end: u64| {
-        let (many, rest) = (half / 4, (end - half) / 4);
-        format!(
-            r#"{{"configurational_temperature":{least},"kinetic_temperature":{least},"potential_energy":{least},"dense1.kernel":{},"dense1.bias":{}}}"#,
-            array("F32", &format!("[{many},1,1]"), 0, half),
-            array("F32", &format!("[{rest},1]"), half, end),
-        )
-    };
-    // As many digits as the largest number, so that the header's size is known before its contents.
-    let size = header(u64::MAX - 7).len() as u64;
-    let end = u64::MAX - 7 - size.next_multiple_of(4);
-    let error = opened(&folder.path().join("draws"), &header(end), 16).unwrap_err().to_string();
-    assert!(error.contains("from byte") && error.contains("are announced"), "{error}");
+    let header = format!("{{{}}}", (0..8).map(array).collect::<Vec<_>>().join(","));
+    let error = opened(&folder.path().join("draws"), &header, 16).unwrap_err().to_string();
+    let expected = format!("from byte {} on it has 16 bytes, and {} are announced", 8 + header.len(), 8 * size);
+    assert!(error.contains(&expected), "{error}");
 }
 
 #[test]
