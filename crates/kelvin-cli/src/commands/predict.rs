@@ -32,7 +32,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;
             let features = prediction_inputs(&table, &model.feature_names)?;
-            standardiser.inputs(&features, &model.feature_names)?.into()
+            standardiser.inputs(table.name(), &features, &model.feature_names)?.into()
         }
         None => images(&arguments.input, model.network.input())?,
     };
@@ -55,7 +55,11 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     match &arguments.output {
         None => print_result(&text),
         Some(path) => {
-            write_atomically(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+            // A pipe or a device is written to; only a file may be replaced.
+            let is_special = path.exists() && !path.is_file();
+            let written =
+                if is_special { std::fs::write(path, &text) } else { write_atomically(path, text.as_bytes()) };
+            written.with_context(|| format!("cannot write {}", path.display()))?;
             say(&format!("{} rows written to {}\n", rows.len(), path.display()));
             Ok(())
         }
@@ -102,9 +106,14 @@ fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
         }
         bail!("{} is not a run folder of kelvin; name one that `kelvin run` wrote", run.display());
     }
-    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    model_from(&path, &bytes)
+}
+
+/// The model of a model.json; `path` stands for it in errors.
+pub fn model_from(path: &Path, bytes: &[u8]) -> anyhow::Result<SavedModel> {
     let damaged = || format!("{} is damaged; run the experiment again", path.display());
-    let model: SavedModel = serde_json::from_slice(&text).with_context(damaged)?;
+    let model: SavedModel = serde_json::from_slice(bytes).with_context(damaged)?;
     check_parts(&model).with_context(damaged)?;
     Ok(model)
 }
@@ -228,7 +237,11 @@ fn classes(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, power: 
 
 fn as_csv(names: &[String], rows: &[Vec<Value>]) -> String {
     let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+        if text.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
     };
     let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
     text.push('\n');

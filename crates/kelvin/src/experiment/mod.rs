@@ -23,6 +23,8 @@ mod watch;
 
 pub use automatic::automatic_settings;
 pub use checkpoint::CheckpointError;
+#[doc(hidden)]
+pub use checkpoint::num_chains_of_checkpoint;
 pub use durable::{DrawFiles, Durable, Recovery};
 pub use error::ExperimentError;
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting};

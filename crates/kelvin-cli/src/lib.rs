@@ -1,0 +1,55 @@
+//! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
+
+mod arguments;
+mod chart;
+mod commands;
+mod cycles;
+mod device;
+mod doubts;
+mod escape;
+mod figures;
+mod findings;
+mod interrupt;
+mod lock;
+mod output;
+mod page;
+mod paper_tables;
+mod population;
+mod predictions;
+mod present;
+mod progress;
+mod provenance;
+mod report;
+mod row;
+mod run_folder;
+mod run_record;
+mod run_table;
+mod scores_file;
+mod source;
+#[doc(hidden)]
+pub mod stored;
+mod table;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Run(run) => commands::run::run(&run),
+        Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
+        Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Predict(predict) => commands::predict::predict(&predict),
+        Command::Presets { name } => commands::presets::presets(name.as_deref()),
+        Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
+        Command::Bench(bench) => commands::bench::bench(&bench),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::report_error(&error),
+    }
+}
