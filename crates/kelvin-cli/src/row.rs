@@ -133,15 +133,15 @@ impl Row {
 }
 
 /// Scores on everything an experiment holds out.
-struct HeldOutScores {
-    validation: Scores,
-    test: Scores,
-    test_predictive: Predictive,
-    out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+pub struct HeldOutScores {
+    pub validation: Scores,
+    pub test: Scores,
+    pub test_predictive: Predictive,
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
 }
 
 impl HeldOutScores {
-    fn new(
+    pub fn new(
         experiment: &Experiment<'_>,
         predict: impl Fn(&HeldOut<'_>) -> Result<Predictive, ExperimentError>,
     ) -> Result<Self, ExperimentError> {
