@@ -23,6 +23,7 @@ mod predictions;
 mod present;
 mod progress;
 mod provenance;
+mod recomputed;
 mod report;
 mod row;
 mod run_folder;

@@ -4,7 +4,7 @@
 //! beside a few lines of JSON, so chunks are appended to as draws are read. Why format 2: both zarr-python 2, which ArviZ 0.x
 //! wants, and zarr-python 3 of ArviZ 1.x read it. There is no compressor, for the same reason of lightness.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ struct Place {
 impl ZarrFolder {
     /// Writes everything but the numbers of arrays into an empty folder.
     pub fn create(folder: &Path, contents: &Contents) -> io::Result<Self> {
-        let mut metadata = Map::new();
+        // In order: readers of the file of all metadata expect the members of a group side by side.
+        let mut metadata = BTreeMap::new();
         metadata.insert(".zgroup".into(), json!({"zarr_format": 2}));
         metadata.insert(".zattrs".into(), Value::Object(contents.attributes.clone()));
         let mut places = Vec::new();
@@ -137,7 +138,7 @@ fn chunk_shape(array: &Array) -> Vec<usize> {
     shape
 }
 
-fn describe(metadata: &mut Map<String, Value>, array: &Array, attributes: &Map<String, Value>) {
+fn describe(metadata: &mut BTreeMap<String, Value>, array: &Array, attributes: &Map<String, Value>) {
     let group = array.group;
     metadata.entry(format!("{group}/.zgroup")).or_insert_with(|| json!({"zarr_format": 2}));
     metadata.entry(format!("{group}/.zattrs")).or_insert_with(|| Value::Object(attributes.clone()));
