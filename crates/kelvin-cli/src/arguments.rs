@@ -36,6 +36,10 @@ pub enum Command {
     Resume(ResumeArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
+    /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
+    Export(ExportArguments),
+    /// Check a finished run: hashes of its files and data, and its scores, computed again from its draws
+    Verify(VerifyArguments),
     /// List the presets, or print one as TOML
     Presets {
         /// The preset to print
@@ -204,6 +208,68 @@ pub enum ModelArgument {
     Standard,
     /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has finished
+    pub run: PathBuf,
+    /// What to write
+    #[arg(long, value_name = "FORMAT")]
+    pub format: FormatArgument,
+    /// Where to write [default: in RUN/exports]
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+    /// Which chains: at β̂*, at β = 1, or at a β of the grid [default: chosen]
+    #[arg(long)]
+    pub method: Option<MethodArgument>,
+    /// The inverse temperature of the chains
+    #[arg(long, value_name = "BETA")]
+    pub beta: Option<f64>,
+    /// Tensors to export: names, `all` or `none` [default: those of up to 1024 numbers]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub weights: Vec<String>,
+    #[command(flatten)]
+    pub device: DeviceArguments,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArgument {
+    /// A zarr store that `arviz.from_zarr` opens
+    Arviz,
+    /// The same arrays in one file for `numpy.load`
+    Npz,
+    /// A folder with draws.csv and the predictions
+    Csv,
+    /// A folder for `tensorboard --logdir`: all chains and searches
+    Tensorboard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodArgument {
+    /// β = 1
+    Bayes,
+    /// β̂*
+    Chosen,
+    /// A β of the grid
+    Grid,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has finished
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub device: DeviceArguments,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print the checks as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

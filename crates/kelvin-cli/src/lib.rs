@@ -2,13 +2,17 @@
 
 mod arguments;
 mod chart;
+mod checks;
 mod commands;
 mod cycles;
 mod device;
 mod doubts;
 mod escape;
+mod export;
 mod figures;
 mod findings;
+mod finished_run;
+mod hashes;
 mod interrupt;
 mod lock;
 mod output;
@@ -19,6 +23,7 @@ mod predictions;
 mod present;
 mod progress;
 mod provenance;
+mod recomputed;
 mod report;
 mod row;
 mod run_folder;
@@ -44,6 +49,8 @@ pub fn main() -> ExitCode {
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
         Command::Resume(resume) => commands::resume::resume(&resume),
         Command::Predict(predict) => commands::predict::predict(&predict),
+        Command::Export(export) => commands::export::export(&export),
+        Command::Verify(verify) => commands::verify::verify(&verify),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
         Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
         Command::Bench(bench) => commands::bench::bench(&bench),

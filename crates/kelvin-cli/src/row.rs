@@ -79,12 +79,7 @@ impl Row {
     ) -> anyhow::Result<(Self, Predictions)> {
         let beta = choice.inverse_temperature;
         let point = Draws::of_point(choice.weights());
-        let at = |held_out| experiment.predictive(held_out, beta, [&point]);
-        let predictives = HeldOutPredictives {
-            validation: at(&experiment.validation)?,
-            test: at(&experiment.test)?,
-            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
-        };
+        let predictives = HeldOutPredictives::of_draws(experiment, beta, &point)?;
         let what = What { method: Method::Sgd, label: "SGD", repetition, beta, num_draws: 1, seconds };
         let row = what.scored(&predictives, None)?;
         Ok((row, Predictions::of(experiment, beta, &predictives.test, [&point])?))
@@ -128,22 +123,25 @@ struct What<'a> {
 
 impl What<'_> {
     fn scored(self, predictives: &HeldOutPredictives, measured: Option<Measured>) -> Result<Row, ExperimentError> {
+        let HeldOutScores { validation, test, out_of_distribution } = HeldOutScores::of(predictives)?;
+        let Self { method, label, repetition, beta, num_draws, seconds } = self;
+        let label = label.into();
+        Ok(Row { method, label, repetition, beta, num_draws, validation, test, out_of_distribution, measured, seconds })
+    }
+}
+
+/// Scores on everything an experiment holds out.
+pub struct HeldOutScores {
+    pub validation: Scores,
+    pub test: Scores,
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+}
+
+impl HeldOutScores {
+    pub fn of(predictives: &HeldOutPredictives) -> Result<Self, ExperimentError> {
         let HeldOutPredictives { validation, test, out_of_distribution } = predictives;
-        Ok(Row {
-            method: self.method,
-            label: self.label.into(),
-            repetition: self.repetition,
-            beta: self.beta,
-            num_draws: self.num_draws,
-            validation: validation.scores()?,
-            test: test.scores()?,
-            out_of_distribution: match out_of_distribution {
-                Some(other) => OutOfDistributionScores::new(test, other)?,
-                None => None,
-            },
-            measured,
-            seconds: self.seconds,
-        })
+        let other = out_of_distribution.as_ref().map(|other| OutOfDistributionScores::new(test, other)).transpose()?;
+        Ok(Self { validation: validation.scores()?, test: test.scores()?, out_of_distribution: other.flatten() })
     }
 }
 

@@ -8,6 +8,7 @@ use kelvin::write_file::write_atomically;
 use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings};
+use crate::hashes::{HASHES, Hashes};
 use crate::lock::Lock;
 use crate::output::say;
 use crate::predictions::Predictions;
@@ -18,7 +19,7 @@ use crate::{chart, cycles, scores_file};
 
 /// Pixels across a PNG figure.
 const PNG_WIDTH: u32 = 1280;
-const PROVENANCE: &str = "provenance.json";
+pub const PROVENANCE: &str = "provenance.json";
 pub const SETTINGS: &str = "experiment.toml";
 /// What a run needs to go on.
 const CHECKPOINTS: &str = "checkpoints";
@@ -122,6 +123,11 @@ impl RunFolder {
         self.write("metrics.csv", cycles::to_csv(findings).as_bytes())?;
         self.write_json("warnings.json", &findings.warnings)?;
         self.write_json(FINDINGS, findings)
+    }
+
+    /// Writes hashes of all that was written: the last thing a run does.
+    pub fn write_hashes(&self) -> anyhow::Result<()> {
+        self.write_json(HASHES, &Hashes::of(&self.path)?)
     }
 
     /// Keeps what the pilot found, so that it is not run again.
@@ -231,7 +237,7 @@ fn forget(path: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    for name in [PROVENANCE, SETTINGS, FINDINGS, "model.json", "metrics.csv"] {
+    for name in [PROVENANCE, SETTINGS, FINDINGS, HASHES, "model.json", "metrics.csv"] {
         let file = path.join(name);
         if file.exists() {
             std::fs::remove_file(&file).with_context(|| cannot(&file))?;

@@ -62,6 +62,14 @@ pub struct DataHashes {
     pub out_of_distribution: Option<String>,
 }
 
+impl DataHashes {
+    /// For people.
+    pub fn described(&self) -> String {
+        let other = self.out_of_distribution.as_ref().map(|hash| format!(" (of the other set: {hash})"));
+        self.data.clone() + &other.unwrap_or_default()
+    }
+}
+
 impl RunRecord {
     pub fn new(
         command: RunCommand,
@@ -112,6 +120,11 @@ impl RunRecord {
             );
         }
         serde_json::from_slice(bytes).with_context(damaged)
+    }
+
+    /// SHA-256 of the numbers that were read.
+    pub fn data_hashes(&self) -> DataHashes {
+        DataHashes { data: self.data_sha256.clone(), out_of_distribution: self.out_of_distribution_sha256.clone() }
     }
 
     /// Whether the step size is still to be found.

@@ -2,11 +2,13 @@
 
 pub mod bench;
 pub mod data;
+pub mod export;
 pub mod predict;
 pub mod presets;
 pub mod resume;
 pub mod run;
 pub mod sweep;
+pub mod verify;
 
 use std::path::Path;
 

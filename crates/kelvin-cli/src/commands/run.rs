@@ -113,6 +113,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     )?;
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
+    folder.write_hashes()?;
 
     let verdict = verdict(&findings);
     if conduct.json {

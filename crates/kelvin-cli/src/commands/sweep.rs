@@ -105,6 +105,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     }
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
+    folder.write_hashes()?;
 
     let name = &findings.name;
     if conduct.json {

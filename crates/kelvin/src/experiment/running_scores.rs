@@ -3,6 +3,7 @@
 use super::error::ExperimentError;
 use super::outcome::Predictive;
 use super::run::Experiment;
+use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::network::Weights;
 use crate::predictive::{ByModel, PredictiveError};
@@ -25,6 +26,23 @@ impl HeldOutPredictives {
         let at = |held_out: &HeldOut<'_>| {
             Predictive::new(experiment.problem.likelihood, held_out.targets(), inverse_temperature)
         };
+        Ok(Self {
+            validation: at(&experiment.validation)?,
+            test: at(&experiment.test)?,
+            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
+        })
+    }
+
+    /// Of the draws of one chain, read again.
+    ///
+    /// # Errors
+    /// Where draws cannot be read, or their outputs are no numbers.
+    pub fn of_draws(
+        experiment: &Experiment<'_>,
+        inverse_temperature: f64,
+        draws: &Draws,
+    ) -> Result<Self, ExperimentError> {
+        let at = |held_out: &HeldOut<'_>| experiment.predictive(held_out, inverse_temperature, [draws]);
         Ok(Self {
             validation: at(&experiment.validation)?,
             test: at(&experiment.test)?,
