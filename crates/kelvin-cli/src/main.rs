@@ -1,6 +1,8 @@
 //! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
 
 mod arguments;
+mod case_blocks;
+mod cases;
 mod chart;
 mod commands;
 mod cycles;
@@ -10,9 +12,13 @@ mod escape;
 mod figures;
 mod findings;
 mod interrupt;
+mod latex;
 mod lock;
 mod output;
 mod page;
+mod page_figure;
+mod paper_layout;
+mod paper_numbers;
 mod paper_tables;
 mod population;
 mod predictions;
@@ -21,12 +27,14 @@ mod progress;
 mod provenance;
 mod report;
 mod row;
+mod run_files;
 mod run_folder;
 mod run_record;
 mod run_table;
 mod scores_file;
 mod source;
 mod table;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -40,6 +48,7 @@ fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
         Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Report(report) => commands::report::report(&report),
         Command::Predict(predict) => commands::predict::predict(&predict),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
         Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),

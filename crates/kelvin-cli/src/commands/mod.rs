@@ -4,6 +4,7 @@ pub mod bench;
 pub mod data;
 pub mod predict;
 pub mod presets;
+pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sweep;
