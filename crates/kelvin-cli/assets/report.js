@@ -109,35 +109,44 @@
     tooltip.hidden = true;
   }
 
-  for (const svg of document.querySelectorAll(".drawing > svg")) {
-    // The browser's own tooltips would come late and on top of ours.
+  // The browser's own tooltips would come late and on top of ours; a drawing nobody looks at keeps them.
+  function prepare(svg) {
     const title = svg.querySelector(":scope > title");
-    if (title) {
-      svg.setAttribute("aria-label", title.textContent);
-      title.remove();
-    }
+    if (!title) return;
+    svg.setAttribute("aria-label", title.textContent);
+    title.remove();
     for (const said of svg.querySelectorAll(".plot title")) {
       said.parentNode.dataset.say = said.textContent;
       said.remove();
     }
+  }
+
+  function nearest(svg, event) {
+    const to = svg.getScreenCTM()?.inverse();
+    if (!to) return null;
+    const pointer = new DOMPoint(event.clientX, event.clientY).matrixTransform(to);
+    let found = null;
+    let least = 40 ** 2;
+    for (const reading of readingsOf(svg)) {
+      const distance = (reading.x - pointer.x) ** 2 + (reading.y - pointer.y) ** 2;
+      if (distance < least) [found, least] = [reading, distance];
+    }
+    return found;
+  }
+
+  for (const svg of document.querySelectorAll(".drawing > svg")) {
+    let current = -1;
     svg.setAttribute("tabindex", "0");
     svg.addEventListener("pointermove", (event) => {
-      const to = svg.getScreenCTM()?.inverse();
-      if (!to) return;
-      const pointer = new DOMPoint(event.clientX, event.clientY).matrixTransform(to);
-      let nearest = null;
-      let least = 40 ** 2;
-      for (const reading of readingsOf(svg)) {
-        const distance = (reading.x - pointer.x) ** 2 + (reading.y - pointer.y) ** 2;
-        if (distance < least) [nearest, least] = [reading, distance];
-      }
-      if (nearest) mark(svg, nearest);
+      prepare(svg);
+      const reading = nearest(svg, event);
+      if (reading) mark(svg, reading);
       else unmark(svg);
     });
     svg.addEventListener("pointerleave", () => unmark(svg));
     svg.addEventListener("blur", () => unmark(svg));
-    let current = -1;
     svg.addEventListener("keydown", (event) => {
+      prepare(svg);
       const all = readingsOf(svg);
       const steps = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
       if (event.key === "Escape") return unmark(svg);

@@ -3,7 +3,7 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::cases::{Cases, model_of};
-use crate::chart::{fixed, significant};
+use crate::chart::fixed;
 use crate::page::{Block, Picture};
 use crate::predictions::{ClassPrediction, NumberPrediction, Predictions};
 use crate::run_files::RunFiles;
@@ -44,14 +44,17 @@ pub fn case_blocks(run: &RunFiles) -> Vec<Block> {
 
 fn numbers(title: &str, points: &[&NumberPrediction], model: PredictiveModel) -> Table {
     let mut table = Table::new(title, ["row", "truth", "predicted", "SD", "90 % interval", "log density"]);
+    // One number of decimals for all: three digits of the widest distribution.
+    let widest = points.iter().map(|point| *point.sd.get(model)).fold(f64::MIN_POSITIVE, f64::max);
+    let decimals = (2.0 - widest.log10().floor()).clamp(0.0, 8.0) as usize;
+    let number = |value| fixed(value, decimals);
     for point in points {
         let (low, high) = *point.interval.get(model);
-        let number = |value| significant(value, 4);
         table.push([
             point.row.to_string(),
             number(point.truth),
             number(point.mean),
-            significant(*point.sd.get(model), 3),
+            number(*point.sd.get(model)),
             format!("{} to {}", number(low), number(high)),
             fixed(*point.log_density.get(model), 2),
         ]);

@@ -188,13 +188,15 @@ fn warning_html(warning: &Warning) -> String {
     )
 }
 
-/// Escaped text in which pairs of backticks become code.
+/// Escaped text in which pairs of backticks become code, and signs stay on the line of their numbers.
 pub fn inline(text: &str) -> String {
-    let parts: Vec<String> = text.split('`').map(escape).collect();
+    let plain = |text: &str| escape(text).replace(" ± ", "\u{a0}±\u{a0}").replace(" = ", "\u{a0}=\u{a0}");
+    let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        return escape(text);
+        return plain(text);
     }
-    let part = |(i, part): (usize, &String)| if i % 2 == 0 { part.clone() } else { format!("<code>{part}</code>") };
+    let part =
+        |(i, part): (usize, &&str)| if i % 2 == 0 { plain(part) } else { format!("<code>{}</code>", escape(part)) };
     parts.iter().enumerate().map(part).collect()
 }
 
@@ -207,6 +209,7 @@ mod tests {
     fn backticks_make_code_only_in_pairs() {
         assert_eq!(inline("run `kelvin <x>` now"), "run <code>kelvin &lt;x&gt;</code> now");
         assert_eq!(inline("one ` alone"), "one ` alone");
+        assert_eq!(inline("1 ± 2 `a = b`"), "1\u{a0}±\u{a0}2 <code>a = b</code>");
     }
 
     #[test]

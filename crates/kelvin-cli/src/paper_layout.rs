@@ -188,7 +188,7 @@ fn kinetic(columns: &[&Column<'_>]) -> Table {
                 // Pooled chains have one temperature.
                 let own = rows.iter().find(|row| row.repetition.unwrap_or(0) == repetition);
                 let measured = own.and_then(|row| row.measured.as_ref()?.beta_at_cycle_ends);
-                let ours = measured.map_or("–".into(), |beta| significant(beta, 3));
+                let ours = measured.map_or("–".into(), |beta| fixed(beta, 2));
                 push_pair(&mut cells, column, ours, |paper| Some(paper.kinetic_at(target, repetition)?.into()));
             }
             if cells[2..].iter().any(|cell| cell != "–") {

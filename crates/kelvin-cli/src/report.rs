@@ -99,13 +99,13 @@ fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
 fn warnings(warnings: &[Warning]) -> Block {
     let mut kinds: Vec<page::Warning> = Vec::new();
     for warning in warnings {
-        match kinds.iter_mut().find(|kind| kind.title == warning.name()) {
+        match kinds.iter_mut().find(|kind| kind.title == as_sentence(warning.name())) {
             Some(kind) => kind.seen.push(warning.seen()),
             None => kinds.push(page::Warning {
-                title: warning.name().into(),
+                title: as_sentence(warning.name()),
                 seen: vec![warning.seen()],
-                why: warning.why().into(),
-                try_this: warning.try_this().into(),
+                why: as_sentence(warning.why()),
+                try_this: as_sentence(warning.try_this()),
             }),
         }
     }
@@ -114,6 +114,12 @@ fn warnings(warnings: &[Warning]) -> Block {
         return Block::Paragraph(text.into());
     }
     Block::Warnings(kinds)
+}
+
+/// With a capital letter.
+fn as_sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Where the rows come from, what learned from them, and on what machine.

@@ -81,7 +81,9 @@ fn draw_key(svg: &mut Svg, key: &Key, x: f64, y: f64) {
             svg.marker(x + LINE_KEY / 2.0, y, marker, 3.4, colour, "");
         }
         Key::Spans { colour, width, opacity } => {
-            svg.stroke(&format!("M{x:.1} {y:.1}h{LINE_KEY}"), colour, width, Dash::Solid, opacity);
+            // The ends of a stroke are round.
+            let (start, length) = (x + width / 2.0, LINE_KEY - width);
+            svg.stroke(&format!("M{start:.1} {y:.1}h{length:.1}"), colour, width, Dash::Solid, opacity);
         }
         Key::Points { colour, marker } => svg.marker(x + SIGN_KEY / 2.0, y, marker, 4.4, colour, ""),
     }

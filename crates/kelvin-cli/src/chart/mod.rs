@@ -45,7 +45,7 @@ pub struct Chart {
     pub y: Axis,
     /// What is shown: bands lie under references, those under curves, curves under points.
     pub layers: Vec<Layer>,
-    /// Width and height of the drawing.
+    /// Width and height of the drawing; an axis of names takes the height it needs.
     pub size: (f64, f64),
 }
 
@@ -66,7 +66,7 @@ impl Chart {
     pub fn narrow(&self) -> Self {
         const WIDTH: f64 = 360.0;
         let (width, height) = self.size;
-        let height = if self.y.names.is_empty() { height.min(width * 0.56).max(340.0) } else { height };
+        let height = if height < width { 340.0 } else { 420.0 };
         self.clone().with_size(WIDTH.min(width), height)
     }
 
@@ -87,6 +87,7 @@ impl Chart {
         let mut svg = Svg::default();
         let entries = legend::entries(self.layers.iter());
         let top = header(&mut svg, &self.title, &entries, width);
+        let height = if self.y.names.is_empty() { height } else { top + panel::height_of_names(self) };
         let area = Area { left: MARGIN, top, width: width - 2.0 * MARGIN, height: height - top - 10.0 };
         panel::draw(&mut svg, self, area);
         svg::document(width, height, &self.name(), &self.describe(), &svg.text)

@@ -41,6 +41,12 @@ fn left_margin(chart: &Chart, ticks: &Ticks) -> f64 {
     widest + TICK + 6.0 + label
 }
 
+/// What a chart with named places needs below its title and legend.
+pub(super) fn height_of_names(chart: &Chart) -> f64 {
+    const ROW: f64 = 24.0;
+    ROW * chart.y.names.len() as f64 + 19.0 + TICK + 17.0 + LABEL_ROOM + 10.0
+}
+
 /// Draws a chart without its title and legend.
 pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area) {
     let (y, y_ticks) = vertical_layout(chart, area);

@@ -105,13 +105,11 @@ pub(super) fn tensor_temperatures(findings: &Findings, chains: &[&ChainFindings]
         let (low, high) = temperature_band((readings * size as f64).round().max(1.0) as usize, 1.0, LEVEL)?;
         bands.push((place(index), low, high));
     }
-    let height = 110.0 + 19.0 * tensors.len() as f64;
     let mut chart = Chart::new(
         format!("Kinetic temperature of each tensor at {BETA_STAR}"),
         Axis::linear("mean measured T / asked T").focused(),
         Axis::named("", names),
     )
-    .with_size(640.0, height)
     .with(Reference::vertical(1.0, "as asked"))
     .with(Spans::across("99 % band", Colour::Muted, bands.clone()));
     let mut outside = 0;
