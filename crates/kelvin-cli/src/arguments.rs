@@ -34,6 +34,11 @@ pub enum Command {
     /// the results are those of a run in one go. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// The page of a run again, or one page about several, with the paper's tables and figures
+    ///
+    /// Makes everything from the files of the run folders: nothing is sampled. Of one run, its own report.html, figures/ and
+    /// tables/ are written again; of several, one page with each run's story and tables and figures across, as in the paper.
+    Report(ReportArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
     /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
@@ -183,6 +188,53 @@ pub struct ResumeArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// Finished run folders
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Show the page in the browser
+    #[arg(long)]
+    pub open: bool,
+    /// How tables are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: TableFormatArgument,
+    /// Put other numbers beside these
+    #[arg(long, value_name = "WITH")]
+    pub compare: Option<CompareArgument>,
+    /// What stands behind ± in tables
+    #[arg(long, value_name = "SPREAD", default_value = "sd")]
+    pub spread: SpreadArgument,
+    /// Folder of the page [default: of one run its own, of several ./report]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TableFormatArgument {
+    /// Aligned, for a terminal
+    Text,
+    Markdown,
+    /// With the rules of booktabs
+    Latex,
+    Csv,
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CompareArgument {
+    /// The paper's numbers, for sweeps of its six experiments
+    Paper,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SpreadArgument {
+    /// The standard deviation over repetitions
+    Sd,
+    /// The standard error of their mean
+    Se,
+}
+
+#[derive(Debug, Args)]
 pub struct PredictArguments {
     /// A folder written by `kelvin run`
     pub run: PathBuf,
@@ -216,7 +268,7 @@ pub struct ExportArguments {
     pub run: PathBuf,
     /// What to write
     #[arg(long, value_name = "FORMAT")]
-    pub format: FormatArgument,
+    pub format: ExportFormatArgument,
     /// Where to write [default: in RUN/exports]
     #[arg(long, value_name = "PATH")]
     pub out: Option<PathBuf>,
@@ -237,7 +289,7 @@ pub struct ExportArguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FormatArgument {
+pub enum ExportFormatArgument {
     /// A zarr store that `arviz.from_zarr` opens
     Arviz,
     /// The same arrays in one file for `numpy.load`

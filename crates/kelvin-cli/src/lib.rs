@@ -1,6 +1,8 @@
 //! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
 
 mod arguments;
+mod case_blocks;
+mod cases;
 mod chart;
 mod checks;
 mod commands;
@@ -14,9 +16,13 @@ mod findings;
 mod finished_run;
 mod hashes;
 mod interrupt;
+mod latex;
 mod lock;
 mod output;
 mod page;
+mod page_figure;
+mod paper_layout;
+mod paper_numbers;
 mod paper_tables;
 mod population;
 mod predictions;
@@ -26,6 +32,7 @@ mod provenance;
 mod recomputed;
 mod report;
 mod row;
+mod run_files;
 mod run_folder;
 mod run_record;
 mod run_table;
@@ -34,6 +41,7 @@ mod source;
 #[doc(hidden)]
 pub mod stored;
 mod table;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -49,6 +57,7 @@ pub fn main() -> ExitCode {
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
         Command::Resume(resume) => commands::resume::resume(&resume),
         Command::Predict(predict) => commands::predict::predict(&predict),
+        Command::Report(report) => commands::report::report(&report),
         Command::Export(export) => commands::export::export(&export),
         Command::Verify(verify) => commands::verify::verify(&verify),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),

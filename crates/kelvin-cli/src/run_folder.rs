@@ -153,10 +153,11 @@ pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a figure as SVG and PNG.
+/// Writes a figure as SVG, PNG and PDF.
 pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
     write(folder, &format!("figures/{name}.svg"), svg.as_bytes())?;
-    write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
+    write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)?;
+    write(folder, &format!("figures/{name}.pdf"), &chart::to_pdf(svg)?)
 }
 
 /// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.

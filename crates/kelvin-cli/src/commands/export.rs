@@ -8,7 +8,7 @@ use kelvin::experiment::{Experiment, Problem};
 use kelvin::network::Tensor;
 use kelvin::write_file::{replace_with, write_atomically};
 
-use crate::arguments::{ExportArguments, FormatArgument, MethodArgument};
+use crate::arguments::{ExportArguments, ExportFormatArgument, MethodArgument};
 use crate::device;
 use crate::export::{Export, NpzFile, Selection, ZarrFolder, betas, tensors, write_draws, write_events};
 use crate::findings::Findings;
@@ -18,7 +18,7 @@ use crate::row::Method;
 
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     let findings = Findings::read(&arguments.run)?;
-    if arguments.format == FormatArgument::Tensorboard {
+    if arguments.format == ExportFormatArgument::Tensorboard {
         return export_events(arguments, &findings);
     }
     let run = FinishedRun::read(&arguments.run)?;
@@ -33,8 +33,8 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     let draws = open_draws(&run, &selection, !arguments.weights.is_empty())?;
     let out = place(arguments, &selection.name());
     match arguments.format {
-        FormatArgument::Csv => write_csv(&out, &run, &selection, &draws, &asked)?,
-        FormatArgument::Arviz | FormatArgument::Npz | FormatArgument::Tensorboard => {
+        ExportFormatArgument::Csv => write_csv(&out, &run, &selection, &draws, &asked)?,
+        ExportFormatArgument::Arviz | ExportFormatArgument::Npz | ExportFormatArgument::Tensorboard => {
             let problem = if draws.is_empty() { None } else { rows(&run, arguments.data_dir.as_deref()) };
             let experiment = problem
                 .as_ref()
@@ -58,10 +58,10 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
 fn place(arguments: &ExportArguments, name: &str) -> PathBuf {
     let folder = arguments.run.join("exports");
     arguments.out.clone().unwrap_or_else(|| match arguments.format {
-        FormatArgument::Arviz => folder.join(format!("{name}.zarr")),
-        FormatArgument::Npz => folder.join(format!("{name}.npz")),
-        FormatArgument::Csv => folder.join(format!("{name}-csv")),
-        FormatArgument::Tensorboard => folder.join("tensorboard"),
+        ExportFormatArgument::Arviz => folder.join(format!("{name}.zarr")),
+        ExportFormatArgument::Npz => folder.join(format!("{name}.npz")),
+        ExportFormatArgument::Csv => folder.join(format!("{name}-csv")),
+        ExportFormatArgument::Tensorboard => folder.join("tensorboard"),
     })
 }
 
@@ -142,7 +142,7 @@ fn write_csv(
 }
 
 fn write_arrays(
-    format: FormatArgument,
+    format: ExportFormatArgument,
     out: &Path,
     run: &FinishedRun,
     selection: &Selection<'_>,
@@ -155,7 +155,7 @@ fn write_arrays(
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder).with_context(cannot)?;
     }
-    if format == FormatArgument::Npz {
+    if format == ExportFormatArgument::Npz {
         return replace_with(out, |file| -> anyhow::Result<()> {
             let mut npz = NpzFile::create(file, export.contents())?;
             export.write(&mut npz)?;

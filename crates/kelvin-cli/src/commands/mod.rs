@@ -5,6 +5,7 @@ pub mod data;
 pub mod export;
 pub mod predict;
 pub mod presets;
+pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sweep;

@@ -13,10 +13,10 @@ use crate::interrupt::Interrupt;
 use crate::output::{print_result, say};
 use crate::paper_tables::Sweep;
 use crate::population::{choose, divergence_warnings, sample, selection_warnings};
-use crate::report::verdict;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
-use crate::{doubts, present, source};
+use crate::verdict::verdict;
+use crate::{cases, doubts, present, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -95,6 +95,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
         }
+        cases::keep_pictures(folder.path(), &findings, &problem, &row, &predictions)?;
         folder.add_row(&mut findings, row, &predictions)?;
     }
     findings.agreement = agreement(&experiment, &chains, &mut findings.warnings)?;
