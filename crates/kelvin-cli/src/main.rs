@@ -27,6 +27,7 @@ mod run_table;
 mod scores_file;
 mod source;
 mod table;
+mod watch;
 
 use std::process::ExitCode;
 
