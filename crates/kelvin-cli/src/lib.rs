@@ -42,6 +42,7 @@ mod source;
 pub mod stored;
 mod table;
 mod verdict;
+mod watch;
 
 use std::process::ExitCode;
 

@@ -43,6 +43,15 @@ impl Lock {
     }
 }
 
+/// Whether a process is writing the run of this lock.
+pub fn is_held(path: &Path) -> bool {
+    let Ok(mut file) = File::open(path) else { return false };
+    let mut owner = String::new();
+    let _ = file.read_to_string(&mut owner);
+    // The lock itself is asked last: to ask is to hold it for a moment, and a run that begins just then would be refused.
+    is_alive(owner.trim()) && !matches!(file.try_lock_shared(), Ok(()))
+}
+
 impl Drop for Lock {
     fn drop(&mut self) {
         // The file stays: removing it could remove the lock of the next.
@@ -81,6 +90,21 @@ mod tests {
         // Left behind by a process that was killed.
         std::fs::write(&path, "process 1 on a-machine-that-is-gone\n").unwrap();
         Lock::take(&path, folder.path()).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_held_as_long_as_its_process_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        assert!(!is_held(&path));
+        let lock = Lock::take(&path, folder.path()).unwrap();
+        assert!(is_held(&path));
+        drop(lock);
+        assert!(!is_held(&path));
+        std::fs::write(&path, format!("process 4194399 on {}\n", host())).unwrap();
+        assert!(!is_held(&path), "a process that was killed");
+        std::fs::write(&path, format!("process {} on {}\n", std::process::id(), host())).unwrap();
+        assert!(!is_held(&path), "a number that another process has now");
     }
 
     #[test]

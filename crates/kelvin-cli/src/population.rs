@@ -1,6 +1,7 @@
 //! What `run` and `sweep` both do with a population: move it or go on with it, and say what it leaves in doubt.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kelvin::diagnostics::{Limits, Warning};
@@ -10,11 +11,14 @@ use kelvin::experiment::{
 };
 use kelvin::selection::JointChoice;
 
+use crate::chart::significant;
 use crate::interrupt::{Interrupt, resume_command};
 use crate::output::say;
-use crate::progress::Progress;
-use crate::row::with_draws;
+use crate::progress::{Member, Progress};
+use crate::row::{BETA_STAR, with_draws};
 use crate::run_folder::RunFolder;
+use crate::watch::screen::Show;
+use crate::watch::status::{Stage, Timeline};
 
 /// A last checkpoint that beats the one before by less than this has converged.
 const CONVERGED: f64 = 1e-3;
@@ -30,8 +34,27 @@ pub fn choose(
     repetitions: &[u32],
     quiet: bool,
 ) -> anyhow::Result<Timed<Option<JointChoice>>> {
-    let progress = Progress::new("choosing β", repetitions.len(), experiment.selection_steps()?, quiet);
-    stored(experiment, folder, interrupt, |durable| experiment.select_durably(repetitions, durable, &progress))
+    let (settings, steps) = (&experiment.settings.selection, experiment.selection_steps()?);
+    let every = (settings.epochs / settings.checkpoints).max(1) * (steps / settings.epochs.max(1)).max(1);
+    let member = |repetition: &u32| Member {
+        label: format!("start {}", repetition + 1),
+        group: "searches".into(),
+        beta: 1.0,
+        sampler_temperature: None,
+    };
+    let members = repetitions.iter().map(member).collect();
+    let timeline = Timeline::Search { every, steps };
+    let status = Arc::clone(folder.status());
+    let progress = Progress::new(Stage::Choosing, members, timeline, Show::on_stderr(quiet), status);
+    let (choices, seconds) = stored(experiment, folder, interrupt, &progress, |durable| {
+        experiment.select_durably(repetitions, durable, &progress)
+    })?;
+    let has_diverged = |choice: &Option<JointChoice>| choice.as_ref().is_none_or(|choice| choice.divergence.is_some());
+    progress.finish((0..choices.len()).filter(|&at| has_diverged(&choices[at])));
+    if folder.record().wants_pilot() {
+        folder.status().write_stage(Stage::Tuning);
+    }
+    Ok((choices, seconds))
 }
 
 /// Samples chains, or goes on with them; their draws are in the folder when it returns.
@@ -40,13 +63,30 @@ pub fn sample(
     folder: &RunFolder,
     interrupt: &Interrupt,
     specs: &[ChainSpec],
-    stage: &'static str,
     quiet: bool,
 ) -> anyhow::Result<Timed<SampledChain>> {
     if !quiet && let Some(arrangement) = experiment.arrangement(specs.len())? {
         say(&format!("{}: {arrangement}\n", experiment.engine.describe()));
     }
-    let progress = Progress::new(stage, specs.len(), experiment.sampler_steps()?, quiet);
+    let settings = &experiment.settings.sampler;
+    let steps = experiment.sampler_steps()?;
+    let epoch = steps / settings.epochs.max(1);
+    let timeline = Timeline::Sampling {
+        ramp_start: settings.ramp_start * epoch,
+        ramp_end: settings.ramp_end * epoch,
+        burn_in: settings.burn_in * epoch,
+        cycle: (settings.cycle * epoch).max(1),
+        steps,
+    };
+    let mut members = Vec::new();
+    for spec in specs {
+        let beta = spec.inverse_temperature;
+        let group = if spec.slot == Slot::Chosen { BETA_STAR.into() } else { format!("β = {}", significant(beta, 3)) };
+        let sampler_temperature = Some(experiment.sampler_temperature(beta)?);
+        members.push(Member { label: spec.label.clone(), group, beta, sampler_temperature });
+    }
+    let status = Arc::clone(folder.status());
+    let progress = Progress::new(Stage::Sampling, members, timeline, Show::on_stderr(quiet), status);
     let path = |spec: &ChainSpec| folder.draws(&draws_name(spec));
     let about = |spec: &ChainSpec| {
         BTreeMap::from([
@@ -57,7 +97,12 @@ pub fn sample(
         ])
     };
     let files = DrawFiles { path: &path, about: &about };
-    stored(experiment, folder, interrupt, |durable| experiment.sample_durably(specs, &files, durable, &progress))
+    let (chains, seconds) = stored(experiment, folder, interrupt, &progress, |durable| {
+        experiment.sample_durably(specs, &files, durable, &progress)
+    })?;
+    progress.finish((0..chains.len()).filter(|&at| chains[at].chain.divergence.is_some()));
+    folder.status().write_stage(Stage::Scoring);
+    Ok((chains, seconds))
 }
 
 /// Runs a stage that is stored in the folder's checkpoints on its way.
@@ -65,6 +110,7 @@ fn stored<T>(
     experiment: &Experiment<'_>,
     folder: &RunFolder,
     interrupt: &Interrupt,
+    progress: &Progress,
     stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>,
 ) -> anyhow::Result<T> {
     let (checkpoints, identity) = (folder.checkpoints(), folder.record().identity());
@@ -73,7 +119,7 @@ fn stored<T>(
         identity: &identity,
         every: Duration::from_secs_f64(experiment.settings.run.checkpoint_seconds),
         should_stop: &|| interrupt.has_come(),
-        tell: &|recovery: &Recovery| say(&format!("note: {recovery}\n")),
+        tell: &|recovery: &Recovery| progress.say(&format!("note: {recovery}\n")),
     };
     stage(&durable).map_err(|error| match error {
         ExperimentError::Interrupted => interrupt.stopped(folder.path()).into(),

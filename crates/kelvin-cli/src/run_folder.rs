@@ -1,6 +1,7 @@
 //! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use kelvin::experiment::{Experiment, Settings};
@@ -9,12 +10,13 @@ use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings};
 use crate::hashes::{HASHES, Hashes};
-use crate::lock::Lock;
+use crate::lock::{self, Lock};
 use crate::output::say;
 use crate::predictions::Predictions;
 use crate::provenance::Provenance;
 use crate::row::Row;
 use crate::run_record::RunRecord;
+use crate::watch::status::StatusFile;
 use crate::{chart, cycles, scores_file};
 
 /// Pixels across a PNG figure.
@@ -30,6 +32,7 @@ const RECORD: &str = "checkpoints/run.json";
 pub struct RunFolder {
     path: PathBuf,
     record: RunRecord,
+    status: Arc<StatusFile>,
     _lock: Lock,
 }
 
@@ -61,7 +64,8 @@ impl RunFolder {
         sweep_up(&path);
         // Another process may have come and gone in between.
         let record = check_contents(&path, &record)?.unwrap_or(record);
-        let folder = Self { path, record, _lock: lock };
+        let status = Arc::new(StatusFile::new(&path, name, record.command));
+        let folder = Self { path, record, status, _lock: lock };
         folder.write_record()?;
         Ok(folder)
     }
@@ -73,6 +77,11 @@ impl RunFolder {
     /// What it is a run of.
     pub fn record(&self) -> &RunRecord {
         &self.record
+    }
+
+    /// Where the run says how far it is.
+    pub fn status(&self) -> &Arc<StatusFile> {
+        &self.status
     }
 
     /// The folder of checkpoints.
@@ -175,6 +184,22 @@ pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
         settings.run.checkpoint_seconds = written.run.checkpoint_seconds;
     }
     Ok((record, settings))
+}
+
+/// Whether a process is writing this run.
+pub fn is_being_written(path: &Path) -> bool {
+    lock::is_held(&path.join(LOCK))
+}
+
+/// Refuses a folder that holds no run.
+pub fn check_is_run(path: &Path) -> anyhow::Result<()> {
+    if !path.is_dir() {
+        bail!("there is no folder {}; `kelvin run` and `kelvin sweep` print where theirs is", path.display());
+    }
+    if !is_run(path) {
+        bail!("{} is no run folder of kelvin; name one that `kelvin run` or `kelvin sweep` has begun", path.display());
+    }
+    Ok(())
 }
 
 /// Whether a folder holds the beginnings of a run.

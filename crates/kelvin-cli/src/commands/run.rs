@@ -15,6 +15,7 @@ use crate::population::{choose, chosen_draws, divergence_warnings, sample, selec
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
 use crate::verdict::{best_of, verdict};
+use crate::watch::status::Stage;
 use crate::{cases, doubts, present, source};
 
 /// What `predict` needs beside the draws; written as model.json.
@@ -56,7 +57,7 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
 /// Runs, or goes on with what the folder holds.
 pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let (conduct, command) = (request.conduct, request.command);
-    let (quiet, grid) = (conduct.quiet, command == RunCommand::RunGrid);
+    let (quiet, grid) = (conduct.quiet || conduct.json, command == RunCommand::RunGrid);
     let (problem, question) = request.split()?;
     let interrupt = Interrupt::listen()?;
     let (mut experiment, mut folder) = question.open(&problem)?;
@@ -74,7 +75,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     }
 
     let specs = chain_specs(&experiment, &choices, beta, grid);
-    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, "sampling", quiet)?;
+    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, quiet)?;
     let saved = chosen_draws(&chains);
 
     let mut findings = Findings::of(&experiment, command)?;
@@ -115,6 +116,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
     folder.write_hashes()?;
+    folder.status().write_stage(Stage::Done);
 
     let verdict = verdict(&findings);
     if conduct.json {

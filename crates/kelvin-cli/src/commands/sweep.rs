@@ -16,6 +16,7 @@ use crate::population::{choose, divergence_warnings, sample, selection_warnings}
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
 use crate::verdict::verdict;
+use crate::watch::status::Stage;
 use crate::{cases, doubts, present, source};
 
 #[derive(Serialize)]
@@ -43,12 +44,13 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
 /// Sweeps, or goes on with what the folder holds.
 pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let conduct = request.conduct;
+    let quiet = conduct.quiet || conduct.json;
     let (problem, question) = request.split()?;
     let interrupt = Interrupt::listen()?;
     let (mut experiment, mut folder) = question.open(&problem)?;
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
-    let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, conduct.quiet)?;
+    let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
     if folder.record().wants_pilot()
         && let Some(first) = choices.iter().flatten().next()
     {
@@ -57,8 +59,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     }
 
     let specs = chain_specs(&experiment, &choices);
-    let stage = "sampling the population";
-    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, stage, conduct.quiet)?;
+    let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, quiet)?;
 
     let mut findings = Findings::of(&experiment, RunCommand::Sweep)?;
     findings.add_searches(&choices, &search_seconds);
@@ -107,6 +108,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
     folder.write_hashes()?;
+    folder.status().write_stage(Stage::Done);
 
     let name = &findings.name;
     if conduct.json {
