@@ -5,6 +5,8 @@ mod chart;
 mod commands;
 mod cycles;
 mod device;
+mod diagnosis;
+mod difference;
 mod doubts;
 mod escape;
 mod figures;
@@ -41,6 +43,9 @@ fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
         Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
+        Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Watch(watch) => commands::watch::watch(&watch),
         Command::Predict(predict) => commands::predict::predict(&predict),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
         Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),

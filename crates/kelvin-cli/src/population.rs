@@ -11,9 +11,9 @@ use kelvin::experiment::{
 };
 use kelvin::selection::JointChoice;
 
+use crate::chart::significant;
 use crate::interrupt::{Interrupt, resume_command};
 use crate::output::say;
-use crate::chart::significant;
 use crate::progress::{Member, Progress};
 use crate::row::{BETA_STAR, with_draws};
 use crate::run_folder::RunFolder;

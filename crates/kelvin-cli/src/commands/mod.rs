@@ -1,12 +1,15 @@
 //! One file for each command.
 
 pub mod bench;
+pub mod compare;
 pub mod data;
+pub mod diagnose;
 pub mod predict;
 pub mod presets;
 pub mod resume;
 pub mod run;
 pub mod sweep;
+pub mod watch;
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use crate::sampler::{Chain, Observer};
+use crate::sampler::{Chain, DrawReading, Observer};
 
 /// A population is also stored soon after draws were kept, but no sooner than this after the last time.
 const LEAST_PAUSE: Duration = Duration::from_secs(5);
@@ -117,6 +117,10 @@ impl Observer for Watch<'_> {
         self.first_started.get_or_init(Instant::now);
         lock(&self.times[index]).started = Some(Instant::now());
         self.progress.started(index);
+    }
+
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        self.progress.measured(index, reading);
     }
 
     fn kept(&self, kept: &[(usize, &Chain)]) {

@@ -21,5 +21,5 @@ pub(crate) use engine::{FirstFailure, evaluated_together};
 pub use joint_ascent::{ClipScope, JointAscent};
 pub use langevin::{Conditions, Integrator, Langevin};
 pub use mass::{LayerwiseMass, MassRule};
-pub use population::{Keep, Observer, Plan, Silent, run_population};
+pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};
 pub use rule::{Rule, Scratch, StepName};

@@ -46,6 +46,19 @@ pub struct Plan {
     pub keep: Keep,
 }
 
+/// What is known of a draw as soon as it is kept.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DrawReading {
+    /// U(θ).
+    pub potential_energy: f64,
+    /// T̂; none for samplers without momentum.
+    pub kinetic_temperature: Option<f64>,
+    /// Validation LPD of all draws of the chain so far under the standard model.
+    pub validation_lpd_standard: f64,
+    /// The same under the tempered model.
+    pub validation_lpd_tempered: f64,
+}
+
 /// Watches a population; called from the threads that move it.
 pub trait Observer: Sync {
     /// Chain `index` was found where it had done so many steps before; said once, before it moves.
@@ -62,6 +75,11 @@ pub trait Observer: Sync {
     /// own, many where they move together, so that they can be measured together.
     fn kept(&self, kept: &[(usize, &Chain)]) {
         let _ = kept;
+    }
+
+    /// What was measured at the draw that chain `index` has just kept.
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        let _ = (index, reading);
     }
 
     /// Chain `index` did so many more steps, perhaps none yet; `Break` stops it soon after, where going on later gives the
