@@ -39,6 +39,14 @@ pub enum Command {
     /// Makes everything from the files of the run folders: nothing is sampled. Of one run, its own report.html, figures/ and
     /// tables/ are written again; of several, one page with each run's story and tables and figures across, as in the paper.
     Report(ReportArguments),
+    /// Tell whether a run can be believed: temperatures, agreement of chains, effective draws, warnings
+    ///
+    /// Read from the run folder alone; of a run on its way, what is known so far.
+    Diagnose(DiagnoseArguments),
+    /// Put runs side by side: settings, β̂*, scores, and paired differences on the same test points
+    Compare(CompareArguments),
+    /// Show a run on its way as a local page that updates by itself
+    Watch(WatchArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
     /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
@@ -232,6 +240,40 @@ pub enum SpreadArgument {
     Sd,
     /// The standard error of their mean
     Se,
+}
+
+#[derive(Debug, Args)]
+pub struct DiagnoseArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has written
+    pub run: PathBuf,
+    /// Exit with 1 where a warning stands
+    #[arg(long)]
+    pub strict: bool,
+    /// Print the diagnostics as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArguments {
+    /// Folders of finished runs; each is compared with the first
+    #[arg(required = true, num_args = 2.., value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Print the comparison as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct WatchArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has begun
+    pub run: PathBuf,
+    /// The port to listen at; 0 for any that is free
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub port: u16,
+    /// The address to listen at; others than the default can be reached from other machines
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub host: std::net::IpAddr,
 }
 
 #[derive(Debug, Args)]

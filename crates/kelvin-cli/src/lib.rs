@@ -8,6 +8,8 @@ mod checks;
 mod commands;
 mod cycles;
 mod device;
+mod diagnosis;
+mod difference;
 mod doubts;
 mod escape;
 mod export;
@@ -57,6 +59,9 @@ pub fn main() -> ExitCode {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
         Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
+        Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Watch(watch) => commands::watch::watch(&watch),
         Command::Predict(predict) => commands::predict::predict(&predict),
         Command::Report(report) => commands::report::report(&report),
         Command::Export(export) => commands::export::export(&export),

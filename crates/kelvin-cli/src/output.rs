@@ -56,8 +56,23 @@ impl std::fmt::Display for WrongFlags {
 
 impl std::error::Error for WrongFlags {}
 
+/// Warnings that were shown and were not to stand: nothing is left to be said.
+#[derive(Debug)]
+pub struct WarningsStand;
+
+impl std::fmt::Display for WarningsStand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("warnings stand")
+    }
+}
+
+impl std::error::Error for WarningsStand {}
+
 /// Says what went wrong, from the outermost context to the cause; 2 for a wrong question, 1 for a failure.
 pub fn report_error(error: &anyhow::Error) -> ExitCode {
+    if error.is::<WarningsStand>() {
+        return ExitCode::from(1);
+    }
     let mut said = error.to_string();
     if let Some(stopped) = error.downcast_ref::<Stopped>() {
         say(&format!("{stopped}\n"));

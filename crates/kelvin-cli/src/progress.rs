@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use kelvin::predictive::ByModel;
-use kelvin::sampler::{Chain, Observer};
+use kelvin::sampler::{Chain, DrawReading, Observer};
 
 use crate::output::say;
 use crate::watch::lines::{lines, sentence};
@@ -51,6 +51,8 @@ struct Watched {
     members: Vec<Member>,
     counts: Vec<Count>,
     began: Instant,
+    /// Steps that were done before this process took the chains up.
+    steps_before: AtomicU64,
     speed: Mutex<Speed>,
     screen: Mutex<Screen>,
 }
@@ -59,7 +61,7 @@ struct Watched {
 #[derive(Default)]
 struct Count {
     step: AtomicU64,
-    has_started: AtomicBool,
+    has_moved: AtomicBool,
     has_diverged: AtomicBool,
     noted: Mutex<Noted>,
 }
@@ -67,7 +69,7 @@ struct Count {
 /// What was seen of a chain at its draws, or at the checkpoints of a search.
 #[derive(Default)]
 struct Noted {
-    /// When it began to move, and from which step.
+    /// When a thread last took it up, and at which step.
     started: Option<(Instant, u64)>,
     beta: Option<f64>,
     energy: Option<f64>,
@@ -130,8 +132,18 @@ impl Progress {
     /// Watches from now on until it is finished or dropped.
     pub fn new(stage: Stage, members: Vec<Member>, timeline: Timeline, show: Show, file: Arc<StatusFile>) -> Self {
         let counts = members.iter().map(|_| Count::default()).collect();
-        let (began, speed, screen) = (Instant::now(), Mutex::default(), Mutex::default());
-        let watched = Arc::new(Watched { stage, timeline, show, file, members, counts, began, speed, screen });
+        let watched = Arc::new(Watched {
+            stage,
+            timeline,
+            show,
+            file,
+            members,
+            counts,
+            began: Instant::now(),
+            steps_before: AtomicU64::new(0),
+            speed: Mutex::default(),
+            screen: Mutex::default(),
+        });
         watched.file.write(watched.moment());
         let (stop, stopped) = channel();
         let for_thread = Arc::clone(&watched);
@@ -162,7 +174,13 @@ impl Progress {
             self.watched.counts[index].has_diverged.store(true, Ordering::Relaxed);
         }
         self.stop();
-        if self.watched.show != Show::Nothing {
+        let is_told = match self.watched.show {
+            Show::Live => true,
+            // What took so long that it was told on the way has an end, too.
+            Show::Plain => self.watched.began.elapsed() >= SAY_EVERY,
+            Show::Nothing => false,
+        };
+        if is_told {
             let noun = if self.watched.stage == Stage::Choosing { "search" } else { "chain" };
             let plural = if noun == "search" { "searches" } else { "chains" };
             let count = self.watched.members.len();
@@ -194,8 +212,12 @@ impl Drop for Progress {
 
 impl Watched {
     fn tick(&self, write: bool, is_time_to_say: bool) {
+        let mut speed = lock(&self.speed);
+        if write || speed.moments.is_empty() {
+            speed.note(Instant::now(), self.steps_moved());
+        }
+        drop(speed);
         if write {
-            lock(&self.speed).note(Instant::now(), self.steps_moved());
             self.file.write(self.moment());
         }
         match self.show {
@@ -210,13 +232,10 @@ impl Watched {
         }
     }
 
-    /// Steps that chains did since they started here.
+    /// Steps that chains did here.
     fn steps_moved(&self) -> u64 {
-        let moved = self.counts.iter().map(|count| {
-            let from = lock(&count.noted).started.map(|(_, from)| from);
-            from.map_or(0, |from| count.step.load(Ordering::Relaxed).saturating_sub(from))
-        });
-        moved.sum()
+        let steps: u64 = self.counts.iter().map(|count| count.step.load(Ordering::Relaxed)).sum();
+        steps.saturating_sub(self.steps_before.load(Ordering::Relaxed))
     }
 
     fn moment(&self) -> Moment {
@@ -242,7 +261,7 @@ impl Watched {
         let phase = match self.timeline.phase(step) {
             _ if count.has_diverged.load(Ordering::Relaxed) => Phase::Diverged,
             Phase::Done => Phase::Done,
-            _ if !count.has_started.load(Ordering::Relaxed) => Phase::Waiting,
+            _ if !count.has_moved.load(Ordering::Relaxed) => Phase::Waiting,
             phase => phase,
         };
         ChainStatus {
@@ -264,13 +283,12 @@ impl Watched {
 impl Observer for Progress {
     fn resumed(&self, index: usize, steps: u64) {
         self.watched.counts[index].step.fetch_add(steps, Ordering::Relaxed);
+        self.watched.steps_before.fetch_add(steps, Ordering::Relaxed);
     }
 
     fn started(&self, index: usize) {
         let count = &self.watched.counts[index];
-        if !count.has_started.swap(true, Ordering::Relaxed) {
-            lock(&count.noted).started = Some((Instant::now(), count.step.load(Ordering::Relaxed)));
-        }
+        lock(&count.noted).started = Some((Instant::now(), count.step.load(Ordering::Relaxed)));
     }
 
     fn kept(&self, kept: &[(usize, &Chain)]) {
@@ -289,8 +307,22 @@ impl Observer for Progress {
         }
     }
 
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        let lpd = ByModel { standard: reading.validation_lpd_standard, tempered: reading.validation_lpd_tempered };
+        let mut noted = lock(&self.watched.counts[index].noted);
+        // JSON has no infinities.
+        noted.energy = Some(reading.potential_energy).filter(|energy| energy.is_finite());
+        noted.validation_lpd = Some(lpd).filter(|lpd| lpd.standard.is_finite() && lpd.tempered.is_finite());
+        noted.trace.push(reading.potential_energy);
+    }
+
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
-        self.watched.counts[index].step.fetch_add(steps, Ordering::Relaxed);
+        let count = &self.watched.counts[index];
+        // A chain may be taken up and put back at once, for a checkpoint: it is still waiting.
+        if steps > 0 {
+            count.step.fetch_add(steps, Ordering::Relaxed);
+            count.has_moved.store(true, Ordering::Relaxed);
+        }
         ControlFlow::Continue(())
     }
 }

@@ -1,6 +1,6 @@
 //! What a run folder is a run of: enough to go on with it, and to see that nothing it depends on has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -214,11 +214,18 @@ fn listed(differences: Vec<String>) -> String {
 
 /// The settings that differ between two TOML texts, each in a line.
 fn differences(there: &str, now: &str) -> Vec<String> {
-    let (there, now) = (flat(there), flat(now));
-    let keys: std::collections::BTreeSet<&String> = there.keys().chain(now.keys()).collect();
-    let shown = |value: Option<&String>| value.map_or("not given", String::as_str).to_owned();
-    let differ = keys.into_iter().filter(|key| there.get(*key) != now.get(*key));
-    differ.map(|key| format!("{key}: {} there, {} now", shown(there.get(key)), shown(now.get(key)))).collect()
+    let shown = |value: &Option<String>| value.clone().unwrap_or("not given".into());
+    let differ = differing_settings(&[there, now]).into_iter();
+    differ.map(|(key, values)| format!("{key}: {} there, {} now", shown(&values[0]), shown(&values[1]))).collect()
+}
+
+/// The settings that are not the same in all of these TOML texts, with what each has.
+pub fn differing_settings(texts: &[&str]) -> Vec<(String, Vec<Option<String>>)> {
+    let tables: Vec<BTreeMap<String, String>> = texts.iter().map(|text| flat(text)).collect();
+    let keys: BTreeSet<&String> = tables.iter().flat_map(BTreeMap::keys).collect();
+    let values = |key: &String| tables.iter().map(|table| table.get(key).cloned()).collect::<Vec<_>>();
+    let all = keys.into_iter().map(|key| (key.clone(), values(key)));
+    all.filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
 }
 
 fn flat(text: &str) -> BTreeMap<String, String> {

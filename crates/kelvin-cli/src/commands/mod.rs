@@ -1,7 +1,9 @@
 //! One file for each command.
 
 pub mod bench;
+pub mod compare;
 pub mod data;
+pub mod diagnose;
 pub mod export;
 pub mod predict;
 pub mod presets;
@@ -10,6 +12,7 @@ pub mod resume;
 pub mod run;
 pub mod sweep;
 pub mod verify;
+pub mod watch;
 
 use std::path::Path;
 

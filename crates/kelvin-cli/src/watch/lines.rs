@@ -104,15 +104,11 @@ fn table(moment: &Moment, width: usize, room: usize) -> Vec<String> {
         column("LPD TM", 8, |row| &row.lpd_tempered),
         column("left", 5, |row| &row.left),
     ];
-    let is_shown = |column: &Column| !column.title.is_empty() && column.cells.iter().any(|cell| !cell.is_empty());
+    let has_cells = |column: &Column| column.cells.iter().any(|cell| !cell.is_empty());
+    let is_shown = |column: &Column| column.rank == 0 || (!column.title.is_empty() && has_cells(column));
     let mut columns: Vec<Column> = columns.into_iter().filter(is_shown).collect();
     let total = |columns: &[Column]| columns.iter().map(Column::width).sum::<usize>() + GAP * (columns.len() - 1);
     while total(&columns) > width && columns.len() > 2 {
-        // A name that is cut a little costs less than a column.
-        let name = columns[0].width();
-        if name > SHORTEST_NAME + 8 && total(&columns) - width <= name - SHORTEST_NAME - 8 {
-            break;
-        }
         let last = columns.iter().enumerate().max_by_key(|(_, column)| column.rank).map_or(0, |(place, _)| place);
         columns.remove(last);
     }

@@ -2,4 +2,5 @@
 
 pub mod lines;
 pub mod screen;
+pub mod server;
 pub mod status;

@@ -1,0 +1,130 @@
+//! `kelvin diagnose` as a person sees it: tables, warnings, a last line, exit codes.
+
+use std::path::Path;
+use std::process::Output;
+
+use assert_cmd::Command;
+use serde_json::Value;
+
+fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::cargo_bin("kelvin").unwrap();
+    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+const SHORT: [&str; 13] = [
+    "--quick",
+    "--quiet",
+    "--set",
+    "selection.epochs=40",
+    "--set",
+    "sampler.ramp_start=5",
+    "--set",
+    "sampler.ramp_end=10",
+    "--set",
+    "sampler.burn_in=20",
+    "--set",
+    "sampler.cycle=5",
+    "--set=sampler.epochs=60",
+];
+
+fn results(folder: &Path, change: impl Fn(&mut Value)) {
+    let path = folder.join("r/results.json");
+    let mut value: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    change(&mut value);
+    std::fs::write(path, value.to_string()).unwrap();
+}
+
+#[test]
+fn warnings_fail_a_strict_diagnosis_and_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let run = kelvin(here, &[&["run", "concrete", "--out", "r"], &SHORT[..]].concat());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+
+    let output = kelvin(here, &["diagnose", "r"]);
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0));
+    for phrase in [
+        "inverse temperature, asked and measured",
+        "bulk ESS",
+        "τ in draws",
+        "Kinetic temperature of each tensor",
+        "dense1.kernel",
+        "The band holds 99 % of the means over 16 draws",
+        "start 2",
+        "over 2 starts",
+        "No chain of 4 diverged.",
+        "  try: ",
+    ] {
+        assert!(out.contains(phrase), "no `{phrase}` in\n{out}");
+    }
+    let warnings = out.lines().last().unwrap().split(' ').next().unwrap().parse::<usize>().unwrap();
+    assert!(warnings > 1 && out.ends_with(" warnings\n"), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 104), "{out}");
+
+    let strict = kelvin(here, &["diagnose", "r", "--strict"]);
+    assert_eq!((strict.status.code(), text(&strict.stdout)), (Some(1), out));
+    assert!(strict.stderr.is_empty(), "{}", text(&strict.stderr));
+
+    let json: Value = serde_json::from_slice(&kelvin(here, &["diagnose", "r", "--json"]).stdout).unwrap();
+    assert_eq!(json["warnings"].as_array().unwrap().len(), warnings);
+    assert_eq!(json["temperatures"].as_array().unwrap().len(), 2);
+    assert_eq!(json["tensors"]["num_readings"], 16);
+
+    // The same numbers as the run's own table.
+    let scores: Value = serde_json::from_slice(&std::fs::read(here.join("r/results.json")).unwrap()).unwrap();
+    let row = scores["rows"].as_array().unwrap().iter().find(|row| row["method"] == "bayes").unwrap();
+    for (own, of_row) in [("rhat", "rhat"), ("bulk_ess", "bulk_ess"), ("beta_at_cycle_ends", "beta_at_cycle_ends")] {
+        let (found, expected) = (&json["temperatures"][0][own], &row["measured"][of_row]);
+        assert!(
+            (found.as_f64().unwrap() / expected.as_f64().unwrap() - 1.0).abs() < 1e-12,
+            "{own}: {found} {expected}"
+        );
+    }
+
+    results(here, |found| found["warnings"] = serde_json::json!([]));
+    let strict = kelvin(here, &["diagnose", "r", "--strict"]);
+    assert_eq!(strict.status.code(), Some(0));
+    assert!(text(&strict.stdout).ends_with("\nno warning\n"));
+
+    // A tensor that is twice as hot as asked for is marked; one chain that diverged is named.
+    results(here, |found| {
+        for chain in found["chains"].as_array_mut().unwrap().iter_mut().filter(|chain| chain["method"] == "chosen") {
+            chain["tensor_temperatures"][0] = (2.0 * chain["sampler_temperature"].as_f64().unwrap()).into();
+        }
+        found["chains"][0]["diverged_at"] = 17.into();
+    });
+    let out = kelvin(here, &["diagnose", "r"]).stdout;
+    let line = text(&out).lines().find(|line| line.contains("dense1.kernel")).unwrap();
+    assert!(line.contains("2.0000") && line.ends_with("▲ hotter"), "{line}");
+    assert!(text(&out).contains("Diverged: β = 1, chain 1 at step 17."), "{}", text(&out));
+
+    std::fs::write(here.join("r/results.json"), "{").unwrap();
+    let damaged = kelvin(here, &["diagnose", "r", "--strict"]);
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(
+        text(&damaged.stderr).contains("is damaged; `kelvin resume r` writes it again"),
+        "{}",
+        text(&damaged.stderr)
+    );
+    assert!(text(&kelvin(here, &["diagnose", "none"]).stderr).contains("there is no folder none"));
+    assert!(text(&kelvin(here, &["diagnose", "."]).stderr).contains("is no run folder of kelvin"));
+}
+
+#[test]
+fn a_sweep_is_pooled_over_its_repetitions() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["sweep", "concrete", "--repetitions", "2", "--out", "r", "--set", "run.grid=[0.3,1.0]"];
+    let run = kelvin(folder.path(), &[&arguments[..], &SHORT[..]].concat());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let json: Value = serde_json::from_slice(&kelvin(folder.path(), &["diagnose", "r", "--json"]).stdout).unwrap();
+    let lines = json["temperatures"].as_array().unwrap();
+    let chains: Vec<u64> = lines.iter().map(|line| line["num_chains"].as_u64().unwrap()).collect();
+    assert_eq!(chains, [2, 2, 1, 1], "two temperatures of two chains, and a β̂* of each repetition");
+    let found: Value = serde_json::from_slice(&std::fs::read(folder.path().join("r/results.json")).unwrap()).unwrap();
+    assert_eq!(lines[1]["rhat"], found["agreement"][1]["rhat"]);
+}
