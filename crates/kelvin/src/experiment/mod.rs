@@ -33,5 +33,5 @@ pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
 pub use settings::{
     BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
-    SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
+    SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start, TaskSetting,
 };
