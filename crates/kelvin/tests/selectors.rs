@@ -1,8 +1,9 @@
 //! Selectors on a small experiment: each asks its laboratory for runs and says what they cost.
 
+use kelvin::data::Targets;
 use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, preset};
-use kelvin::sampler::{PriorShare, Silent};
-use kelvin::selection::{Goal, IntervalMeaning, JointSelector, Laboratory, Selector};
+use kelvin::sampler::{AscentObjective, LogBeta, PriorShare, Silent};
+use kelvin::selection::{Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Selector};
 
 /// Concrete with a small network and short runs.
 fn settings() -> Settings {
@@ -66,4 +67,23 @@ fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
         all.iter().sum::<f64>() / all.len() as f64
     };
     assert!((mean(&later) / mean(&draws[1]) - 1.0).abs() < 0.1, "{} {}", mean(&later), mean(&draws[1]));
+}
+
+/// At plain SGD's θ̂ the validation rows alone set β̂ = σ² n / SSE.
+#[test]
+fn post_hoc_scaling_fits_the_validation_rows() {
+    let settings = settings();
+    let problem = problem(&settings);
+    let experiment = Experiment::new(&problem, settings).unwrap();
+    let laboratory = ExperimentLaboratory::new(&experiment, 1, &Silent);
+    let selection = GuoSelector.select(&laboratory).unwrap();
+    let frozen = AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() };
+    let choice = laboratory.search(frozen).unwrap().remove(0);
+    assert_eq!(choice.inverse_temperature, 1.0);
+    let Targets::Real(targets) = experiment.validation.targets() else { panic!("numbers") };
+    let outputs = experiment.validation.outputs(choice.weights());
+    let squares: f64 = outputs.iter().zip(targets).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+    let expected = 0.01 * targets.len() as f64 / squares;
+    assert!((selection.inverse_temperature / expected - 1.0).abs() < 1e-12);
+    assert_eq!((selection.method, selection.cost.chains), ("guo", 400.0 / 600.0));
 }

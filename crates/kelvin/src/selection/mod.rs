@@ -4,11 +4,13 @@
 //! took, and what to know before believing it.
 
 mod error;
+mod guo;
 mod joint;
 mod laboratory;
 mod selector;
 
 pub use error::SelectionError;
+pub use guo::{GuoSelector, Scaling, best_scaling};
 pub use joint::{Checkpoint, JointChoice, JointSelector, Search, choose_jointly};
 pub use laboratory::Laboratory;
 pub use selector::{BetaInterval, Cost, Goal, IntervalMeaning, Prices, Selection, Selector};
