@@ -46,9 +46,10 @@ fn brief(warning: &Warning) -> String {
         }
         Warning::ChainDiverged { label, step } => format!("{label} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
-        Warning::BetaUnstableOverSeeds { .. } | Warning::SelectionNotConverged { .. } => {
-            warning.seen().trim_end_matches('.').to_owned()
-        }
+        Warning::BetaUnstableOverSeeds { .. }
+        | Warning::SelectionNotConverged { .. }
+        | Warning::BetaUnbounded { .. }
+        | Warning::FewEffectiveWeights { .. } => warning.seen().trim_end_matches('.').to_owned(),
     }
 }
 

@@ -15,7 +15,7 @@ use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
-use kelvin::sampler::{Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
+use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
 
 use crate::device::{Device, DeviceError};
 use crate::images::{ImageEngine, Precision};
@@ -143,6 +143,19 @@ impl CudaEngine {
     }
 }
 
+/// The kernels of joint ascent know the likelihood alone, and always move log β.
+fn refuse_other_objectives(motion: Motion<'_>) -> Result<(), EngineError> {
+    match motion {
+        Motion::Search(rule) if rule.objective != AscentObjective::default() => Err(EngineError::Unsupported {
+            engine: "CUDA".into(),
+            reason: "a search with a prior (selection.objective = \"map\", selection.log_beta_prior) or with a frozen \
+                     temperature has no kernels; search on the CPU (--device cpu)"
+                .into(),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
 fn precision_for(posterior: &Posterior<'_>, asked: Precision) -> Precision {
     if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
@@ -221,6 +234,7 @@ impl Engine for CudaEngine {
         chains: &mut [Chain],
         observer: &dyn Observer,
     ) -> Result<(), EngineError> {
+        refuse_other_objectives(motion)?;
         deal_out(self.places.len(), chains, observer, |receiver, chains, observer| {
             let place = &self.places[receiver];
             let population = place.population(posterior, self.precision)?;
@@ -284,7 +298,31 @@ impl Engine for CudaEngine {
 
 #[cfg(test)]
 mod tests {
+    use kelvin::sampler::{ClipScope, JointAscent, LogBeta, PriorShare};
+    use kelvin::temperature::Schedule;
+
     use super::*;
+
+    #[test]
+    fn searches_that_the_kernels_cannot_do_are_refused() {
+        let mut rule = JointAscent {
+            objective: AscentObjective::default(),
+            learning_rate: Schedule::Constant { value: 1.0 },
+            momentum: 0.9,
+            weight_decay: 0.0,
+            clip_norm: 1.0,
+            clip_scope: ClipScope::All,
+        };
+        assert!(refuse_other_objectives(Motion::Search(&rule)).is_ok());
+        for objective in [
+            AscentObjective { prior: PriorShare::Once, ..AscentObjective::default() },
+            AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() },
+        ] {
+            rule.objective = objective;
+            let error = refuse_other_objectives(Motion::Search(&rule)).unwrap_err();
+            assert!(matches!(error, EngineError::Unsupported { .. }) && error.to_string().contains("--device cpu"));
+        }
+    }
 
     #[test]
     fn images_are_the_same_where_they_lie_at_the_same_place() {

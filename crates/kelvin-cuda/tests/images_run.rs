@@ -11,8 +11,8 @@ use kelvin::data::Augmentation;
 use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{
-    Batches, Chain, ChainState, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer,
-    Plan, Silent, run_population,
+    AscentObjective, Batches, Chain, ChainState, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
+    MassRule, Observer, Plan, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{Device, ImageEngine, Precision};
@@ -179,6 +179,7 @@ fn the_joint_ascent_takes_the_steps_of_the_cpu() {
         let engine = engine(&device, &posterior, 2, 2);
         for clip_scope in [ClipScope::All, ClipScope::Theta] {
             let rule = JointAscent {
+                objective: AscentObjective::default(),
                 learning_rate: Schedule::Constant { value: 1e-3 },
                 momentum: 0.9,
                 weight_decay: 0.1,

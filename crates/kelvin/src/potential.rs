@@ -79,6 +79,9 @@ pub trait TemperedModel: Potential {
         gradient: &mut [f32],
         work: &mut Self::Workspace,
     ) -> LogLikelihood;
+
+    /// gradient ← scale · gradient − ∇ log p(θ), for objectives that count the prior.
+    fn add_prior_energy_gradient(&self, position: &[f32], scale: f64, gradient: &mut [f32]);
 }
 
 /// Why a posterior cannot be built.
@@ -296,5 +299,9 @@ impl TemperedModel for Posterior<'_> {
         let mut sum = LikelihoodSum::new(self.likelihood, &self.examples.targets, rows, inverse_temperature);
         self.evaluator().gradient(position, &self.inputs, rows, mode, &mut sum, gradient, work);
         sum.total()
+    }
+
+    fn add_prior_energy_gradient(&self, position: &[f32], scale: f64, gradient: &mut [f32]) {
+        self.prior.add_energy_gradient(position, scale, gradient);
     }
 }

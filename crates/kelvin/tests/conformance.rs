@@ -9,8 +9,8 @@ use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::{
-    Batches, Chain, ChainState, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
-    MassRule, Plan, Rule, Scratch, Silent, StepName, run_population,
+    AscentObjective, Batches, Chain, ChainState, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin,
+    LayerwiseMass, MassRule, Plan, PriorShare, Rule, Scratch, Silent, StepName, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 
@@ -73,6 +73,15 @@ fn rules() -> Vec<AnyRule> {
         AnyRule::Sampler(Langevin { mass: layerwise, ..sampler(Integrator::Sghmc) }),
         AnyRule::Sampler(Langevin { tempering: Tempering::Likelihood, ..sampler(Integrator::Baoa) }),
         AnyRule::Ascent(JointAscent {
+            objective: AscentObjective { prior: PriorShare::Once, ..AscentObjective::default() },
+            learning_rate: Schedule::CosineDecay { value: 1e-4, total: NUM_STEPS },
+            momentum: 0.9,
+            weight_decay: 1.0,
+            clip_norm: 200.0,
+            clip_scope: ClipScope::All,
+        }),
+        AnyRule::Ascent(JointAscent {
+            objective: AscentObjective::default(),
             learning_rate: Schedule::CosineDecay { value: 1e-4, total: NUM_STEPS },
             momentum: 0.9,
             weight_decay: 1.0,

@@ -15,8 +15,8 @@ use kelvin::network::{Network, Normalisation, Rows, Shape, Weights};
 use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{
-    Batches, Chain, ChainState, ClipScope, CpuEngine, Engine, EngineError, Integrator, JointAscent, Keep, Langevin,
-    Motion, Observer, Plan, Silent, run_population,
+    AscentObjective, Batches, Chain, ChainState, ClipScope, CpuEngine, Engine, EngineError, Integrator, JointAscent,
+    Keep, Langevin, Motion, Observer, Plan, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature};
 
@@ -48,6 +48,7 @@ fn sampler() -> Langevin {
 
 fn search() -> JointAscent {
     JointAscent {
+        objective: AscentObjective::default(),
         learning_rate: Schedule::Constant { value: 1e-4 },
         momentum: 0.9,
         weight_decay: 1.0,

@@ -7,7 +7,9 @@ use kelvin::likelihood::Likelihood;
 use kelvin::network::{Mode, Rows};
 use kelvin::potential::{Batch, Posterior, Potential, TemperedModel};
 use kelvin::prior::IsotropicGaussian;
-use kelvin::sampler::{Batches, Chain, ChainState, ClipScope, JointAscent, Keep, Plan, Silent, run_population};
+use kelvin::sampler::{
+    AscentObjective, Batches, Chain, ChainState, ClipScope, JointAscent, Keep, Plan, Silent, run_population,
+};
 use kelvin::temperature::{Schedule, Temperature};
 use support::{Golden, assert_close, to_f32, to_f64};
 
@@ -50,6 +52,7 @@ fn follow(golden: &Golden, model: &str, clip: &str, clip_scope: ClipScope) {
     let found: Vec<f64> = (0..num_steps as u64).map(|step| learning_rate.at(step)).collect();
     assert_close("learning_rate", &found, &rates, 1e-12);
     let ascent = JointAscent {
+        objective: AscentObjective::default(),
         learning_rate,
         momentum: setting("momentum"),
         weight_decay: setting("weight_decay"),
@@ -110,6 +113,7 @@ fn regression_settles_at_the_closed_form() {
     let likelihood = Likelihood::Gaussian { noise_variance };
     let posterior = Posterior::new(&network, likelihood, no_matter(), &examples).unwrap();
     let ascent = JointAscent {
+        objective: AscentObjective::default(),
         learning_rate: Schedule::Constant { value: 1e-3 },
         momentum: 0.9,
         weight_decay: 0.0,

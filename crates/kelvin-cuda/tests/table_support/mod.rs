@@ -7,7 +7,7 @@ use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{
-    Batches, Chain, ClipScope, Integrator, JointAscent, Keep, Langevin, Observer, Plan, run_population,
+    AscentObjective, Batches, Chain, ClipScope, Integrator, JointAscent, Keep, Langevin, Observer, Plan, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::TableEngine;
@@ -105,6 +105,7 @@ pub fn sampler(integrator: Integrator) -> Langevin {
 
 pub fn search(clip_scope: ClipScope) -> JointAscent {
     JointAscent {
+        objective: AscentObjective::default(),
         learning_rate: Schedule::CosineDecay { value: 2e-4, total: 60 },
         momentum: 0.9,
         weight_decay: 1.0,

@@ -103,6 +103,24 @@ pub enum Warning {
         /// How many checkpoints there were; the last was the best.
         num_checkpoints: usize,
     },
+    /// The held-out likelihood has no best inverse temperature: it rises without end.
+    BetaUnbounded {
+        /// The bounded answer that was given.
+        #[serde(deserialize_with = "number_or_nan")]
+        beta: f64,
+        /// Whether it rises towards larger β.
+        larger_is_better: bool,
+    },
+    /// Draws that were weighted to stand for another distribution hardly overlap with it.
+    FewEffectiveWeights {
+        /// Which draws, and what they were to stand for.
+        label: String,
+        /// Effective sample size of the weights.
+        #[serde(deserialize_with = "number_or_nan")]
+        ess: f64,
+        /// Draws that were weighted.
+        num_draws: usize,
+    },
 }
 
 impl Warning {
@@ -117,6 +135,8 @@ impl Warning {
             Self::ChainDiverged { .. } => "chain diverged",
             Self::StepSizeTooLarge { .. } => "step size too large",
             Self::SelectionNotConverged { .. } => "selection not converged",
+            Self::BetaUnbounded { .. } => "beta unbounded",
+            Self::FewEffectiveWeights { .. } => "few effective weights",
         }
     }
 
@@ -152,6 +172,14 @@ impl Warning {
                 "the last of {num_checkpoints} checkpoints had the best validation score, with β = {}.",
                 number(*beta)
             ),
+            Self::BetaUnbounded { beta, larger_is_better } => format!(
+                "the held-out likelihood rises without end as β {}; β = {} has nearly all there is to gain.",
+                if *larger_is_better { "grows" } else { "shrinks" },
+                number(*beta)
+            ),
+            Self::FewEffectiveWeights { label, ess, num_draws } => {
+                format!("the {num_draws} draws of {label} count for {} once they are weighted.", number(*ess))
+            }
         }
     }
 
@@ -183,6 +211,15 @@ impl Warning {
                  at low temperatures."
             }
             Self::SelectionNotConverged { .. } => "a longer run would probably have ended at another β.",
+            Self::BetaUnbounded { larger_is_better: true, .. } => {
+                "every held-out row is predicted rightly (or without error), so these rows cannot say how sure to be."
+            }
+            Self::BetaUnbounded { larger_is_better: false, .. } => {
+                "the outputs say nothing true about the held-out rows, so the best use of them is none."
+            }
+            Self::FewEffectiveWeights { .. } => {
+                "the weighted average rests on a few draws, and its standard error cannot be trusted either."
+            }
         }
     }
 
@@ -210,6 +247,13 @@ impl Warning {
             }
             Self::StepSizeTooLarge { .. } => "lower the learning rate, take larger batches, or use a preconditioner.",
             Self::SelectionNotConverged { .. } => "run the selector for more epochs.",
+            Self::BetaUnbounded { larger_is_better: true, .. } => {
+                "take more validation rows, or choose by the posterior's own score (a grid)."
+            }
+            Self::BetaUnbounded { larger_is_better: false, .. } => {
+                "look at the training of the network before its temperature."
+            }
+            Self::FewEffectiveWeights { .. } => "keep more draws, or sample a chain at the temperature itself.",
         }
     }
 }
@@ -269,6 +313,9 @@ mod tests {
             Warning::ChainDiverged { label: label(), step: 12 },
             Warning::StepSizeTooLarge { label: label(), heating: 1.5 },
             Warning::SelectionNotConverged { beta: 4.0, num_checkpoints: 20 },
+            Warning::BetaUnbounded { beta: 12.0, larger_is_better: true },
+            Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
+            Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },
         ]
     }
 

@@ -20,7 +20,7 @@ use super::problem::Problem;
 use super::run::Experiment;
 use super::settings::{
     BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
-    RunSettings, SamplerSettings, SelectionSettings, Settings, Start,
+    RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start,
 };
 use crate::data::{Dataset, Split, Standardiser, Targets, Task};
 use crate::exact::LinearRegression;
@@ -79,6 +79,8 @@ fn settings_for(
         data,
         model,
         selection: SelectionSettings {
+            objective: SelectionObjective::Likelihood,
+            log_beta_prior: None,
             learning_rate: search_rate,
             schedule: RateSchedule::Cosine,
             momentum: 0.9,

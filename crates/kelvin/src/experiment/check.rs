@@ -53,6 +53,11 @@ impl Settings {
         positive("model.prior_variance", model.prior_variance)?;
 
         positive("selection.learning_rate", selection.learning_rate)?;
+        if let Some((mean, std)) = selection.log_beta_prior {
+            let good = mean.is_finite() && std.is_finite() && std > 0.0;
+            let needs = "[mean, standard deviation] of log β, finite and the second > 0";
+            check(good, "selection.log_beta_prior", needs, format!("[{mean}, {std}]"))?;
+        }
         share("selection.momentum", selection.momentum)?;
         let decay = selection.weight_decay;
         check(decay.is_finite() && decay >= 0.0, "selection.weight_decay", "a finite number ≥ 0", decay)?;
@@ -225,6 +230,8 @@ mod tests {
             s.model.batch_norm_momentum = Some(1.5);
         });
         assert_eq!(momentum, "model.batch_norm_momentum must be at least 0 and below 1, got 1.5");
+        let prior = bad(|s| s.selection.log_beta_prior = Some((0.0, -1.0)));
+        assert!(prior.starts_with("selection.log_beta_prior must be [mean, standard deviation]"), "{prior}");
         let by_batch = bad(|s| s.sampler.preconditioner_statistics = PreconditionerStatistics::Batch);
         assert!(by_batch.contains("sampler.preconditioner_statistics does not apply"), "{by_batch}");
     }

@@ -6,6 +6,7 @@ mod checkpoint;
 mod durable;
 mod error;
 mod kept_draws;
+mod laboratory;
 mod layer_list;
 mod model_settings;
 mod out_of_distribution;
@@ -27,6 +28,7 @@ pub use checkpoint::CheckpointError;
 pub use checkpoint::num_chains_of_checkpoint;
 pub use durable::{DrawFiles, Durable, Recovery};
 pub use error::ExperimentError;
+pub use laboratory::ExperimentLaboratory;
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting};
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured, Predictive, Scores};
@@ -37,5 +39,5 @@ pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
 pub use running_scores::{HeldOutPredictives, RunningScores};
 pub use settings::{
     BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
-    RunSettings, SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
+    RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start, TaskSetting,
 };

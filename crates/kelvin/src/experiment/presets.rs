@@ -79,6 +79,8 @@ mod tests {
                 ..ModelSettings::default()
             },
             selection: SelectionSettings {
+                objective: SelectionObjective::Likelihood,
+                log_beta_prior: None,
                 learning_rate: 1e-6,
                 schedule: RateSchedule::Cosine,
                 momentum: 0.9,

@@ -193,6 +193,7 @@ impl<'p> Experiment<'p> {
             },
         };
         let rule = JointAscent {
+            objective: settings.ascent_objective(),
             learning_rate: learning_rate.checked()?,
             momentum: settings.momentum,
             weight_decay: settings.weight_decay,

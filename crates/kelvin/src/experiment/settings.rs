@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::ExperimentError;
 use super::model_settings::ModelSettings;
 use crate::data::Task;
-use crate::sampler::{ClipScope, Integrator};
+use crate::sampler::{AscentObjective, ClipScope, Integrator, LogBeta, PriorShare};
 use crate::temperature::Tempering;
 
 /// Everything that decides an experiment's numbers.
@@ -62,7 +62,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 14] = [
+pub(super) const OPTIONAL: [&str; 15] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
@@ -74,6 +74,7 @@ pub(super) const OPTIONAL: [&str; 14] = [
     "model.batch_norm_epsilon",
     "model.start",
     "model.layers",
+    "selection.log_beta_prior",
     "selection.schedule",
     "sampler.energy_rows",
     "run.checkpoint_seconds",
@@ -147,10 +148,29 @@ pub enum RateSchedule {
     Piecewise(Vec<(u64, f64)>),
 }
 
+/// What the joint optimisation maximises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SelectionObjective {
+    /// Σ log p(y|x,θ,β): the paper's β̂*.
+    #[default]
+    Likelihood,
+    /// The same plus log p(θ).
+    Map,
+    /// The same plus n log p(θ), as the paper prints it.
+    MapPerDatum,
+}
+
 /// The joint optimisation of (θ, log β).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SelectionSettings {
+    /// What is maximised. Weight decay comes on top of a prior; set `weight_decay = 0` for the prior alone.
+    #[serde(default)]
+    pub objective: SelectionObjective,
+    /// Mean and standard deviation of a normal prior on log β; none where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_beta_prior: Option<(f64, f64)>,
     /// The rate at the start.
     pub learning_rate: f64,
     /// How it changes.
@@ -340,6 +360,23 @@ fn one() -> f64 {
 
 fn checkpoints() -> u64 {
     20
+}
+
+impl SelectionSettings {
+    /// What joint ascent is to maximise.
+    pub fn ascent_objective(&self) -> AscentObjective {
+        AscentObjective {
+            prior: match self.objective {
+                SelectionObjective::Likelihood => PriorShare::None,
+                SelectionObjective::Map => PriorShare::Once,
+                SelectionObjective::MapPerDatum => PriorShare::PerDatum,
+            },
+            log_beta: match self.log_beta_prior {
+                None => LogBeta::Free,
+                Some((mean, std)) => LogBeta::Normal { mean, variance: std * std },
+            },
+        }
+    }
 }
 
 impl Settings {

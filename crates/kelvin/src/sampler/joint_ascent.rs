@@ -5,6 +5,8 @@
 //! v ← G + μ v
 //! θ ← θ + ℓ (v_θ − λ θ),   log β ← log β + ℓ v_β          weight decay λ is decoupled and spares log β
 //! ```
+//! [`AscentObjective`] adds log p(θ) and log p(log β) to what is maximised, or holds log β still (plain SGD). Both priors count
+//! in full at every step, whatever the batch.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,9 +29,61 @@ pub enum ClipScope {
     Theta,
 }
 
+/// How often log p(θ) counts beside Σ log p(y|x,θ,β).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriorShare {
+    /// Not at all: maximum likelihood.
+    #[default]
+    None,
+    /// Once in all: the maximum of the posterior.
+    Once,
+    /// Once for each of the n rows, as the paper prints it.
+    PerDatum,
+}
+
+/// What becomes of log β.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum LogBeta {
+    /// It moves.
+    #[default]
+    Free,
+    /// It stays where it starts: plain SGD on θ.
+    Frozen,
+    /// It moves, and log N(log β | mean, variance) is added to the objective.
+    Normal {
+        /// Where it is expected.
+        mean: f64,
+        /// How far from there.
+        variance: f64,
+    },
+}
+
+impl LogBeta {
+    /// ∂/∂log β of the objective, given that of the likelihood.
+    fn gradient(self, log_beta: f64, likelihood_gradient: f64) -> f64 {
+        match self {
+            Self::Free => likelihood_gradient,
+            Self::Frozen => 0.0,
+            Self::Normal { mean, variance } => likelihood_gradient - (log_beta - mean) / variance,
+        }
+    }
+}
+
+/// What joint ascent maximises: Σ log p(y|x,θ,β) and, where asked for, priors of θ and log β.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct AscentObjective {
+    /// The share of log p(θ).
+    pub prior: PriorShare,
+    /// What becomes of log β.
+    pub log_beta: LogBeta,
+}
+
 /// The optimiser's settings.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JointAscent {
+    /// What is maximised.
+    pub objective: AscentObjective,
     /// ℓ at each step.
     pub learning_rate: Schedule,
     /// μ.
@@ -60,8 +114,18 @@ impl JointAscent {
             potential.tempered_gradient(&state.position, batch.rows, batch.mode, state.log_beta.exp(), gradient, work);
 
         potential.update_statistics(work, &mut state.statistics);
-        let log_beta_gradient = weight * sum.log_beta_gradient;
-        let theta_squares = weight * weight * sum_of_squares(gradient);
+        let log_beta_gradient = self.objective.log_beta.gradient(state.log_beta, weight * sum.log_beta_gradient);
+        // G = scale · gradient; with a prior the buffer holds −G/count.
+        let with_prior = |count: f64, gradient: &mut [f32]| {
+            potential.add_prior_energy_gradient(&state.position, -weight / count, gradient);
+            -count
+        };
+        let scale = match self.objective.prior {
+            PriorShare::None => weight,
+            PriorShare::Once => with_prior(1.0, gradient),
+            PriorShare::PerDatum => with_prior(potential.num_examples() as f64, gradient),
+        };
+        let theta_squares = scale * scale * sum_of_squares(gradient);
         let (norm, log_beta_clipped) = match self.clip_scope {
             ClipScope::All => ((theta_squares + log_beta_gradient * log_beta_gradient).sqrt(), true),
             ClipScope::Theta => (theta_squares.sqrt(), false),
@@ -70,7 +134,7 @@ impl JointAscent {
         let log_beta_clip = if log_beta_clipped { clip } else { 1.0 };
 
         let rate = self.learning_rate.at(state.step);
-        scale_and_add(&mut state.momentum, self.momentum, weight * clip, gradient);
+        scale_and_add(&mut state.momentum, self.momentum, scale * clip, gradient);
         state.log_beta_velocity = self.momentum * state.log_beta_velocity + log_beta_clip * log_beta_gradient;
         let decay = 1.0 - rate * self.weight_decay;
         scale_and_add(&mut state.position, decay, rate, &state.momentum);
@@ -93,5 +157,97 @@ impl<P: TemperedModel> Rule<P> for JointAscent {
         let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
         let batch = Batch { rows, likelihood_weight: name.batches.weight(), mode: Mode::Training };
         self.ascend(potential, batch, &mut chain.state, &mut scratch.gradient, &mut scratch.work).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Examples, Targets};
+    use crate::likelihood::Likelihood;
+    use crate::network::Network;
+    use crate::potential::{Posterior, Potential};
+    use crate::prior::IsotropicGaussian;
+
+    const BATCH: Batch<'static> = Batch { likelihood_weight: 2.5, ..Batch::ALL };
+
+    fn examples() -> Examples {
+        let inputs: Vec<f32> = (0..12).map(|i| ((i * 7 % 12) as f32 - 5.5) / 4.0).collect();
+        Examples {
+            inputs: inputs.into(),
+            num_features: 2,
+            targets: Targets::Real(vec![0.3, -1.0, 0.8, 0.1, -0.4, 1.2]),
+        }
+    }
+
+    fn rule(objective: AscentObjective) -> JointAscent {
+        JointAscent {
+            objective,
+            learning_rate: Schedule::Constant { value: 1e-3 },
+            momentum: 0.9,
+            weight_decay: 0.0,
+            clip_norm: f64::INFINITY,
+            clip_scope: ClipScope::All,
+        }
+    }
+
+    fn start(posterior: &Posterior<'_>) -> ChainState {
+        let position = posterior.network().initial_parameters(3, 0);
+        ChainState { log_beta: 0.4, ..ChainState::at_rest(position, &posterior.layout()) }
+    }
+
+    /// The first velocity is the gradient of w Σ log p(y|x,θ,β) + count · log p(θ) + log N(log β).
+    #[test]
+    fn ascends_the_objective_it_names() {
+        let (examples, network) = (examples(), Network::dense(2, &[3], 1).unwrap());
+        let likelihood = Likelihood::Gaussian { noise_variance: 0.2 };
+        let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(0.3).unwrap(), &examples).unwrap();
+        let normal = LogBeta::Normal { mean: -0.5, variance: 0.05 };
+        for (prior, count) in [(PriorShare::None, 0.0), (PriorShare::Once, 1.0), (PriorShare::PerDatum, 6.0)] {
+            for log_beta in [LogBeta::Free, LogBeta::Frozen, normal] {
+                let objective = |position: &[f32], at: f64| {
+                    let mut unused = vec![0.0; position.len()];
+                    let mut work = posterior.workspace();
+                    let (rows, mode) = (BATCH.rows, BATCH.mode);
+                    let sum = posterior.tempered_gradient(position, rows, mode, at.exp(), &mut unused, &mut work);
+                    let of_log_beta = if log_beta == normal { -(at + 0.5).powi(2) / 0.1 } else { 0.0 };
+                    BATCH.likelihood_weight * sum.value + count * posterior.log_prior(position) + of_log_beta
+                };
+                let mut state = start(&posterior);
+                let before = state.clone();
+                let (mut gradient, mut work) = (vec![0.0; posterior.dim()], posterior.workspace());
+                let rule = rule(AscentObjective { prior, log_beta });
+                rule.ascend(&posterior, BATCH, &mut state, &mut gradient, &mut work).unwrap();
+                for (index, &found) in state.momentum.iter().enumerate() {
+                    let at = |step: f32| {
+                        let mut moved = before.position.clone();
+                        moved[index] += step;
+                        (objective(&moved, 0.4), f64::from(moved[index]))
+                    };
+                    let ((high, right), (low, left)) = (at(1e-3), at(-1e-3));
+                    let slope = (high - low) / (right - left);
+                    assert!((f64::from(found) - slope).abs() < 2e-3 * slope.abs().max(10.0), "{found} {slope}");
+                }
+                let at = |log_beta: f64| objective(&before.position, log_beta);
+                let slope = if log_beta == LogBeta::Frozen { 0.0 } else { (at(0.4 + 1e-4) - at(0.4 - 1e-4)) / 2e-4 };
+                assert!((state.log_beta_velocity - slope).abs() < 1e-4 * slope.abs().max(1.0), "{log_beta:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frozen_temperature_stays_and_leaves_plain_sgd() {
+        let (examples, network) = (examples(), Network::dense(2, &[3], 1).unwrap());
+        let likelihood = Likelihood::Gaussian { noise_variance: 0.2 };
+        let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(0.3).unwrap(), &examples).unwrap();
+        let mut state = start(&posterior);
+        let first = state.position.clone();
+        let (mut gradient, mut work) = (vec![0.0; posterior.dim()], posterior.workspace());
+        let rule = rule(AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() });
+        for _ in 0..20 {
+            rule.ascend(&posterior, BATCH, &mut state, &mut gradient, &mut work).unwrap();
+        }
+        assert_eq!((state.log_beta, state.log_beta_velocity), (0.4, 0.0));
+        assert_ne!(state.position, first);
     }
 }

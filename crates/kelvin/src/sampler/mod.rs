@@ -18,7 +18,7 @@ pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
 pub use engine::{CpuEngine, Engine, EngineError, Motion};
 pub(crate) use engine::{FirstFailure, evaluated_together};
-pub use joint_ascent::{ClipScope, JointAscent};
+pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};
 pub use langevin::{Conditions, Integrator, Langevin};
 pub use mass::{LayerwiseMass, MassRule};
 pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};

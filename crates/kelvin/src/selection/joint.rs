@@ -1,20 +1,97 @@
 //! Joint maximum likelihood of network and temperature: one optimisation, the best validation checkpoint wins.
 //!
-//! Maximises Σ log p(y|x,θ,β) of the tempered model over (θ, log β) from log β = 0 and keeps the (θ, β) whose
-//! validation log-likelihood is largest. Cost: one SGD run. Objective: held-out LPD of the tempered plug-in.
+//! ```text
+//! θ̂*, β̂* = argmax Σ log p(y|x,θ,β)  [+ log p(θ), or + n log p(θ)]        from log β = 0, by SGD with momentum
+//! ```
+//! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest (Ng, van der Heide, Hodgkinson,
+//! Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D).
+//! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
+use super::error::SelectionError;
+use super::laboratory::Laboratory;
+use super::selector::{BetaInterval, Goal, IntervalMeaning, Selection, Selector};
+use crate::diagnostics::{Limits, Warning};
 use crate::held_out::HeldOut;
 use crate::network::Weights;
 use crate::potential::Posterior;
 use crate::sampler::{
-    Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, Motion, Observer, Plan,
-    evaluated_together,
+    AscentObjective, Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, LogBeta, Motion,
+    Observer, Plan, PriorShare, evaluated_together,
 };
+
+/// A last checkpoint that beats the one before by less than this has converged.
+const CONVERGED: f64 = 1e-3;
+
+/// Joint ascent in (θ, log β) as a selector: of the starts' choices the one with the best validation score.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct JointSelector {
+    /// The share of log p(θ) in what is maximised: none is maximum likelihood, all else a maximum of the posterior.
+    pub prior: PriorShare,
+    /// What is known of log β beforehand. It cannot be frozen: that would choose nothing.
+    pub log_beta: LogBeta,
+}
+
+impl Selector for JointSelector {
+    fn name(&self) -> &'static str {
+        match self.prior {
+            PriorShare::None => "joint",
+            PriorShare::Once => "map",
+            PriorShare::PerDatum => "map-per-datum",
+        }
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::PlugInDensity
+    }
+
+    fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
+        let method = self.name();
+        if self.log_beta == LogBeta::Frozen {
+            return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
+        }
+        let choices = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
+        let best = best_choice(method, &choices)?;
+        let prices = laboratory.prices();
+        let betas: Vec<f64> = choices.iter().map(|choice| choice.inverse_temperature).collect();
+        let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
+        warnings.extend(best.not_converged());
+        Ok(Selection {
+            method,
+            goal: self.goal(),
+            inverse_temperature: best.inverse_temperature,
+            intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
+            cost: prices.cost(prices.search * choices.len() as f64),
+            warnings,
+        })
+    }
+}
+
+/// The choice with the best finite validation score.
+pub(super) fn best_choice<'c>(
+    method: &'static str,
+    choices: &'c [JointChoice],
+) -> Result<&'c JointChoice, SelectionError> {
+    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
+    finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd())).ok_or(SelectionError::NothingFound {
+        method,
+        reason: "no search has a finite validation score; lower selection.learning_rate".into(),
+    })
+}
+
+impl BetaInterval {
+    /// From the smallest to the largest; none of fewer than two.
+    pub fn over_starts(betas: &[f64]) -> Option<Self> {
+        let low = betas.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = betas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let meaning = IntervalMeaning::OverStarts { count: betas.len() };
+        (betas.len() > 1).then_some(Self { low, high, meaning })
+    }
+}
 
 /// β and the validation score at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -58,6 +135,14 @@ impl JointChoice {
     /// Whether the score was still rising when the run ended.
     pub fn best_is_last(&self) -> bool {
         self.best + 1 == self.path.len()
+    }
+
+    /// A warning where the score was still rising by more than noise.
+    pub fn not_converged(&self) -> Option<Warning> {
+        let before = self.path.iter().rev().nth(1).map_or(f64::NEG_INFINITY, |checkpoint| checkpoint.validation_lpd);
+        let rising = self.best_is_last() && self.validation_lpd() - before > CONVERGED;
+        let (beta, num_checkpoints) = (self.inverse_temperature, self.path.len());
+        rising.then_some(Warning::SelectionNotConverged { beta, num_checkpoints })
     }
 }
 

@@ -1,5 +1,32 @@
-//! Ways to choose a temperature from data.
+//! Ways to choose a temperature from data: each a [`Selector`] in a file of its own, with its equation, cost and goal.
+//!
+//! A selector asks a [`Laboratory`] for searches and chains and answers with a [`Selection`]: β, how well it is known, what it
+//! took, and what to know before believing it.
 
+mod beta_posterior;
+mod curve;
+mod error;
+mod flatness;
+mod grid;
+mod guo;
+mod held_out_draws;
 mod joint;
+mod judged;
+mod laboratory;
+mod lpd_slope;
+mod refine;
+mod selector;
 
-pub use joint::{Checkpoint, JointChoice, Search, choose_jointly};
+pub use beta_posterior::{BetaPosterior, LogBetaPrior};
+pub use curve::Curve;
+pub use error::SelectionError;
+pub use flatness::flat_interval;
+pub use grid::{GridSelector, MeasuredGrid};
+pub use guo::{GuoSelector, Scaling, best_scaling};
+pub use held_out_draws::{ChainDensities, HeldOutDraws};
+pub use joint::{Checkpoint, JointChoice, JointSelector, Search, choose_jointly};
+pub use judged::{Criterion, Judged};
+pub use laboratory::Laboratory;
+pub use lpd_slope::{Direction, LpdSlope, reweighting_ess};
+pub use refine::{RefineSelector, Refined};
+pub use selector::{BetaInterval, Cost, Goal, IntervalMeaning, Prices, Selection, Selector};

@@ -1,6 +1,8 @@
 //! Finds and reads the reference vectors of the golden tests.
 #![allow(dead_code)] // each test file uses its own part
 
+pub mod conjugate;
+
 use std::io::Write;
 use std::path::PathBuf;
 

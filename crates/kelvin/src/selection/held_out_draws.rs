@@ -1,0 +1,113 @@
+//! Draws of chains at one β, as far as held-out rows see them: what Lemma B and reweighting are computed from.
+
+use super::error::SelectionError;
+use super::laboratory::Laboratory;
+use crate::data::Targets;
+use crate::draws::Draws;
+use crate::likelihood::Likelihood;
+use crate::predictive::{PredictiveModel, for_each_output};
+use crate::temperature::Tempering;
+
+/// Draws of chains at one β with their outputs at validation rows.
+pub struct HeldOutDraws<'a> {
+    inverse_temperature: f64,
+    likelihood: Likelihood,
+    targets: &'a Targets,
+    chains: Vec<ChainOutputs>,
+}
+
+struct ChainOutputs {
+    /// The log of what β is the power of.
+    log_joint: Vec<f64>,
+    outputs: Vec<Vec<f32>>,
+}
+
+/// Densities of one chain's draws at held-out rows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChainDensities {
+    /// J_s: log p(D, θ_s), or log p(D|θ_s) where only the likelihood is tempered.
+    pub log_joint: Vec<f64>,
+    /// log p(y_i|x_i,θ_s), draw after draw.
+    pub log_densities: Vec<f64>,
+    /// d/dβ of the same; zero for the standard model.
+    pub slopes: Vec<f64>,
+}
+
+impl<'a> HeldOutDraws<'a> {
+    /// Evaluates draws of chains at β.
+    ///
+    /// # Errors
+    /// Where draws cannot be read or evaluated.
+    pub fn new(
+        laboratory: &'a dyn Laboratory,
+        inverse_temperature: f64,
+        draws: &[Draws],
+    ) -> Result<Self, SelectionError> {
+        let (posterior, validation) = (laboratory.posterior(), laboratory.validation());
+        let mut chains = Vec::new();
+        for draws in draws {
+            let mut log_joint: Vec<f64> = draws.potential_energy.iter().map(|energy| -energy).collect();
+            if laboratory.tempering() == Tempering::Likelihood {
+                let lot = draws.all()?;
+                for (log_joint, weights) in log_joint.iter_mut().zip(lot.iter()) {
+                    *log_joint -= posterior.log_prior(weights.parameters);
+                }
+            }
+            let mut outputs = Vec::with_capacity(draws.len());
+            for_each_output(laboratory.engine(), validation, draws, |of_draw| -> Result<(), SelectionError> {
+                outputs.push(of_draw);
+                Ok(())
+            })?;
+            chains.push(ChainOutputs { log_joint, outputs });
+        }
+        Ok(Self { inverse_temperature, likelihood: posterior.likelihood(), targets: validation.targets(), chains })
+    }
+
+    /// β of the chains.
+    pub fn inverse_temperature(&self) -> f64 {
+        self.inverse_temperature
+    }
+
+    /// Densities of every chain's draws at β', which for the tempered model need not be that of the chains.
+    pub fn densities(&self, model: PredictiveModel, inverse_temperature: f64) -> Vec<ChainDensities> {
+        let of_chain = |chain: &ChainOutputs| {
+            let mut found = ChainDensities { log_joint: chain.log_joint.clone(), ..ChainDensities::default() };
+            for outputs in &chain.outputs {
+                self.add_densities(model, inverse_temperature, outputs, &mut found);
+            }
+            found
+        };
+        self.chains.iter().map(of_chain).collect()
+    }
+
+    fn add_densities(&self, model: PredictiveModel, beta: f64, outputs: &[f32], found: &mut ChainDensities) {
+        let power = model.power(beta);
+        let moves = f64::from(u8::from(model == PredictiveModel::Tempered));
+        match (self.likelihood, self.targets) {
+            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
+                for (&mean, &target) in outputs.iter().zip(targets) {
+                    let square = (f64::from(target) - f64::from(mean)).powi(2) / noise_variance;
+                    let constant = (power / (std::f64::consts::TAU * noise_variance)).ln();
+                    found.log_densities.push(0.5 * (constant - power * square));
+                    found.slopes.push(moves * 0.5 * (1.0 / power - square));
+                }
+            }
+            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
+                for (logits, &label) in outputs.chunks_exact(num_classes).zip(labels) {
+                    let largest = f64::from(logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
+                    let own = f64::from(logits[label as usize]) - largest;
+                    let (mut total, mut weighted) = (0.0, 0.0);
+                    for &logit in logits {
+                        let shifted = f64::from(logit) - largest;
+                        let weight = (power * shifted).exp();
+                        total += weight;
+                        weighted += weight * shifted;
+                    }
+                    found.log_densities.push(power * own - total.ln());
+                    found.slopes.push(moves * (own - weighted / total));
+                }
+            }
+            _ => unreachable!("the posterior checked that likelihood and targets fit"),
+        }
+    }
+}

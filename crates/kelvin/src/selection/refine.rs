@@ -1,0 +1,226 @@
+//! A few Newton-like steps in log β, from β̂* towards the largest validation LPD of the posterior itself.
+//!
+//! ```text
+//! s ← s − g/h,   g = d LPD/ds by Lemma B at the draws of the last chain,   s = log β
+//! h: differences of g at s ± δ, from the same draws with weights exp((β' − β) J)
+//! ```
+//! Steps go on with the same draws for as long as these, weighted, are worth half their number, and where they come to rest
+//! the search ends. Any other step is at most a factor of three, and a chain that goes on from the last one, at a fraction of a
+//! full chain, looks at g there. Once two
+//! chains lie on both sides of the maximum, the next β is where the line through their slopes crosses zero. The search ends where
+//! the slope is within two standard errors (of the chain) of zero, where that line's chains are near each other, or after
+//! `most_chains`. Weights of draws reach about √(2/d) in log β, so that in networks of many parameters d nearly every step takes
+//! a chain.
+//! Cost: a search, a chain, and the continued chains. Objective: validation LPD of SM-PD or TM-PD.
+
+use super::error::SelectionError;
+use super::held_out_draws::HeldOutDraws;
+use super::joint::JointSelector;
+use super::laboratory::Laboratory;
+use super::lpd_slope::{LpdSlope, reweighting_ess};
+use super::selector::{Goal, Selection, Selector};
+use crate::diagnostics::Warning;
+use crate::draws::Draws;
+use crate::predictive::PredictiveModel;
+
+/// The share of draws that weighted ones must be worth.
+const ENOUGH: f64 = 0.5;
+/// The longest step in log β: the spacing of the usual grid.
+const LONGEST_STEP: f64 = 1.098_612_288_668_11;
+/// Chains on both sides of the maximum this near in log β end the search.
+const NEAR: f64 = 0.4;
+/// The most steps that are taken with the draws of one chain, and the length of one that ends them.
+const MOST_NEWTON_STEPS: usize = 8;
+const SMALL_STEP: f64 = 0.01;
+/// A slope within so many standard errors of the chain is none.
+const BELIEVED: f64 = 2.0;
+
+/// Newton-like refinement of β by validation LPD.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RefineSelector {
+    /// Whose density.
+    pub model: PredictiveModel,
+    /// Where to start; at the β̂* of a joint search where none is given.
+    pub start: Option<f64>,
+    /// The most temperatures at which chains are run, the first included.
+    pub most_chains: usize,
+}
+
+impl RefineSelector {
+    /// From β̂*, with at most four temperatures.
+    pub fn new(model: PredictiveModel) -> Self {
+        Self { model, start: None, most_chains: 4 }
+    }
+}
+
+/// A refined β and what was seen on the way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refined {
+    /// β.
+    pub inverse_temperature: f64,
+    /// The slopes at the temperatures of chains, in the order of visits.
+    pub visits: Vec<LpdSlope>,
+    /// Gradients of single rows that the chains took.
+    pub row_gradients: f64,
+    /// Whether the end is a maximum as far as can be told, and not only the last of the chains.
+    pub converged: bool,
+}
+
+impl Selector for RefineSelector {
+    fn name(&self) -> &'static str {
+        match self.model {
+            PredictiveModel::Standard => "refine-sm",
+            PredictiveModel::Tempered => "refine-tm",
+        }
+    }
+
+    fn goal(&self) -> Goal {
+        Goal::PredictiveDensity(self.model)
+    }
+
+    fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
+        let (start, searched, mut warnings) = match self.start {
+            Some(start) => (start, 0.0, Vec::new()),
+            None => {
+                let joint = JointSelector::default().select(laboratory)?;
+                (joint.inverse_temperature, joint.cost.row_gradients, joint.warnings)
+            }
+        };
+        let refined = self.refine(laboratory, start)?;
+        let beta = refined.inverse_temperature;
+        if !refined.converged {
+            warnings.push(Warning::SelectionNotConverged { beta, num_checkpoints: refined.visits.len() });
+        }
+        Ok(Selection {
+            method: self.name(),
+            goal: self.goal(),
+            inverse_temperature: beta,
+            intervals: Vec::new(),
+            cost: laboratory.prices().cost(searched + refined.row_gradients),
+            warnings,
+        })
+    }
+}
+
+impl RefineSelector {
+    /// Moves β from `start`.
+    ///
+    /// # Errors
+    /// Where the laboratory fails, or no chain keeps draws.
+    pub fn refine(&self, laboratory: &dyn Laboratory, start: f64) -> Result<Refined, SelectionError> {
+        let prices = laboratory.prices();
+        let mut draws = laboratory.sample(&[start])?.into_iter().next().unwrap_or_default();
+        let mut row_gradients = prices.chain * draws.len() as f64;
+        let mut visits: Vec<LpdSlope> = Vec::new();
+        let mut beta = start;
+        loop {
+            let (visit, step) = self.look(laboratory, beta, &draws)?;
+            let slope_error = visit.chain_error.unwrap_or(f64::INFINITY);
+            let is_flat = visit.slope.abs() <= BELIEVED * slope_error;
+            visits.push(visit);
+            let end = |inverse_temperature, visits, converged| {
+                Ok(Refined { inverse_temperature, visits, row_gradients, converged })
+            };
+            if is_flat {
+                return end(beta, visits, true);
+            }
+            let next = match bracket(&visits) {
+                Some((low, high)) => {
+                    let (below, above) = (low.inverse_temperature, high.inverse_temperature);
+                    let rest = beta * step.length.exp();
+                    if step.needs_no_chain && rest > below && rest < above {
+                        return end(rest, visits, true);
+                    }
+                    let crossing = crossing(low, high);
+                    if (above / below).ln() <= NEAR {
+                        return end(crossing, visits, true);
+                    }
+                    crossing
+                }
+                None => {
+                    let next = beta * step.length.exp();
+                    if step.needs_no_chain {
+                        return end(next, visits, true);
+                    }
+                    next
+                }
+            };
+            if visits.len() >= self.most_chains.max(1) {
+                let bracketed = bracket(&visits).is_some();
+                let best = visits.iter().max_by(|a, b| a.lpd.total_cmp(&b.lpd)).map_or(beta, |v| v.inverse_temperature);
+                return end(if bracketed { next } else { best }, visits, bracketed);
+            }
+            draws = laboratory.continue_at(next, &draws)?;
+            row_gradients += prices.continued_chain * draws.len() as f64;
+            beta = next;
+        }
+    }
+
+    /// The slope at β, and the step that it suggests.
+    fn look(
+        &self,
+        laboratory: &dyn Laboratory,
+        beta: f64,
+        draws: &[Draws],
+    ) -> Result<(LpdSlope, Step), SelectionError> {
+        let method = self.name();
+        let missing = || SelectionError::NothingFound {
+            method,
+            reason: format!("no draw at β = {beta} has a finite density; lower sampler.learning_rate").into(),
+        };
+        let held_out = HeldOutDraws::new(laboratory, beta, draws)?;
+        let densities = held_out.densities(self.model, beta);
+        let visit = LpdSlope::new(beta, &densities).ok_or_else(missing)?;
+        let is_worth = |at: f64| reweighting_ess(&densities, beta, at) >= ENOUGH * visit.num_draws as f64;
+        let slope = |at: f64| Some(LpdSlope::reweighted(beta, at, &held_out.densities(self.model, at))?.by_log_beta());
+        let mut at = beta;
+        for _ in 0..MOST_NEWTON_STEPS {
+            let Some(here) = slope(at) else { break };
+            // The widest δ for which both sides can be seen from here.
+            let reach = std::iter::successors(Some(0.2), |reach: &f64| Some(0.5 * reach))
+                .take(6)
+                .find(|reach| is_worth(at * reach.exp()) && is_worth(at * (-reach).exp()));
+            let curvature = reach
+                .and_then(|reach| Some((slope(at * reach.exp())? - slope(at * (-reach).exp())?) / (2.0 * reach)))
+                .filter(|curvature| *curvature < 0.0);
+            let step = match curvature {
+                Some(curvature) => -here / curvature,
+                None if at == beta => LONGEST_STEP.copysign(here),
+                None => break,
+            };
+            let moved = (at / beta).ln() + step;
+            let length = moved.clamp(-LONGEST_STEP, LONGEST_STEP);
+            at = beta * length.exp();
+            if !is_worth(at) {
+                return Ok((visit, Step { length, needs_no_chain: false }));
+            }
+            if step.abs() < SMALL_STEP {
+                return Ok((visit, Step { length, needs_no_chain: true }));
+            }
+        }
+        // No end within sight of these draws: a chain there will tell.
+        Ok((visit, Step { length: (at / beta).ln(), needs_no_chain: false }))
+    }
+}
+
+/// A step in log β.
+struct Step {
+    length: f64,
+    /// Whether the draws at hand can be weighted to stand for its end.
+    needs_no_chain: bool,
+}
+
+/// The nearest visits on both sides of a maximum: uphill to the right at the first, to the left at the second.
+fn bracket(visits: &[LpdSlope]) -> Option<(&LpdSlope, &LpdSlope)> {
+    let beta = |visit: &&LpdSlope| visit.inverse_temperature;
+    let low = visits.iter().filter(|visit| visit.slope > 0.0).max_by(|a, b| beta(a).total_cmp(&beta(b)))?;
+    let above = visits.iter().filter(|visit| visit.slope < 0.0 && visit.inverse_temperature > low.inverse_temperature);
+    Some((low, above.min_by(|a, b| beta(a).total_cmp(&beta(b)))?))
+}
+
+/// Where the line through two slopes in log β crosses zero.
+fn crossing(low: &LpdSlope, high: &LpdSlope) -> f64 {
+    let (left, right) = (low.by_log_beta(), high.by_log_beta());
+    let distance = (high.inverse_temperature / low.inverse_temperature).ln();
+    low.inverse_temperature * (distance * left / (left - right)).exp()
+}

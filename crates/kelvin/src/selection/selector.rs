@@ -1,0 +1,126 @@
+//! What every way to choose β has in common: a name, the goal it serves, and an answer with its uncertainty and cost.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::SelectionError;
+use super::laboratory::Laboratory;
+use crate::diagnostics::Warning;
+use crate::predictive::PredictiveModel;
+
+/// A way to choose β.
+pub trait Selector {
+    /// What it is called, in one word: `joint`, `guo`.
+    fn name(&self) -> &'static str;
+
+    /// What its β is meant to be best for.
+    fn goal(&self) -> Goal;
+
+    /// Chooses β by what the laboratory finds.
+    ///
+    /// # Errors
+    /// Where the method does not suit the model, nothing was found, or the laboratory fails.
+    fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError>;
+}
+
+/// What a β is meant to be best for. Methods with different goals choose different β, and each may be right.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// Held-out log density of the tempered plug-in p(y|x,θ̂,β): a stand-in for the LPD of the posterior.
+    PlugInDensity,
+    /// Held-out log predictive density of the posterior.
+    PredictiveDensity(PredictiveModel),
+    /// Held-out squared error, or share of wrong classes.
+    PointError,
+    /// Held-out agreement of stated and observed frequencies.
+    Calibration,
+    /// Held-out Brier score.
+    BrierScore,
+}
+
+impl Goal {
+    /// The goal in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::PlugInDensity => "held-out log density of one tempered network",
+            Self::PredictiveDensity(PredictiveModel::Standard) => "held-out log predictive density (SM)",
+            Self::PredictiveDensity(PredictiveModel::Tempered) => "held-out log predictive density (TM)",
+            Self::PointError => "held-out error of point predictions",
+            Self::Calibration => "held-out calibration",
+            Self::BrierScore => "held-out Brier score",
+        }
+    }
+}
+
+/// What a selector found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Selection {
+    /// The selector's name.
+    pub method: &'static str,
+    /// What β is meant to be best for.
+    pub goal: Goal,
+    /// β.
+    pub inverse_temperature: f64,
+    /// How well β is known, in the ways the method has; empty where it has none.
+    pub intervals: Vec<BetaInterval>,
+    /// What it took.
+    pub cost: Cost,
+    /// What to know before believing it.
+    pub warnings: Vec<Warning>,
+}
+
+/// A range of β.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BetaInterval {
+    /// The smallest β in it.
+    pub low: f64,
+    /// The largest.
+    pub high: f64,
+    /// What is said of those between.
+    pub meaning: IntervalMeaning,
+}
+
+/// What an interval of β says.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalMeaning {
+    /// From the smallest to the largest β that different starts found.
+    OverStarts {
+        /// How many starts.
+        count: usize,
+    },
+    /// Validation LPD within one standard error (of the difference, point by point) of the best.
+    Flat,
+    /// Holds β with this probability, given the validation rows.
+    Credible {
+        /// The probability.
+        probability: f64,
+    },
+}
+
+/// What a selector took: gradients, since all else (outputs at validation rows) is small beside them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Gradients of single rows.
+    pub row_gradients: f64,
+    /// The same in sampled chains of the experiment's full length.
+    pub chains: f64,
+}
+
+/// What the laboratory's runs cost, in gradients of single rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// A search from one start.
+    pub search: f64,
+    /// A sampled chain.
+    pub chain: f64,
+    /// A chain that goes on from another at a nearby temperature.
+    pub continued_chain: f64,
+}
+
+impl Prices {
+    /// The cost of so many gradients of single rows.
+    pub fn cost(&self, row_gradients: f64) -> Cost {
+        Cost { row_gradients, chains: row_gradients / self.chain }
+    }
+}

@@ -1,0 +1,183 @@
+//! Selectors on linear regressions, whose posteriors are sampled exactly and whose LPD is known at every β.
+
+mod support;
+
+use kelvin::exact::{LinearRegression, Objective};
+use kelvin::predictive::PredictiveModel;
+use kelvin::selection::{
+    ChainDensities, Criterion, Direction, GridSelector, HeldOutDraws, IntervalMeaning, Laboratory, LpdSlope,
+    MeasuredGrid, RefineSelector, SelectionError, Selector, reweighting_ess,
+};
+use support::conjugate::{ConjugateLaboratory, LinearProblem};
+use support::{Golden, assert_close};
+
+const MODELS: [(PredictiveModel, Objective); 2] =
+    [(PredictiveModel::Standard, Objective::StandardModel), (PredictiveModel::Tempered, Objective::TemperedModel)];
+const GRID: [f64; 7] = [0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0];
+
+/// The noise is three times what the model believes, so that the tempered model's best β is near 1/3.
+fn noisier_than_believed() -> LinearProblem {
+    LinearProblem::new(5, 3, [80, 100], 0.15, 0.05)
+}
+
+/// Lemma B from given draws: the same numbers as the reference.
+#[test]
+fn slopes_from_draws_agree_with_the_reference() {
+    let Some(golden) = Golden::open("lemma_grad_lpd.safetensors") else { return };
+    let num_features = golden.shape("X")[1];
+    let (inputs, targets) = (golden.f64s("X"), golden.f64s("y"));
+    let (test_inputs, test_targets) = (golden.f64s("X_test"), golden.f64s("y_test"));
+    let (noise_variance, prior_variance) = (golden.scalar("sigma2"), golden.scalar("sigma_p2"));
+    let log_normal = |residual: f64, variance: f64| {
+        -0.5 * (std::f64::consts::TAU * variance).ln() - residual * residual / (2.0 * variance)
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f64>();
+    let mut chain = ChainDensities::default();
+    for theta in golden.f64s("samples.theta").chunks_exact(num_features) {
+        let rows = inputs.chunks_exact(num_features).zip(&targets);
+        let likelihood: f64 = rows.map(|(x, y)| log_normal(y - dot(x, theta), noise_variance)).sum();
+        chain.log_joint.push(likelihood + theta.iter().map(|&t| log_normal(t, prior_variance)).sum::<f64>());
+        for (x, y) in test_inputs.chunks_exact(num_features).zip(&test_targets) {
+            chain.log_densities.push(log_normal(y - dot(x, theta), noise_variance));
+            chain.slopes.push(0.0);
+        }
+    }
+    assert_close("log_joint", &chain.log_joint, &golden.f64s("samples.expected.log_joint"), 1e-9);
+    let beta = golden.scalar("samples.beta");
+    let found = LpdSlope::new(beta, &[chain]).unwrap();
+    assert_close("per point", &found.per_row, &golden.f64s("samples.expected.estimate_per_point"), 1e-9);
+    assert_close("estimate", &[found.slope], &[golden.scalar("samples.expected.estimate")], 1e-9);
+    // The reference's error counts independent draws; ours finds about as many effective ones.
+    let ratio = found.chain_error.unwrap() / golden.scalar("samples.estimate_standard_error");
+    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+    let exact = golden.scalar("samples.exact");
+    assert!((found.slope - exact).abs() < 5.0 * found.chain_error.unwrap());
+}
+
+/// |z| < 5 at each of six temperatures and both models; weights of slopes 5 % off must fail somewhere.
+#[test]
+fn slopes_agree_with_the_closed_form() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 4, 2000);
+    let (inputs, targets) = problem.design(&problem.validation);
+    let exact_slope = |objective, beta: f64| {
+        let rows = inputs.chunks_exact(4).zip(&targets);
+        let slope = |(x, &y): (&[f64], &f64)| laboratory.exact.log_density_slope(objective, x, y, beta);
+        rows.map(slope).sum::<f64>() / targets.len() as f64
+    };
+    let mut most = 0.0f64;
+    for beta in [0.1, 0.2, 0.4, 1.0, 3.0, 10.0] {
+        let draws = laboratory.sample(&[beta]).unwrap().remove(0);
+        let held_out = HeldOutDraws::new(&laboratory, beta, &draws).unwrap();
+        for (model, objective) in MODELS {
+            let found = LpdSlope::new(beta, &held_out.densities(model, beta)).unwrap();
+            let exact = exact_slope(objective, beta);
+            let z = (found.slope - exact) / found.chain_error.unwrap();
+            assert!(z.abs() < 5.0, "β = {beta}, {model:?}: {} instead of {exact}, z = {z}", found.slope);
+            let lpd = laboratory.exact_lpd(objective, beta);
+            assert!((found.lpd - lpd).abs() < 0.01, "β = {beta}, {model:?}: {} instead of {lpd}", found.lpd);
+            most = most.max((found.slope - 1.05 * exact).abs() / found.chain_error.unwrap());
+            let expected = if found.slope.abs() < 2.0 * found.standard_error() {
+                Direction::Flat
+            } else if beta < laboratory.exact_best(objective) {
+                Direction::Colder
+            } else {
+                Direction::Warmer
+            };
+            assert_eq!(found.direction(), expected, "β = {beta}, {model:?}");
+        }
+    }
+    assert!(most > 5.0, "a wrong slope would pass: {most}");
+    assert_eq!(Direction::Warmer.to_string(), "warmer: a smaller β would predict better");
+}
+
+#[test]
+fn draws_stand_for_nearby_temperatures_while_their_weights_are_worth_enough() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 4000);
+    let draws = laboratory.sample(&[0.2]).unwrap().remove(0);
+    let held_out = HeldOutDraws::new(&laboratory, 0.2, &draws).unwrap();
+    let densities = held_out.densities(PredictiveModel::Standard, 0.2);
+    // U is Gamma(d/2) with rate β, so that ESS/S = ((1 + 2r)/(1 + r)²)^(d/2) at β (1 + r); d = 4.
+    for ratio in [-0.2f64, 0.3] {
+        let expected = ((1.0 + 2.0 * ratio) / (1.0 + ratio).powi(2)).powi(2);
+        let found = reweighting_ess(&densities, 0.2, 0.2 * (1.0 + ratio)) / 8000.0;
+        assert!((found / expected - 1.0).abs() < 0.05, "{found} {expected}");
+        let at = 0.2 * (1.0 + ratio);
+        for (model, objective) in MODELS {
+            let moved = LpdSlope::reweighted(0.2, at, &held_out.densities(model, at)).unwrap();
+            assert!((moved.lpd - laboratory.exact_lpd(objective, at)).abs() < 0.01, "{model:?} {at}");
+        }
+    }
+    assert!(reweighting_ess(&densities, 0.2, 20.0) < 200.0);
+}
+
+#[test]
+fn a_grid_finds_the_best_and_says_how_well_it_is_known() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 1500);
+    let measured = MeasuredGrid::new(&laboratory, &GRID).unwrap();
+    assert_eq!((measured.cost.chains, measured.judged.len()), (14.0, 7));
+    for (model, objective) in MODELS {
+        let selector = GridSelector { inverse_temperatures: GRID.to_vec(), criterion: Criterion::Lpd, model };
+        let selection = selector.choose(&measured).unwrap();
+        let best = laboratory.exact_best(objective);
+        let score = |beta| laboratory.exact_lpd(objective, beta);
+        let on_grid = GRID.into_iter().max_by(|&a, &b| score(a).total_cmp(&score(b))).unwrap();
+        assert!(score(selection.inverse_temperature) > score(on_grid) - 0.01, "{model:?}");
+        assert!((selection.inverse_temperature / best).ln().abs() < 0.6, "{} {best}", selection.inverse_temperature);
+        let [flat, credible] = selection.intervals[..] else { panic!("two intervals") };
+        assert_eq!(flat.meaning, IntervalMeaning::Flat);
+        assert_eq!(credible.meaning, IntervalMeaning::Credible { probability: 0.9 });
+        for interval in [flat, credible] {
+            assert!(interval.low < best && best < interval.high, "{model:?} {interval:?} {best}");
+        }
+        assert!(selection.warnings.is_empty());
+    }
+    // All grid points have nearly the same mean prediction, so the point error is nearly flat; coverage is not.
+    let by =
+        |criterion| GridSelector { inverse_temperatures: GRID.to_vec(), criterion, model: PredictiveModel::Tempered };
+    let coverage = by(Criterion::Coverage).choose(&measured).unwrap();
+    assert!((0.05..0.6).contains(&coverage.inverse_temperature), "{}", coverage.inverse_temperature);
+    assert!(by(Criterion::PointError).choose(&measured).is_ok());
+    let refused = by(Criterion::Ece).select(&laboratory).unwrap_err();
+    assert!(matches!(refused, SelectionError::DoesNotSuit { .. }));
+    assert!(refused.to_string().contains("grid-ece cannot choose a temperature here"), "{refused}");
+    // A grid that ends before the best is told so.
+    let selector = GridSelector { inverse_temperatures: vec![1.0, 3.0, 10.0], ..by(Criterion::Lpd) };
+    let edge = selector.select(&laboratory).unwrap();
+    assert_eq!((edge.inverse_temperature, edge.warnings.len()), (1.0, 1));
+}
+
+#[test]
+fn refining_finds_the_maximum_from_either_side() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 2000);
+    for (model, objective) in MODELS {
+        let best = laboratory.exact_best(objective);
+        let score = |beta| laboratory.exact_lpd(objective, beta);
+        for start in [best / 8.0, best / 1.5, best, 1.5 * best, 8.0 * best] {
+            let selector = RefineSelector { start: Some(start), ..RefineSelector::new(model) };
+            let refined = selector.refine(&laboratory, start).unwrap();
+            let found = refined.inverse_temperature;
+            assert!(score(best) - score(found) < 2e-3, "{model:?} from {start}: {found} instead of {best}");
+            assert!(refined.converged && refined.visits.len() <= 4, "{model:?} from {start}");
+            let selection = selector.select(&laboratory).unwrap();
+            let chains = 2.0 + (refined.visits.len() - 1) as f64;
+            assert_eq!((selection.inverse_temperature, selection.cost.chains), (found, chains));
+        }
+    }
+}
+
+/// The linear model is also what the exact laboratory says it is.
+#[test]
+fn the_laboratory_draws_from_the_posterior() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 1, 4000);
+    let draws = laboratory.sample(&[0.5]).unwrap().remove(0).remove(0);
+    let exact: &LinearRegression = &laboratory.exact;
+    let mean_energy = draws.potential_energy.iter().sum::<f64>() / 4000.0;
+    // Var U = d/(2β²): four standard errors of the mean.
+    let error = 4.0 * (4.0 / (2.0 * 0.25) / 4000.0f64).sqrt();
+    assert!((mean_energy + exact.mean_log_joint(0.5)).abs() < error, "{mean_energy}");
+}
