@@ -66,7 +66,7 @@ pub fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], random: &
     let at = random.below(bytes.len());
     match random.below(14) {
         0 if !bytes.is_empty() => bytes[at] ^= 1 << random.below(8),
-        1 if !bytes.is_empty() => bytes[at] = random.next() as u8,
+        1 if !bytes.is_empty() => bytes[at] = random.number() as u8,
         2 => bytes.truncate(at),
         3 => drop(bytes.drain(piece(bytes.len(), random))),
         4 => {
@@ -92,7 +92,7 @@ pub fn change(bytes: &mut Vec<u8>, others: &[Vec<u8>], words: &[&str], random: &
         }
         12 => nest(bytes, random),
         _ => {
-            let values: Vec<u8> = (0..random.few()).map(|_| random.next() as u8).collect();
+            let values: Vec<u8> = (0..random.few()).map(|_| random.number() as u8).collect();
             insert(bytes, random, &values);
         }
     }

@@ -61,7 +61,7 @@ pub fn overrides() -> Vec<Vec<u8>> {
         "data.out_of_distribution=rings\ndata.train_images=100",
         "selection.schedule={ piecewise = [[2, 0.1]] }",
         "sampler.batch_size=full",
-        "model.hidden=[32, 16]",
+        "model.network=dense\nmodel.hidden=[32, 16]",
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()

@@ -144,7 +144,7 @@ static TARGETS: [Target; 11] = [
         name: "draw-log",
         valid: seeds::logs,
         words: &["KLVDRAWS"],
-        repair: Some(fit_records),
+        repair: Some(|bytes| fit_records(bytes)),
         read: draw_log,
         memory: (64, 64 * KIB),
         about_the_whole: &["holds no draws of this network", "has format"],
@@ -153,7 +153,7 @@ static TARGETS: [Target; 11] = [
         name: "checkpoint",
         valid: seeds::checkpoints,
         words: &["KLVCHKPT"],
-        repair: Some(fit_checkpoint),
+        repair: Some(|bytes| fit_checkpoint(bytes)),
         read: |bytes| said(num_chains_of_checkpoint(Path::new(NAME), bytes)),
         memory: (64, 64 * KIB),
         about_the_whole: &["has format"],
@@ -314,7 +314,7 @@ fn fit_header(bytes: &mut Vec<u8>) {
 }
 
 /// Gives every record of a log its checksum.
-fn fit_records(bytes: &mut Vec<u8>) {
+fn fit_records(bytes: &mut [u8]) {
     const HEADER: usize = 29;
     const CHECKSUM: usize = 8;
     let records = bytes.get_mut(HEADER..).unwrap_or_default().chunks_exact_mut(seeds::LOG_RECORD);
@@ -326,7 +326,7 @@ fn fit_records(bytes: &mut Vec<u8>) {
 }
 
 /// Gives a checkpoint the length and the hash of what it holds.
-fn fit_checkpoint(bytes: &mut Vec<u8>) {
+fn fit_checkpoint(bytes: &mut [u8]) {
     const HEADER: usize = 20;
     const HASH: usize = 32;
     let Some(end) = bytes.len().checked_sub(HASH).filter(|&end| end >= HEADER) else { return };

@@ -239,10 +239,10 @@ fn a_forged_window_of_zstd_is_not_set_aside() {
         let counted = allocation_counter::measure(|| outcome = Some(ImageSet::from_cifar("b.delta.zst", &frame)));
         (outcome.unwrap().unwrap_err(), counted.bytes_max)
     };
-    let (error, memory) = asked(0b1_0000_111);
+    let (error, memory) = asked(0b1000_0111);
     assert!(matches!(&error, DataError::DamagedArchive { reason, .. } if reason.contains("indow")), "{error}");
     assert!(memory < 1 << 20, "{memory} bytes");
-    let (error, memory) = asked(0b0_1111_000);
+    let (error, memory) = asked(0b0111_1000);
     assert!(matches!(error, DataError::WrongBytes { .. }) && memory < 80 << 20, "{error}: {memory} bytes");
 }
 
