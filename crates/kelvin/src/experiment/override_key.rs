@@ -71,6 +71,7 @@ fn keys(table: &toml::Table, prefix: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::preset;
+    use super::super::settings::DrawsSetting;
     use super::*;
 
     fn changed(text: &str) -> Result<Settings, ExperimentError> {
@@ -88,6 +89,7 @@ mod tests {
         assert_eq!(other.as_deref(), Some("fashion-mnist"));
         assert_eq!(changed("sampler.energy_rows=500").unwrap().sampler.energy_rows, Some(500));
         assert_eq!(changed("model.layers=['relu', { dense = { units = 2 } }]").unwrap().model.layers.unwrap().len(), 2);
+        assert_eq!(changed("sampler.draws=scored").unwrap().sampler.draws, DrawsSetting::Scored);
         assert_eq!(changed("sampler.batch_size=64").unwrap().sampler.batch_size.rows(), Some(64));
     }
 

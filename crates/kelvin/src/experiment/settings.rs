@@ -77,6 +77,7 @@ pub(super) const OPTIONAL: [&str; 15] = [
     "selection.log_beta_prior",
     "selection.schedule",
     "sampler.energy_rows",
+    "sampler.draws",
     "run.checkpoint_seconds",
 ];
 
