@@ -36,14 +36,18 @@ impl FinishedRun {
         Ok(Self { folder: folder.into(), findings, record, settings, network })
     }
 
-    /// The rows, read again.
+    /// The rows, read again from where they were.
     ///
     /// # Errors
-    /// Where they are not there any more, or are others.
-    pub fn problem(&self, data_dir: Option<&Path>) -> anyhow::Result<Problem> {
+    /// Where they are not there any more, or cannot be read.
+    pub fn read_problem(&self, data_dir: Option<&Path>) -> anyhow::Result<Problem> {
         let source = source::stored(&self.record, self.settings.clone(), data_dir)?;
-        let problem = Problem::new(source.data, &self.settings)?;
-        let (then, now) = (self.record.data_hashes(), data_hashes(&problem));
+        Ok(Problem::new(source.data, &self.settings)?)
+    }
+
+    /// Refuses rows that are not those of the run.
+    pub fn check_data(&self, problem: &Problem) -> anyhow::Result<()> {
+        let (then, now) = (self.record.data_hashes(), data_hashes(problem));
         if then != now {
             bail!(
                 "the data have changed since {} was made\n  SHA-256 of the numbers then: {}, now: {}\n  \
@@ -53,7 +57,7 @@ impl FinishedRun {
                 now.described(),
             );
         }
-        Ok(problem)
+        Ok(())
     }
 
     /// Where the draws of a chain are.

@@ -98,7 +98,7 @@ fn open_draws(run: &FinishedRun, selection: &Selection<'_>, needed: bool) -> any
 
 /// The rows to predict; where they cannot be had, the rest is exported without.
 fn rows(run: &FinishedRun, data_dir: Option<&Path>) -> Option<Problem> {
-    match run.problem(data_dir) {
+    match run.read_problem(data_dir).and_then(|problem| run.check_data(&problem).map(|()| problem)) {
         Ok(problem) => Some(problem),
         Err(error) => {
             say(&format!("note: no predictions, log likelihoods and observed data are exported: {error}\n"));
@@ -177,7 +177,6 @@ fn write_arrays(
         std::fs::create_dir(&beside)?;
         let mut store = ZarrFolder::create(&beside, export.contents())?;
         export.write(&mut store)?;
-        store.finish()?;
         if out.exists() {
             std::fs::remove_dir_all(out)?;
         }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use kelvin::data::DataError;
 use kelvin::diagnostics;
 use kelvin::draws::Draws;
-use kelvin::experiment::Problem;
+use kelvin::experiment::{ExperimentError, Problem};
 use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
@@ -112,21 +113,33 @@ fn check_run(arguments: &VerifyArguments, run: &FinishedRun, checks: &mut Checks
     check_choice(run, checks);
     check_diagnostics(run, checks);
     let draws = check_draws(run, checks);
-    match run.problem(arguments.data_dir.as_deref()) {
-        Ok(problem) => {
-            checks.push("data", Outcome::Passed, "the data have the SHA-256 of the day");
-            check_split(run, &problem, checks);
-            let experiment = device::experiment(arguments.device, arguments.json, &problem, run.settings.clone())?;
-            check_scores(run, &experiment, provenance.as_ref(), &draws, checks);
+    let problem = run.read_problem(arguments.data_dir.as_deref());
+    let problem = match problem {
+        Err(error) if is_missing(&error) => {
+            checks.push("data", Outcome::Skipped, in_full(&error));
+            None
         }
-        Err(error) => {
-            let changed = error.to_string().contains("the data have changed");
-            let outcome = if changed { Outcome::Failed } else { Outcome::Skipped };
-            checks.push("data", outcome, in_full(&error));
-            checks.push("scores", Outcome::Skipped, "without the data they cannot be computed again");
+        read => {
+            let checked = read.and_then(|problem| run.check_data(&problem).map(|()| problem));
+            checks.push_result("data", checked, "the data have the SHA-256 that they had then")
         }
-    }
+    };
+    let Some(problem) = problem else {
+        checks.push("scores", Outcome::Skipped, "without the data they cannot be computed again");
+        return Ok(());
+    };
+    check_split(run, &problem, checks);
+    let experiment = device::experiment(arguments.device, arguments.json, &problem, run.settings.clone())?;
+    check_scores(run, &experiment, provenance.as_ref(), &draws, checks);
     Ok(())
+}
+
+/// Whether files of data are not there, rather than others.
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref::<ExperimentError>(),
+        Some(ExperimentError::Data(DataError::FileMissing { .. } | DataError::DatasetMissing { .. }))
+    )
 }
 
 /// Whether the files that say what was run agree with each other.

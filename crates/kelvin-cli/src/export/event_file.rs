@@ -1,6 +1,6 @@
 //! TensorBoard event files: a folder for each chain and search, in it one file of framed, checksummed messages.
 //!
-//! Written by hand: the crates that do it have had no release for years, and the format is small. A frame is a length, its
+//! Written by hand: the crate that does it (tensorboard-rs 0.5) brings fifty others of years ago, and the format is small. A frame is a length, its
 //! checksum, a message and its checksum; a message is a protobuf `Event` with a time, a step and scalars.
 
 use std::path::Path;

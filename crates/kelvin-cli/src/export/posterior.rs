@@ -25,6 +25,8 @@ pub struct Export<'r> {
     draws: &'r [Draws],
     tensors: &'r [Tensor],
     predicted: Option<Predicted<'r>>,
+    /// Numbers of the arrays without draws that predictions are laid beside.
+    constants: Vec<Vec<u8>>,
     contents: Contents,
 }
 
@@ -75,7 +77,7 @@ impl<'r> Export<'r> {
     ) -> anyhow::Result<Self> {
         let has_draws = !draws.is_empty();
         let tensors = if has_draws { tensors } else { &[] };
-        let predicted = experiment.filter(|_| has_draws).map(|experiment| Predicted::new(experiment)).transpose()?;
+        let predicted = experiment.filter(|_| has_draws).map(Predicted::new).transpose()?;
         let (num_chains, num_draws) = (selection.chains.len(), selection.num_draws);
         let per_draw = || vec![("chain".to_owned(), num_chains), ("draw".to_owned(), num_draws)];
         let mut arrays = Vec::new();
@@ -113,13 +115,25 @@ impl<'r> Export<'r> {
                 axes.map(|(axis, len)| Coordinate::of_numbers(&format!("{}_dim_{axis}", tensor.name), 0..*len)),
             );
         }
+        let mut constants = Vec::new();
         if let Some(predicted) = &predicted {
-            arrays.extend(predicted.constants().into_iter().map(|(array, _)| array));
+            for (array, bytes) in predicted.constants() {
+                arrays.push(array);
+                constants.push(bytes);
+            }
             arrays.extend(predicted.arrays(&per_draw()));
             coordinates.extend(predicted.coordinates());
         }
         let attributes = attributes(run, selection, predicted.is_some());
-        Ok(Self { run, selection, draws, tensors, predicted, contents: Contents { arrays, coordinates, attributes } })
+        Ok(Self {
+            run,
+            selection,
+            draws,
+            tensors,
+            predicted,
+            constants,
+            contents: Contents { arrays, coordinates, attributes },
+        })
     }
 
     pub fn contents(&self) -> &Contents {
@@ -142,13 +156,10 @@ impl<'r> Export<'r> {
             self.write_weights(sink, draws, array)?;
             array += self.tensors.len();
             if let Some(predicted) = &self.predicted {
-                let constants = predicted.constants();
-                if index == 0 {
-                    for (place, (_, bytes)) in constants.iter().enumerate() {
-                        sink.append(array + place, bytes)?;
-                    }
+                for (place, bytes) in self.constants.iter().enumerate().filter(|_| index == 0) {
+                    sink.append(array + place, bytes)?;
                 }
-                self.write_predicted(sink, predicted, chain, draws, array + constants.len())?;
+                self.write_predicted(sink, predicted, chain, draws, array + self.constants.len())?;
             }
         }
         Ok(())

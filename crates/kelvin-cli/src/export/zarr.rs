@@ -14,11 +14,10 @@ use serde_json::{Map, Value, json};
 use super::array::{Array, Contents, Element, Sink};
 
 /// The most bytes of a chunk, where one draw is no larger.
-const MOST_CHUNK_BYTES: usize = 32 << 20;
+const MOST_CHUNK_BYTES: usize = 4 << 20;
 
 /// A store that is being written.
 pub struct ZarrFolder {
-    folder: PathBuf,
     places: Vec<Place>,
 }
 
@@ -59,17 +58,7 @@ impl ZarrFolder {
         }
         let all = json!({"zarr_consolidated_format": 1, "metadata": metadata});
         write_json(&folder.join(".zmetadata"), &all)?;
-        Ok(Self { folder: folder.into(), places })
-    }
-
-    /// Flushes all to disk.
-    pub fn finish(self) -> io::Result<()> {
-        for place in &self.places {
-            for entry in std::fs::read_dir(&place.folder)? {
-                File::open(entry?.path())?.sync_all()?;
-            }
-        }
-        File::open(&self.folder)?.sync_all()
+        Ok(Self { places })
     }
 }
 
@@ -190,7 +179,6 @@ mod tests {
         for piece in bytes.chunks(8 * width * 3 / 2) {
             store.append(0, piece).unwrap();
         }
-        store.finish().unwrap();
         let chunk = |name: &str| std::fs::read(folder.path().join("posterior/w").join(name)).unwrap();
         assert_eq!(chunk("0.0.0"), bytes[..16 * width]);
         assert_eq!(chunk("1.0.0"), bytes[24 * width..40 * width]);

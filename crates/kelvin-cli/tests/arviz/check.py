@@ -57,19 +57,28 @@ def groups_of(opened):
 
 
 def diagnostics(dataset):
-    """R̂ and ESS of the potential energy, as ArviZ computes them."""
-    energy = dataset["potential_energy"]
-    if arviz.__version__.startswith("0."):
-        one = arviz.convert_to_dataset({"energy": energy.values})
-        of = lambda result: float(result["energy"])
-    else:
-        one = arviz.convert_to_datatree({"energy": energy.values})
-        of = lambda result: float((result["posterior"] if "posterior" in result else result)["energy"])
+    """R̂ and ESS of the potential energy, as ArviZ computes them, by the convention of R's posterior.
+
+    For chains of an even length this is `arviz.rhat(method="rank")`. For an odd one ArviZ leaves the middle draws out before
+    it takes the median that distances are measured from, and R leaves them out after; both are the larger of two R̂.
+    """
+    energy = dataset["potential_energy"].values
+
+    def of(function, values, **arguments):
+        if arviz.__version__.startswith("0."):
+            return float(function(arviz.convert_to_dataset({"energy": values}), **arguments)["energy"])
+        result = function(arviz.convert_to_datatree({"energy": values}), **arguments)
+        return float((result["posterior"] if "posterior" in result else result)["energy"])
+
+    distances = numpy.abs(energy - numpy.median(energy))
+    rhat = max(of(arviz.rhat, values, method="z_scale") for values in [energy, distances])
+    if energy.shape[1] % 2 == 0:
+        close(of(arviz.rhat, energy, method="rank"), rhat, "the two conventions")
     return {
-        "rhat": of(arviz.rhat(one, method="rank")),
-        "bulk_ess": of(arviz.ess(one, method="bulk")),
-        # kelvin follows R's posterior: the smaller of the 5 % and 95 % quantiles. ArviZ 1.x has other defaults.
-        "tail_ess": of(arviz.ess(one, method="tail", prob=(0.05, 0.95))),
+        "rhat": rhat,
+        "bulk_ess": of(arviz.ess, energy, method="bulk"),
+        # ArviZ 1.x takes other quantiles unless they are named.
+        "tail_ess": of(arviz.ess, energy, method="tail", prob=(0.05, 0.95)),
     }
 
 
