@@ -34,6 +34,11 @@ pub enum Command {
     /// the results are those of a run in one go. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// The page of a run again, or one page about several, with the paper's tables and figures
+    ///
+    /// Makes everything from the files of the run folders: nothing is sampled. Of one run, its own report.html, figures/ and
+    /// tables/ are written again; of several, one page with each run's story and tables and figures across, as in the paper.
+    Report(ReportArguments),
     /// Tell whether a run can be believed: temperatures, agreement of chains, effective draws, warnings
     ///
     /// Read from the run folder alone; of a run on its way, what is known so far.
@@ -44,6 +49,10 @@ pub enum Command {
     Watch(WatchArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
+    /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
+    Export(ExportArguments),
+    /// Check a finished run: hashes of its files and data, and its scores, computed again from its draws
+    Verify(VerifyArguments),
     /// List the presets, or print one as TOML
     Presets {
         /// The preset to print
@@ -187,6 +196,53 @@ pub struct ResumeArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// Finished run folders
+    #[arg(required = true, value_name = "RUN")]
+    pub runs: Vec<PathBuf>,
+    /// Show the page in the browser
+    #[arg(long)]
+    pub open: bool,
+    /// How tables are printed
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub format: TableFormatArgument,
+    /// Put other numbers beside these
+    #[arg(long, value_name = "WITH")]
+    pub compare: Option<CompareArgument>,
+    /// What stands behind ± in tables
+    #[arg(long, value_name = "SPREAD", default_value = "sd")]
+    pub spread: SpreadArgument,
+    /// Folder of the page [default: of one run its own, of several ./report]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TableFormatArgument {
+    /// Aligned, for a terminal
+    Text,
+    Markdown,
+    /// With the rules of booktabs
+    Latex,
+    Csv,
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum CompareArgument {
+    /// The paper's numbers, for sweeps of its six experiments
+    Paper,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum SpreadArgument {
+    /// The standard deviation over repetitions
+    Sd,
+    /// The standard error of their mean
+    Se,
+}
+
+#[derive(Debug, Args)]
 pub struct DiagnoseArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has written
     pub run: PathBuf,
@@ -246,6 +302,68 @@ pub enum ModelArgument {
     Standard,
     /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has finished
+    pub run: PathBuf,
+    /// What to write
+    #[arg(long, value_name = "FORMAT")]
+    pub format: ExportFormatArgument,
+    /// Where to write [default: in RUN/exports]
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+    /// Which chains: at β̂*, at β = 1, or at a β of the grid [default: chosen]
+    #[arg(long)]
+    pub method: Option<MethodArgument>,
+    /// The inverse temperature of the chains
+    #[arg(long, value_name = "BETA")]
+    pub beta: Option<f64>,
+    /// Tensors to export: names, `all` or `none` [default: those of up to 1024 numbers]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    pub weights: Vec<String>,
+    #[command(flatten)]
+    pub device: DeviceArguments,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ExportFormatArgument {
+    /// A zarr store that `arviz.from_zarr` opens
+    Arviz,
+    /// The same arrays in one file for `numpy.load`
+    Npz,
+    /// A folder with draws.csv and the predictions
+    Csv,
+    /// A folder for `tensorboard --logdir`: all chains and searches
+    Tensorboard,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum MethodArgument {
+    /// β = 1
+    Bayes,
+    /// β̂*
+    Chosen,
+    /// A β of the grid
+    Grid,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// A folder that `kelvin run` or `kelvin sweep` has finished
+    pub run: PathBuf,
+    #[command(flatten)]
+    pub device: DeviceArguments,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// Print the checks as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Debug, Args)]

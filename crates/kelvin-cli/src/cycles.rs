@@ -29,8 +29,8 @@ pub fn to_csv(findings: &Findings) -> String {
                 cell(kinetic),
                 cell(kinetic.map(|kinetic| kinetic / chain.sampler_temperature)),
                 cell(chain.configurational_temperature.get(draw).copied()),
-                cell(lpd.map(|lpd| lpd.standard)),
-                cell(lpd.map(|lpd| lpd.tempered)),
+                cell(lpd.and_then(|lpd| lpd.standard)),
+                cell(lpd.and_then(|lpd| lpd.tempered)),
             ];
             text.push_str(&cells.join(","));
             text.push('\n');

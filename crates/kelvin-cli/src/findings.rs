@@ -154,7 +154,7 @@ pub struct ChainFindings {
     #[serde(deserialize_with = "numbers_or_nan")]
     pub kinetic_temperature: Vec<f64>,
     /// Validation LPD of all draws up to each, under both models.
-    pub validation_lpd: Vec<ByModel<f64>>,
+    pub validation_lpd: Vec<ByModel<Option<f64>>>,
     /// Mean T̂ of each tensor at the kept draws, and over all steps after burn-in.
     #[serde(deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures: Vec<f64>,
@@ -246,7 +246,7 @@ impl Findings {
                 potential_energy: draws.potential_energy.clone(),
                 configurational_temperature: draws.configurational_temperature.clone(),
                 kinetic_temperature: draws.kinetic_temperature.clone(),
-                validation_lpd: Vec::new(),
+                validation_lpd: sampled.scores.validation_lpd.iter().map(finite).collect(),
                 tensor_temperatures: measured_means(&chain.kinetic_kept),
                 tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
             });
@@ -340,6 +340,11 @@ impl ProblemFacts {
 /// Means of each tensor; none where nothing was measured.
 fn measured_means(kinetic: &kelvin::diagnostics::KineticTemperature) -> Vec<f64> {
     if kinetic.num_readings() == 0 { Vec::new() } else { kinetic.tensor_means().to_vec() }
+}
+
+/// What is no number is not given.
+fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
+    ByModel::from_fn(|model| Some(*lpd.get(model)).filter(|value| value.is_finite()))
 }
 
 /// JSON has no NaN: it is written as null.

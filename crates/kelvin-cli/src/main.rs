@@ -1,58 +1,7 @@
-//! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
-
-mod arguments;
-mod chart;
-mod commands;
-mod cycles;
-mod device;
-mod diagnosis;
-mod difference;
-mod doubts;
-mod escape;
-mod figures;
-mod findings;
-mod interrupt;
-mod lock;
-mod output;
-mod page;
-mod paper_tables;
-mod population;
-mod predictions;
-mod present;
-mod progress;
-mod provenance;
-mod report;
-mod row;
-mod run_folder;
-mod run_record;
-mod run_table;
-mod scores_file;
-mod source;
-mod table;
-mod watch;
+//! The binary `kelvin`; what it does is in the library beside it, so that its parsers can be tested from outside.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use arguments::{Arguments, Command};
-
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    let done = match arguments.command {
-        Command::Run(run) => commands::run::run(&run),
-        Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
-        Command::Resume(resume) => commands::resume::resume(&resume),
-        Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
-        Command::Compare(compare) => commands::compare::compare(&compare),
-        Command::Watch(watch) => commands::watch::watch(&watch),
-        Command::Predict(predict) => commands::predict::predict(&predict),
-        Command::Presets { name } => commands::presets::presets(name.as_deref()),
-        Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
-        Command::Bench(bench) => commands::bench::bench(&bench),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::report_error(&error),
-    }
+    kelvin_cli::main()
 }

@@ -3,7 +3,6 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use kelvin::data::DataError;
 use kelvin::experiment::ExperimentError;
 use unicode_width::UnicodeWidthStr;
 
@@ -88,20 +87,6 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         said = cause;
     }
     let wrong_question = error.is::<WrongFlags>()
-        || matches!(
-            error.downcast_ref::<ExperimentError>(),
-            Some(
-                ExperimentError::UnknownPreset { .. }
-                    | ExperimentError::UnknownSetting { .. }
-                    | ExperimentError::NotAnOverride { .. }
-                    | ExperimentError::OutOfRange { .. }
-                    | ExperimentError::Unreadable { .. }
-                    | ExperimentError::BatchSize(_)
-                    | ExperimentError::Data(DataError::UnknownDataset { .. } | DataError::NotImages { .. })
-                    | ExperimentError::DoesNotApply { .. }
-                    | ExperimentError::OtherShape { .. }
-                    | ExperimentError::Network { .. }
-            )
-        );
+        || error.downcast_ref::<ExperimentError>().is_some_and(ExperimentError::is_wrong_question);
     ExitCode::from(if wrong_question { 2 } else { 1 })
 }

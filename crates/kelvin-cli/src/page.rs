@@ -1,9 +1,17 @@
-//! The report as one HTML file: no network, no scripts, light and dark, for screen, phone and paper.
+//! The report as one HTML file: no network, light and dark, for screen, phone and paper; complete without its script.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::escape::escape;
+use crate::figures::Figure;
+use crate::page_figure::figure_html;
 use crate::table::Table;
 
 const STYLE: &str = include_str!("../assets/report.css");
+const SCRIPT: &str = include_str!("../assets/report.js");
+/// Nothing is loaded from anywhere, whatever the page says.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
 /// A whole report.
 #[derive(Clone, Debug, Default)]
@@ -32,13 +40,12 @@ pub enum Block {
     Paragraph(String),
     /// A table; it scrolls by itself where it is too wide.
     Table(Table),
-    /// A drawing with its caption; figures are numbered through.
-    Figure {
-        /// A whole SVG text.
-        svg: String,
-        /// What the reader should see in it.
-        caption: String,
-    },
+    /// A heading below that of the section.
+    Heading(String),
+    /// A figure; figures are numbered through.
+    Figure(Figure),
+    /// Small pictures side by side, each with its caption.
+    Pictures(Vec<Picture>),
     /// Doubts about the result.
     Warnings(Vec<Warning>),
     /// Names and their values.
@@ -54,13 +61,24 @@ pub enum Block {
     },
 }
 
+/// A small picture.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// A PNG file.
+    pub png: Vec<u8>,
+    /// What it shows, for who cannot see it.
+    pub alternative: String,
+    /// What is said of it, line by line.
+    pub caption: Vec<String>,
+}
+
 /// A doubt about the result.
 #[derive(Clone, Debug, Default)]
 pub struct Warning {
     /// What is doubtful.
     pub title: String,
-    /// What was measured.
-    pub seen: String,
+    /// What was measured, of each chain or search that it is about.
+    pub seen: Vec<String>,
     /// Why it matters.
     pub why: String,
     /// What to do about it.
@@ -80,9 +98,11 @@ impl Page {
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta name=\"color-scheme\" content=\"light dark\">\n<title>{title}</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n{}<main>\n<header>\n<h1>{title}</h1>\n{lead}</header>\n\
-             {sections}</main>\n</body>\n</html>\n",
+             <meta name=\"color-scheme\" content=\"light dark\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>{title}</title>\n\
+             <style>\n{STYLE}</style>\n<noscript><style>.view[hidden]:not([data-rescaled]) {{ display: block; }}</style></noscript>\n\
+             </head>\n<body>\n{}<main>\n<header>\n<h1>{title}</h1>\n{lead}</header>\n\
+             {sections}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
             self.contents(),
         )
     }
@@ -108,7 +128,11 @@ fn block_html(block: &Block) -> String {
     match block {
         Block::Paragraph(text) => format!("<p>{}</p>\n", inline(text)),
         Block::Table(table) => format!("<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", table.to_html()),
-        Block::Figure { svg, caption } => figure_html(svg, caption),
+        Block::Heading(text) => format!("<h3>{}</h3>\n", inline(text)),
+        Block::Figure(figure) => figure_html(figure),
+        Block::Pictures(pictures) => {
+            format!("<ul class=\"pictures\">\n{}</ul>\n", pictures.iter().map(picture_html).collect::<String>())
+        }
         Block::Warnings(warnings) => warnings.iter().map(warning_html).collect(),
         Block::Definitions(pairs) => {
             let pair = |(key, value): &(String, String)| {
@@ -124,40 +148,55 @@ fn block_html(block: &Block) -> String {
     }
 }
 
-/// The drawing tells the style sheet its own width, so that it neither grows far beyond it nor becomes unreadable.
-fn figure_html(svg: &str, caption: &str) -> String {
-    let width = natural_width(svg).map_or(String::new(), |width| format!(" style=\"--width:{width:.0}px\""));
-    let caption =
-        if caption.is_empty() { String::new() } else { format!("<figcaption>{}</figcaption>\n", inline(caption)) };
-    format!("<figure>\n<div class=\"scroll\"><div class=\"drawing\"{width}>\n{svg}</div></div>\n{caption}</figure>\n")
+fn picture_html(picture: &Picture) -> String {
+    let lines: Vec<String> = picture.caption.iter().map(|line| escape(line)).collect();
+    format!(
+        "<li><img alt=\"{}\" src=\"{}\"><p>{}</p></li>\n",
+        escape(&picture.alternative),
+        data_url("image/png", &picture.png),
+        lines.join("<br>")
+    )
 }
 
-fn natural_width(svg: &str) -> Option<f64> {
-    let (_, after) = svg.split_once("viewBox=\"")?;
-    let (numbers, _) = after.split_once('"')?;
-    numbers.split_whitespace().nth(2)?.parse().ok()
+/// Bytes as an address that needs no network.
+pub fn data_url(kind: &str, bytes: &[u8]) -> String {
+    format!("data:{kind};base64,{}", BASE64.encode(bytes))
 }
 
 fn warning_html(warning: &Warning) -> String {
     let line = |name: &str, text: &str| {
-        if text.is_empty() { String::new() } else { format!("<div><dt>{name}</dt><dd>{}</dd></div>\n", inline(text)) }
+        if text.is_empty() { String::new() } else { format!("<div><dt>{name}</dt><dd>{text}</dd></div>\n") }
+    };
+    let seen = match &warning.seen[..] {
+        [] => String::new(),
+        [only] => inline(only),
+        several => {
+            let items: String = several.iter().map(|seen| format!("<li>{}</li>", inline(seen))).collect();
+            let list = format!("<ul>{items}</ul>");
+            match several.len() {
+                0..=4 => list,
+                many => format!("<details><summary>{many} times</summary>{list}</details>"),
+            }
+        }
     };
     format!(
         "<aside class=\"warning\">\n<strong>{}</strong>\n<dl>\n{}{}{}</dl>\n</aside>\n",
         inline(&warning.title),
-        line("Seen", &warning.seen),
-        line("Why it matters", &warning.why),
-        line("Try", &warning.try_this),
+        line("Seen", &seen),
+        line("Why it matters", &inline(&warning.why)),
+        line("Try", &inline(&warning.try_this)),
     )
 }
 
-/// Escaped text in which pairs of backticks become code.
-fn inline(text: &str) -> String {
-    let parts: Vec<String> = text.split('`').map(escape).collect();
+/// Escaped text in which pairs of backticks become code, and signs stay on the line of their numbers.
+pub fn inline(text: &str) -> String {
+    let plain = |text: &str| escape(text).replace(" ± ", "\u{a0}±\u{a0}").replace(" = ", "\u{a0}=\u{a0}");
+    let parts: Vec<&str> = text.split('`').collect();
     if parts.len().is_multiple_of(2) {
-        return escape(text);
+        return plain(text);
     }
-    let part = |(i, part): (usize, &String)| if i % 2 == 0 { part.clone() } else { format!("<code>{part}</code>") };
+    let part =
+        |(i, part): (usize, &&str)| if i % 2 == 0 { plain(part) } else { format!("<code>{}</code>", escape(part)) };
     parts.iter().enumerate().map(part).collect()
 }
 
@@ -170,6 +209,7 @@ mod tests {
     fn backticks_make_code_only_in_pairs() {
         assert_eq!(inline("run `kelvin <x>` now"), "run <code>kelvin &lt;x&gt;</code> now");
         assert_eq!(inline("one ` alone"), "one ` alone");
+        assert_eq!(inline("1 ± 2 `a = b`"), "1\u{a0}±\u{a0}2 <code>a = b</code>");
     }
 
     #[test]
@@ -178,16 +218,14 @@ mod tests {
         for piece in ["<caption>", "<figure>", "class=\"warning\"", "<dl>", "<pre", "<details>", "<nav", "<code>"] {
             assert!(html.contains(piece), "{piece}");
         }
-        assert!(!html.contains("<script"));
-        let linked = html.replace("http://www.w3.org/2000/svg", "");
+        let linked = html.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "");
         assert!(!linked.contains("http"), "the page must not reach out");
+        assert!(html.contains("default-src &#39;none&#39;") || html.contains("default-src 'none'"));
     }
 
     #[test]
     fn an_empty_page_is_still_a_page() {
         let html = Page::default().to_html();
         assert!(html.contains("</html>") && !html.contains("<nav"));
-        assert_eq!(natural_width("<svg viewBox=\"0 0 640 400\">"), Some(640.0));
-        assert_eq!(natural_width("<svg>"), None);
     }
 }

@@ -8,9 +8,34 @@ use crate::findings::{Agreement, Findings};
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
 use crate::table::Table;
 
+/// What stands behind a "±".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// The sample standard deviation over repetitions: what the paper prints.
+    StandardDeviation,
+    /// That of their mean.
+    StandardError,
+}
+
+impl Spread {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::StandardDeviation => "SD",
+            Self::StandardError => "SE",
+        }
+    }
+
+    fn of(self, std: f64, count: usize) -> f64 {
+        match self {
+            Self::StandardDeviation => std,
+            Self::StandardError => std / (count as f64).sqrt(),
+        }
+    }
+}
+
 /// What a grid search looks at on the validation rows.
 #[derive(Clone, Copy)]
-enum Criterion {
+pub enum Criterion {
     Point,
     Lpd(PredictiveModel),
 }
@@ -26,7 +51,7 @@ impl Criterion {
     }
 
     /// The number to print.
-    fn shown(self, row: &Row) -> f64 {
+    pub fn shown(self, row: &Row) -> f64 {
         match self {
             Self::Point if row.test.larger_point_metric_is_better() => 100.0 * row.test.point_metric(),
             Self::Point => 1e3 * row.test.point_metric(),
@@ -49,21 +74,22 @@ impl<'a> Sweep<'a> {
         Self { rows, repetitions: *repetitions, chains_share_time: sampling.chains_share_time }
     }
 
-    fn of(&self, method: Method) -> Vec<&'a Row> {
+    pub fn of(&self, method: Method) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| row.method == method).collect()
     }
 
     /// Draws at β = 1, whether it is a point of the grid or was added to it.
-    fn at_one(&self) -> Vec<&'a Row> {
+    pub fn at_one(&self) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| row.beta == 1.0 && matches!(row.method, Method::Grid | Method::Bayes)).collect()
     }
 
-    /// Each repetition's grid point that is best on the validation rows.
-    fn grid_choice(&self, criterion: Criterion) -> Vec<&'a Row> {
+    /// Each repetition's grid point that is best on the validation rows; the one of all chains together where they are pooled.
+    pub fn grid_choice(&self, criterion: Criterion) -> Vec<&'a Row> {
         let grid = self.of(Method::Grid);
-        (0..self.repetitions)
+        distinct_repetitions(&grid)
+            .into_iter()
             .filter_map(|repetition| {
-                let own = grid.iter().filter(|row| row.repetition == Some(repetition));
+                let own = grid.iter().filter(|row| row.repetition == repetition);
                 own.max_by(|a, b| criterion.score(&a.validation).total_cmp(&criterion.score(&b.validation))).copied()
             })
             .collect()
@@ -86,7 +112,8 @@ impl<'a> Sweep<'a> {
         let mut push = |name: &str, rows: [Vec<&Row>; 3]| {
             let mut cells = vec![name.to_owned()];
             for (criterion, rows) in criteria.iter().zip(&rows) {
-                cells.push(mean_pm_std(&rows.iter().map(|row| criterion.shown(row)).collect::<Vec<_>>()));
+                let values: Vec<f64> = rows.iter().map(|row| criterion.shown(row)).collect();
+                cells.push(mean_and_spread(&values, Spread::StandardDeviation));
             }
             for rows in &rows[1..] {
                 cells.push(choices(rows.iter().map(|row| row.beta).collect()));
@@ -153,14 +180,14 @@ impl<'a> Sweep<'a> {
         table
     }
 
-    fn grid_betas(&self) -> Vec<f64> {
+    pub fn grid_betas(&self) -> Vec<f64> {
         let mut betas: Vec<f64> = self.rows.iter().filter(|row| is_grid(row)).map(|row| row.beta).collect();
         betas.sort_by(f64::total_cmp);
         betas.dedup();
         betas
     }
 
-    fn at(&self, beta: f64) -> Vec<&'a Row> {
+    pub fn at(&self, beta: f64) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| is_grid(row) && row.beta == beta).collect()
     }
 
@@ -183,7 +210,8 @@ impl<'a> Sweep<'a> {
         let mut push = |name: &str, rows: Vec<&Row>| {
             let of = |value: fn(&OutOfDistributionScores) -> Option<f64>| {
                 let scores = rows.iter().filter_map(|row| row.out_of_distribution.as_ref());
-                mean_pm_std(&scores.filter_map(|scores| value(&scores.standard)).collect::<Vec<_>>())
+                let values: Vec<f64> = scores.filter_map(|scores| value(&scores.standard)).collect();
+                mean_and_spread(&values, Spread::StandardDeviation)
             };
             table.push([
                 name.to_owned(),
@@ -204,25 +232,40 @@ impl<'a> Sweep<'a> {
 
     /// Mean seconds of one repetition by method.
     pub fn wall_clock(&self) -> Table {
-        let header = ["method", "seconds"].map(str::to_owned).to_vec();
         let title = match self.chains_share_time {
             true => "Time of one repetition, each chain its share of the population's",
             false => "Time of one repetition, on one thread",
         };
-        let mut table = Table::new(title, header);
-        let mean = |rows: &[&Row]| mean_and_std(&rows.iter().map(|row| row.seconds).collect::<Vec<_>>()).0;
-        let (sgd, chosen) = (mean(&self.of(Method::Sgd)), mean(&self.of(Method::Chosen)));
-        let grid: f64 = self.of(Method::Grid).iter().map(|row| row.seconds).sum::<f64>() / f64::from(self.repetitions);
-        for (name, seconds) in [
-            ("SGD (search for β)".to_owned(), sgd),
-            ("β = 1".into(), mean(&self.at_one())),
-            (format!("β = {BETA_STAR} (search and chain)"), sgd + chosen),
-            ("grid".into(), grid),
-        ] {
-            table.push(vec![name, fixed(seconds, 2)]);
+        let mut table = Table::new(title, ["method", "seconds"]);
+        let names = [
+            "SGD (search for β)".to_owned(),
+            "β = 1".into(),
+            format!("β = {BETA_STAR} (search and chain)"),
+            "grid".into(),
+        ];
+        for (name, seconds) in names.into_iter().zip(self.seconds()) {
+            table.push([name, fixed(seconds, 2)]);
         }
         table
     }
+
+    /// Mean seconds of one repetition: of the search, a chain at β = 1, search and chain at β̂*, and the whole grid.
+    pub fn seconds(&self) -> [f64; 4] {
+        let mean = |rows: &[&Row]| mean_and_std(&rows.iter().map(|row| row.seconds).collect::<Vec<_>>()).0;
+        let (sgd, chosen, grid) = (self.of(Method::Sgd), self.of(Method::Chosen), self.of(Method::Grid));
+        let (sgd, chosen) = (mean(&sgd), mean(&chosen));
+        let whole_grid =
+            grid.iter().map(|row| row.seconds).sum::<f64>() / distinct_repetitions(&grid).len().max(1) as f64;
+        [sgd, mean(&self.at_one()), sgd + chosen, whole_grid]
+    }
+}
+
+/// The repetitions of rows, each once; pooled chains are one.
+fn distinct_repetitions(rows: &[&Row]) -> Vec<Option<u32>> {
+    let mut repetitions: Vec<Option<u32>> = rows.iter().map(|row| row.repetition).collect();
+    repetitions.sort();
+    repetitions.dedup();
+    repetitions
 }
 
 fn is_grid(row: &Row) -> bool {
@@ -245,16 +288,20 @@ fn choices(mut betas: Vec<f64>) -> String {
     }
 }
 
-/// "−0.186 ± 0.049", with as many decimals as the deviation deserves.
-fn mean_pm_std(values: &[f64]) -> String {
+/// "−0.186 ± 0.049", with as many decimals as the spread deserves; of one value that value alone.
+pub fn mean_and_spread(values: &[f64], spread: Spread) -> String {
     if values.is_empty() {
         return "–".into();
     }
     let (mean, std) = mean_and_std(values);
-    // Two digits of the deviation; of a mean without any, four.
-    let (scale, digits) = if std > 0.0 { (std, 1.0) } else { (mean.abs().max(1e-3), 3.0) };
+    let spread = spread.of(std, values.len());
+    // Two digits of the spread; of a mean without any, four.
+    let (scale, digits) = if spread > 0.0 { (spread, 1.0) } else { (mean.abs().max(1e-3), 3.0) };
     let decimals = (digits - scale.log10().floor()).clamp(0.0, 6.0) as usize;
-    format!("{} ± {}", fixed(mean, decimals), fixed(std, decimals))
+    match values {
+        [_] => fixed(mean, decimals),
+        _ => format!("{} ± {}", fixed(mean, decimals), fixed(spread, decimals)),
+    }
 }
 
 #[cfg(test)]
@@ -263,10 +310,13 @@ mod tests {
 
     #[test]
     fn deviations_set_the_decimals() {
-        assert_eq!(mean_pm_std(&[1.0, 1.2]), "1.10 ± 0.14");
-        assert_eq!(mean_pm_std(&[100.0, 120.0, 140.0]), "120 ± 20");
-        assert_eq!(mean_pm_std(&[89.0625, 89.0625]), "89.06 ± 0.00", "no deviation is no reason to round");
-        assert_eq!(mean_pm_std(&[]), "–");
+        let shown = |values: &[f64]| mean_and_spread(values, Spread::StandardDeviation);
+        assert_eq!(shown(&[1.0, 1.2]), "1.10 ± 0.14");
+        assert_eq!(shown(&[100.0, 120.0, 140.0]), "120 ± 20");
+        assert_eq!(shown(&[89.0625, 89.0625]), "89.06 ± 0.00", "no deviation is no reason to round");
+        assert_eq!(shown(&[]), "–");
+        assert_eq!(shown(&[89.0625]), "89.06");
+        assert_eq!(mean_and_spread(&[1.0, 1.2, 1.4, 1.6], Spread::StandardError), "1.30 ± 0.13");
     }
 
     #[test]

@@ -137,7 +137,8 @@ fn stored<T>(
 
 /// The names of the draws files of the chains at β̂*.
 pub fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
-    let chosen = with_draws(chains.iter()).into_iter().filter(|chain| chain.spec.slot == Slot::Chosen);
+    let stored = with_draws(chains.iter()).into_iter().filter(|chain| chain.draws.are_stored());
+    let chosen = stored.filter(|chain| chain.spec.slot == Slot::Chosen);
     chosen.map(|chain| draws_name(&chain.spec)).collect()
 }
 

@@ -30,7 +30,7 @@ pub struct NumberPrediction {
     pub truth: f64,
     pub mean: f64,
     pub sd: ByModel<f64>,
-    /// The ends of the central 90 % interval.
+    /// The ends of the central 90 % interval; NaN where draws were scored and not stored.
     pub interval: ByModel<(f64, f64)>,
     pub log_density: ByModel<f64>,
     /// The predictive probability of less than the truth.
@@ -227,7 +227,7 @@ impl ClassPrediction {
     }
 }
 
-/// The ends of the central interval at each test row, in standardised units.
+/// The ends of the central interval at each test row, in standardised units; NaN where draws are not stored.
 fn intervals<'d>(
     experiment: &Experiment<'_>,
     variance: ByModel<f64>,
@@ -235,6 +235,10 @@ fn intervals<'d>(
 ) -> anyhow::Result<Vec<ByModel<(f64, f64)>>> {
     let mut outputs: Vec<Vec<f32>> = Vec::new();
     for draws in draws {
+        if !draws.are_stored() {
+            let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
+            return Ok(vec![unknown; experiment.test.num_rows()]);
+        }
         for_each_output(&*experiment.engine, &experiment.test, draws, |means| {
             outputs.push(means);
             Ok::<(), ExperimentError>(())

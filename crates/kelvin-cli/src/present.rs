@@ -4,16 +4,20 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::figures;
+use crate::figures::{Figure, RunFigures};
 use crate::findings::Findings;
-use crate::paper_tables::Sweep;
-use crate::predictions::Predictions;
+use crate::page::Page;
+use crate::paper_layout::{self, Layout};
+use crate::paper_tables::{Spread, Sweep};
 use crate::report;
-use crate::row::Method;
-use crate::run_folder::{SETTINGS, write, write_figure};
+use crate::run_files::RunFiles;
+use crate::run_folder::{write, write_figure};
 use crate::run_record::RunCommand;
 use crate::run_table::{out_of_distribution_table, run_table};
 use crate::table::Table;
+
+/// The name of the page.
+pub const REPORT: &str = "report.html";
 
 /// The tables of what was found, each with the name of its file; the first is the one to print.
 pub fn tables(findings: &Findings) -> Vec<(&'static str, Table)> {
@@ -38,23 +42,79 @@ pub fn tables(findings: &Findings) -> Vec<(&'static str, Table)> {
 
 /// Writes tables, figures and report.html beside the results they show.
 pub fn write_all(folder: &Path, findings: &Findings) -> anyhow::Result<()> {
-    let tables = tables(findings);
-    // The one table of a run is scores.csv with fewer columns.
+    let run = RunFiles::of(folder, findings.clone())?;
+    write_run(run, Layout { spread: Spread::StandardDeviation, compare: false })
+}
+
+/// Writes tables, figures and report.html of one run into its folder.
+pub fn write_run(run: RunFiles, layout: Layout) -> anyhow::Result<()> {
+    let (folder, findings) = (run.folder.clone(), &run.findings);
+    let paper_tables = paper_layout::tables(&[findings], layout);
     if findings.command == RunCommand::Sweep {
-        for (file, table) in &tables {
-            write(folder, &format!("{file}.csv"), table.to_csv().as_bytes())?;
+        // The one table of a run is scores.csv with fewer columns.
+        for (file, table) in tables(findings) {
+            write(&folder, &format!("{file}.csv"), table.to_csv().as_bytes())?;
         }
-        write(folder, "summary.csv", Sweep::new(findings).summary_csv().as_bytes())?;
+        write(&folder, "summary.csv", Sweep::new(findings).summary_csv().as_bytes())?;
+        write_tables(&folder, &paper_tables)?;
     }
-    let chosen = findings.rows.iter().find(|row| row.method == Method::Chosen && row.repetition.is_none());
-    let chosen = chosen.map(|row| Predictions::read(&folder.join(format!("predictions/{}.csv", row.file_name()))));
-    let figures = figures::of(findings, chosen.transpose()?.as_ref())?;
-    for figure in &figures {
-        write_figure(folder, figure.name, &figure.svg)?;
+    let figures = RunFigures::of(findings, run.chosen.as_ref())?;
+    write_figures(&folder, figures.all())?;
+    let beside = if layout.compare { paper_tables.into_iter().map(|(_, table)| table).collect() } else { Vec::new() };
+    write_page(&folder, &report::page(&run, figures, beside))
+}
+
+/// Writes one page about several runs, with its tables and figures, into a folder of its own.
+pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyhow::Result<()> {
+    let all: Vec<&Findings> = runs.iter().map(|run| &run.findings).collect();
+    let tables = paper_layout::tables(&all, layout);
+    write_tables(folder, &tables)?;
+    let strengths: Vec<(&Findings, f64)> =
+        runs.iter().map(|run| (&run.findings, run.settings.data.augmentation)).collect();
+    let figures = crate::figures::across(&strengths)?;
+    write_figures(folder, figures.iter())?;
+    let mut stories = Vec::new();
+    for run in runs {
+        let own = RunFigures::of(&run.findings, run.chosen.as_ref())
+            .with_context(|| format!("making the figures of {}", run.folder.display()))?;
+        stories.push((run, own));
     }
-    let settings = folder.join(SETTINGS);
-    let settings = std::fs::read_to_string(&settings).with_context(|| format!("cannot read {}", settings.display()))?;
-    let tables: Vec<Table> = tables.into_iter().map(|(_, table)| table).collect();
-    let page = report::page(findings, &settings, &tables, &figures);
-    write(folder, "report.html", page.to_html().as_bytes())
+    let beside = tables.into_iter().map(|(_, table)| table).collect();
+    write_page(folder, &report::page_of_several(stories, beside, figures))
+}
+
+/// Tables as files for papers and programs.
+fn write_tables(folder: &Path, tables: &[(&'static str, Table)]) -> anyhow::Result<()> {
+    create_folder(&folder.join("tables"))?;
+    for (file, table) in tables {
+        let renderings = [
+            ("md", table.to_markdown()),
+            ("tex", table.to_latex()),
+            ("csv", table.to_csv()),
+            ("html", table.to_html()),
+        ];
+        for (ending, text) in renderings {
+            write(folder, &format!("tables/{file}.{ending}"), text.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Figures as SVG, PNG and PDF, with the numbers behind each.
+fn write_figures<'a>(folder: &Path, figures: impl Iterator<Item = &'a Figure>) -> anyhow::Result<()> {
+    create_folder(&folder.join("figures"))?;
+    for drawing in figures.flat_map(|figure| &figure.drawings) {
+        let Some(name) = &drawing.file else { continue };
+        write_figure(folder, name, &drawing.plot.to_svg())?;
+        write(folder, &format!("figures/{name}.csv"), drawing.plot.to_csv().as_bytes())?;
+    }
+    Ok(())
+}
+
+fn write_page(folder: &Path, page: &Page) -> anyhow::Result<()> {
+    write(folder, REPORT, page.to_html().as_bytes())
+}
+
+pub fn create_folder(path: &Path) -> anyhow::Result<()> {
+    std::fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
 }

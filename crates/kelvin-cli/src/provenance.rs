@@ -1,4 +1,4 @@
-//! Where a run's numbers come from: version, commit, seed, data hash, machine, device.
+//! Where a run's numbers come from: version, commit, seed, data hash, machine, device. Never the name of a host or a person.
 
 use std::path::Path;
 
@@ -29,6 +29,15 @@ pub struct Provenance {
     pub dropped_constant_columns: Vec<String>,
     pub operating_system: String,
     pub processor: String,
+    /// As the system calls it, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_model: Option<String>,
+    /// Processors that threads may run on.
+    #[serde(default)]
+    pub cores: usize,
+    /// Of the machine, where the system says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     pub vector_instructions: String,
     pub threads: usize,
     /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
@@ -48,8 +57,18 @@ pub struct Continued {
 }
 
 impl Continued {
+    /// Those of this process.
+    pub fn now(experiment: &Experiment<'_>) -> Self {
+        Self {
+            kelvin: env!("CARGO_PKG_VERSION").into(),
+            commit: env!("KELVIN_COMMIT").into(),
+            device: experiment.engine.describe_for(&experiment.posterior),
+            vector_instructions: kelvin::network::vector_instructions(),
+        }
+    }
+
     /// The device, whatever its number of threads.
-    fn device_kind(&self) -> &str {
+    pub fn device_kind(&self) -> &str {
         if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
     }
 }
@@ -72,6 +91,9 @@ impl Provenance {
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
             operating_system: std::env::consts::OS.into(),
             processor: std::env::consts::ARCH.into(),
+            processor_model: system_field("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_bytes: memory_bytes(),
             vector_instructions: kelvin::network::vector_instructions(),
             threads: rayon::current_num_threads(),
             device: experiment.engine.describe_for(&experiment.posterior),
@@ -84,15 +106,24 @@ impl Provenance {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
+    /// Those under which the run began.
+    fn circumstances(&self) -> Continued {
+        Continued {
+            kelvin: self.kelvin.clone(),
+            commit: self.commit.clone(),
+            device: self.device.clone(),
+            vector_instructions: self.vector_instructions.clone(),
+        }
+    }
+
+    /// Those under which the run ended.
+    pub fn last_circumstances(&self) -> Continued {
+        self.continued.last().cloned().unwrap_or_else(|| self.circumstances())
+    }
+
     /// Takes the place of what was written when the run began, with what differs now; what a person should know of it.
     pub fn go_on_from(&mut self, began: Self) -> Vec<String> {
-        let circumstances = |from: &Self| Continued {
-            kelvin: from.kelvin.clone(),
-            commit: from.commit.clone(),
-            device: from.device.clone(),
-            vector_instructions: from.vector_instructions.clone(),
-        };
-        let (now, first) = (circumstances(self), circumstances(&began));
+        let (now, first) = (self.circumstances(), began.circumstances());
         *self = began;
         let last = self.continued.last().unwrap_or(&first);
         let mut notes = Vec::new();
@@ -115,6 +146,18 @@ impl Provenance {
         }
         notes
     }
+}
+
+/// The first value of a field in a file of lines `field : value`; `None` where the system has no such file.
+fn system_field(path: &str, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
+}
+
+fn memory_bytes() -> Option<u64> {
+    let kibibytes = system_field("/proc/meminfo", "MemTotal")?;
+    Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
 }
 
 /// SHA-256 of all that was read.

@@ -1,54 +1,130 @@
-//! The story of a run as one page: the answer, the table, the figures, the warnings, the settings.
+//! The story of a run as one page: the answer, the tables, the figures, the cases, the doubts, the settings.
 
-use crate::chart::{fixed, significant};
-use crate::figures::Figure;
+use kelvin::diagnostics::Warning;
+
+use crate::case_blocks::case_blocks;
+use crate::figures::{Figure, RunFigures};
 use crate::findings::Findings;
 use crate::page::{self, Block, Page, Section};
-use crate::row::{BETA_STAR, Method, Row};
+use crate::present::tables;
+use crate::run_files::RunFiles;
+use crate::run_record::RunCommand;
+use crate::run_table::chains_table;
 use crate::table::Table;
+use crate::verdict::verdict;
 
-/// The page of what was found; `settings` is experiment.toml.
-pub fn page(findings: &Findings, settings: &str, tables: &[Table], figures: &[Figure]) -> Page {
-    let figures =
-        figures.iter().map(|figure| Block::Figure { svg: figure.svg.clone(), caption: figure.caption.clone() });
-    let warnings = if findings.warnings.is_empty() {
-        Block::Paragraph(
-            "None: temperatures, agreement of the chains and the number of draws look as they should.".into(),
-        )
-    } else {
-        let shown = findings.warnings.iter().map(|warning| page::Warning {
-            title: warning.name().into(),
-            seen: warning.seen(),
-            why: warning.why().into(),
-            try_this: warning.try_this().into(),
-        });
-        Block::Warnings(shown.collect())
-    };
-    let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
+/// The page of one run; `beside` are tables that go with its scores.
+pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
     Page {
-        title: format!("kelvin: {}", findings.name),
-        lead: verdict(findings),
-        sections: vec![
-            section("Scores", tables.iter().cloned().map(Block::Table).collect()),
-            section("Figures", figures.collect()),
-            section("Warnings", vec![warnings]),
-            section(
-                "Settings and provenance",
-                vec![
-                    Block::Definitions(facts(findings)),
-                    Block::Details {
-                        summary: "experiment.toml".into(),
-                        blocks: vec![Block::Preformatted(settings.into())],
-                    },
-                ],
-            ),
-        ],
+        title: format!("kelvin: {}", run.findings.name),
+        lead: verdict(&run.findings),
+        sections: story(run, figures, beside),
     }
 }
 
-/// Where the rows come from and what learned from them.
-fn facts(findings: &Findings) -> Vec<(String, String)> {
-    let problem = &findings.problem;
+/// The page of several runs: what they show together, then the story of each.
+pub fn page_of_several(runs: Vec<(RunFiles, RunFigures)>, beside: Vec<Table>, figures: Vec<Figure>) -> Page {
+    let answers = runs.iter().map(|(run, _)| (run.findings.name.clone(), verdict(&run.findings))).collect();
+    let mut blocks = vec![Block::Definitions(answers)];
+    blocks.extend(beside.into_iter().map(Block::Table));
+    let mut sections = vec![section("Side by side", blocks)];
+    if !figures.is_empty() {
+        sections.push(section("Figures of all runs", figures.into_iter().map(Block::Figure).collect()));
+    }
+    let names: Vec<String> = runs.iter().map(|(run, _)| run.findings.name.clone()).collect();
+    for (run, figures) in runs {
+        let mut blocks = vec![Block::Paragraph(verdict(&run.findings))];
+        for part in story(&run, figures, Vec::new()) {
+            blocks.push(Block::Heading(part.heading));
+            blocks.extend(part.blocks);
+        }
+        sections.push(section(&run.findings.name, blocks));
+    }
+    Page { title: format!("kelvin: {}", names.join(", ")), lead: String::new(), sections }
+}
+
+fn section(heading: &str, blocks: Vec<Block>) -> Section {
+    Section { heading: heading.into(), blocks }
+}
+
+/// The parts of a run's story, in order; what a run does not have is left out.
+fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section> {
+    let findings = &run.findings;
+    let mut tables = tables(findings);
+    // A sweep's tables of chains stand with its chains.
+    let mut take = |name: &str| {
+        let at = tables.iter().position(|(file, _)| *file == name)?;
+        Some(Block::Table(tables.remove(at).1))
+    };
+    let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
+    let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(Block::Table).collect();
+    let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
+    let mut fit: Vec<Block> = shown(figures.fit).collect();
+    if fit.is_empty() {
+        let text = "Only β = 1 and the chosen β were sampled; `kelvin run --grid` draws the curve over a grid of β.";
+        fit.push(Block::Paragraph(text.into()));
+    }
+    let mut calibration: Vec<Block> = shown(figures.calibration).collect();
+    if findings.command == RunCommand::Sweep && !calibration.is_empty() {
+        let text = "Of the first repetition at its chosen β, as are the predictions and cases below.";
+        calibration.insert(0, Block::Paragraph(text.into()));
+    }
+    let mut chains: Vec<Block> = shown(figures.chains).collect();
+    chains.push(agreement.unwrap_or_else(|| Block::Table(chains_table(&findings.rows))));
+    let parts = [
+        section("Scores", scores),
+        section("Scores against β", fit),
+        section("The search for β", shown(figures.search).collect()),
+        section("Calibration", calibration),
+        section("Predictions", shown(figures.predictions).collect()),
+        section("Cases to look at", case_blocks(run)),
+        section("Temperatures", shown(figures.temperatures).chain(kinetic).collect()),
+        section("Chains", chains),
+        section("Warnings", vec![warnings(&findings.warnings)]),
+        section(
+            "Settings and provenance",
+            vec![
+                Block::Definitions(facts(run)),
+                Block::Details {
+                    summary: "experiment.toml".into(),
+                    blocks: vec![Block::Preformatted(run.settings_text.clone())],
+                },
+            ],
+        ),
+    ];
+    parts.into_iter().filter(|part| !part.blocks.is_empty()).collect()
+}
+
+/// One box a kind of warning, however many chains share it.
+fn warnings(warnings: &[Warning]) -> Block {
+    let mut kinds: Vec<page::Warning> = Vec::new();
+    for warning in warnings {
+        match kinds.iter_mut().find(|kind| kind.title == as_sentence(warning.name())) {
+            Some(kind) => kind.seen.push(warning.seen()),
+            None => kinds.push(page::Warning {
+                title: as_sentence(warning.name()),
+                seen: vec![warning.seen()],
+                why: as_sentence(warning.why()),
+                try_this: as_sentence(warning.try_this()),
+            }),
+        }
+    }
+    if kinds.is_empty() {
+        let text = "None: temperatures, agreement of the chains and the number of draws look as they should.";
+        return Block::Paragraph(text.into());
+    }
+    Block::Warnings(kinds)
+}
+
+/// With a capital letter.
+fn as_sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// Where the rows come from, what learned from them, and on what machine.
+fn facts(run: &RunFiles) -> Vec<(String, String)> {
+    let Findings { problem, sampling, .. } = &run.findings;
     let mut facts = vec![("data", problem.data.clone())];
     if let Some([height, width, channels]) = problem.image {
         facts.push(("images", format!("{height}×{width}×{channels}")));
@@ -62,61 +138,22 @@ fn facts(findings: &Findings) -> Vec<(String, String)> {
         ("validation rows", problem.validation_rows.to_string()),
         ("test rows", problem.test_rows.to_string()),
         ("network", problem.network.clone()),
-        ("seed", findings.sampling.seed.to_string()),
-        ("device", findings.device.clone()),
-        ("kelvin", findings.kelvin.clone()),
+        ("numbers in θ", problem.tensors.iter().map(|(_, size)| size).sum::<usize>().to_string()),
+        ("seed", sampling.seed.to_string()),
+        ("device", run.findings.device.clone()),
+        ("kelvin", run.findings.kelvin.clone()),
     ]);
+    if let Some(provenance) = &run.provenance {
+        facts.extend([
+            ("command", format!("`kelvin {}`", provenance.command.join(" "))),
+            ("machine", format!("{}, {}", provenance.operating_system, provenance.processor)),
+            ("SHA-256 of the data", provenance.data_sha256.clone()),
+        ]);
+        let went_on = provenance
+            .continued
+            .iter()
+            .map(|on| ("went on", format!("with kelvin {} ({}) on {}", on.kelvin, on.commit, on.device)));
+        facts.extend(went_on);
+    }
     facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
-}
-
-/// The answer in one sentence.
-pub fn verdict(findings: &Findings) -> String {
-    match findings.beta_star {
-        Some(beta) => verdict_of_run(beta, &findings.rows),
-        None => {
-            let chosen = findings.searches.iter().filter_map(|search| search.path.get(search.best));
-            let betas: Vec<String> = chosen.map(|visit| significant(visit.beta, 3)).collect();
-            format!("{BETA_STAR} of the {} repetitions: {}.", findings.repetitions, betas.join(", "))
-        }
-    }
-}
-
-fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
-    let direction = match beta {
-        b if b < 0.9 => "the posterior should be warmer than Bayes",
-        b if b > 1.1 => "the posterior should be colder than Bayes",
-        _ => "the posterior of Bayes has the right temperature",
-    };
-    let lpd = |method: Method| rows.iter().find(|row| row.method == method).map(|row| row.test.lpd());
-    let at_one = rows.iter().find(|row| row.method == Method::Bayes || row.beta == 1.0).map(|row| row.test.lpd());
-    match (lpd(Method::Chosen), at_one) {
-        // The search looks at the tempered point estimate, not at draws: it may be wrong about them.
-        (Some(chosen), Some(one)) if chosen.standard.max(chosen.tempered) < one.standard => format!(
-            "{BETA_STAR} = {}, but here β = 1 predicts better: test LPD {} against {} (SM) and {} (TM) at {BETA_STAR}.",
-            significant(beta, 3),
-            fixed(one.standard, 3),
-            fixed(chosen.standard, 3),
-            fixed(chosen.tempered, 3),
-        ),
-        (Some(chosen), Some(one)) => format!(
-            "{BETA_STAR} = {}: {direction}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
-            significant(beta, 3),
-            fixed(chosen.standard, 3),
-            fixed(chosen.tempered, 3),
-            fixed(one.standard, 3)
-        ),
-        _ => format!("{BETA_STAR} = {}: {direction}.", significant(beta, 3)),
-    }
-}
-
-/// Which row has the best test LPD, in a line.
-pub fn best_of(rows: &[Row]) -> String {
-    let scored = rows.iter().flat_map(|row| {
-        let lpd = row.test.lpd();
-        // The last of equals is taken, and at β = 1 the two models are one.
-        [(row, "TM", lpd.tempered), (row, "SM", lpd.standard)]
-    });
-    scored.max_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(row, model, lpd)| {
-        format!("best test LPD: {} under {model}, at {}\n", fixed(lpd, 3), row.label)
-    })
 }

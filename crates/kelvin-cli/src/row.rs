@@ -1,10 +1,11 @@
 //! One line of results: a method at one inverse temperature with its scores and measurements.
 
+use anyhow::Context;
 use kelvin::draws::Draws;
 use kelvin::experiment::{
-    ChainGroup, Experiment, ExperimentError, Measured, OutOfDistributionScores, Predictive, SampledChain, Scores, Slot,
+    ChainGroup, Experiment, ExperimentError, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain,
+    Scores, Slot,
 };
-use kelvin::held_out::HeldOut;
 use kelvin::predictive::ByModel;
 use kelvin::selection::JointChoice;
 use serde::{Deserialize, Serialize};
@@ -78,21 +79,10 @@ impl Row {
     ) -> anyhow::Result<(Self, Predictions)> {
         let beta = choice.inverse_temperature;
         let point = Draws::of_point(choice.weights());
-        let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, [&point]))?;
-        let predictions = Predictions::of(experiment, beta, &held_out.test_predictive, [&point])?;
-        let row = Self {
-            method: Method::Sgd,
-            label: "SGD".into(),
-            repetition,
-            beta,
-            num_draws: 1,
-            validation: held_out.validation,
-            test: held_out.test,
-            out_of_distribution: held_out.out_of_distribution,
-            measured: None,
-            seconds,
-        };
-        Ok((row, predictions))
+        let predictives = HeldOutPredictives::of_draws(experiment, beta, &point)?;
+        let what = What { method: Method::Sgd, label: "SGD", repetition, beta, num_draws: 1, seconds };
+        let row = what.scored(&predictives, None)?;
+        Ok((row, Predictions::of(experiment, beta, &predictives.test, [&point])?))
     }
 
     /// The pooled draws of chains at one β; also the predictive distribution at each test row.
@@ -104,22 +94,11 @@ impl Row {
         seconds: f64,
     ) -> anyhow::Result<(Self, Predictions)> {
         let beta = group.inverse_temperature;
-        let held_out = HeldOutScores::new(experiment, |held_out| experiment.predictive(held_out, beta, group.draws()))?;
-        let temperature = experiment.sampler_temperature(beta)?;
-        let row = Self {
-            method,
-            label: group.label.clone(),
-            repetition,
-            beta,
-            num_draws: group.num_draws(),
-            validation: held_out.validation,
-            test: held_out.test,
-            out_of_distribution: held_out.out_of_distribution,
-            measured: Some(group.measured(temperature, experiment.expected_inflation()?)),
-            seconds,
-        };
-        let predictions = Predictions::of(experiment, beta, &held_out.test_predictive, group.draws())?;
-        Ok((row, predictions))
+        let predictives = group.predictives()?.with_context(|| format!("{} has no chain", group.label))?;
+        let measured = group.measured(experiment.sampler_temperature(beta)?, experiment.expected_inflation()?);
+        let what = What { method, label: &group.label, repetition, beta, num_draws: group.num_draws(), seconds };
+        let row = what.scored(&predictives, Some(measured))?;
+        Ok((row, Predictions::of(experiment, beta, &predictives.test, group.draws())?))
     }
 
     /// The name of its file of predictions, without its ending.
@@ -132,30 +111,37 @@ impl Row {
     }
 }
 
+/// Whose scores a row holds.
+struct What<'a> {
+    method: Method,
+    label: &'a str,
+    repetition: Option<u32>,
+    beta: f64,
+    num_draws: usize,
+    seconds: f64,
+}
+
+impl What<'_> {
+    fn scored(self, predictives: &HeldOutPredictives, measured: Option<Measured>) -> Result<Row, ExperimentError> {
+        let HeldOutScores { validation, test, out_of_distribution } = HeldOutScores::of(predictives)?;
+        let Self { method, label, repetition, beta, num_draws, seconds } = self;
+        let label = label.into();
+        Ok(Row { method, label, repetition, beta, num_draws, validation, test, out_of_distribution, measured, seconds })
+    }
+}
+
 /// Scores on everything an experiment holds out.
-struct HeldOutScores {
-    validation: Scores,
-    test: Scores,
-    test_predictive: Predictive,
-    out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+pub struct HeldOutScores {
+    pub validation: Scores,
+    pub test: Scores,
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
 }
 
 impl HeldOutScores {
-    fn new(
-        experiment: &Experiment<'_>,
-        predict: impl Fn(&HeldOut<'_>) -> Result<Predictive, ExperimentError>,
-    ) -> Result<Self, ExperimentError> {
-        let test = predict(&experiment.test)?;
-        let other = experiment.out_of_distribution.as_ref().map(&predict).transpose()?;
-        Ok(Self {
-            validation: predict(&experiment.validation)?.scores()?,
-            test: test.scores()?,
-            out_of_distribution: match &other {
-                Some(other) => OutOfDistributionScores::new(&test, other)?,
-                None => None,
-            },
-            test_predictive: test,
-        })
+    pub fn of(predictives: &HeldOutPredictives) -> Result<Self, ExperimentError> {
+        let HeldOutPredictives { validation, test, out_of_distribution } = predictives;
+        let other = out_of_distribution.as_ref().map(|other| OutOfDistributionScores::new(test, other)).transpose()?;
+        Ok(Self { validation: validation.scores()?, test: test.scores()?, out_of_distribution: other.flatten() })
     }
 }
 

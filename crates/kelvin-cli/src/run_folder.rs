@@ -9,6 +9,7 @@ use kelvin::write_file::write_atomically;
 use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings};
+use crate::hashes::{HASHES, Hashes};
 use crate::lock::{self, Lock};
 use crate::output::say;
 use crate::predictions::Predictions;
@@ -20,7 +21,7 @@ use crate::{chart, cycles, scores_file};
 
 /// Pixels across a PNG figure.
 const PNG_WIDTH: u32 = 1280;
-const PROVENANCE: &str = "provenance.json";
+pub const PROVENANCE: &str = "provenance.json";
 pub const SETTINGS: &str = "experiment.toml";
 /// What a run needs to go on.
 const CHECKPOINTS: &str = "checkpoints";
@@ -133,6 +134,11 @@ impl RunFolder {
         self.write_json(FINDINGS, findings)
     }
 
+    /// Writes hashes of all that was written: the last thing a run does.
+    pub fn write_hashes(&self) -> anyhow::Result<()> {
+        self.write_json(HASHES, &Hashes::of(&self.path)?)
+    }
+
     /// Keeps what the pilot found, so that it is not run again.
     pub fn write_tuned(&mut self, settings: &Settings) -> anyhow::Result<()> {
         self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
@@ -156,10 +162,11 @@ pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a figure as SVG and PNG.
+/// Writes a figure as SVG, PNG and PDF.
 pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
     write(folder, &format!("figures/{name}.svg"), svg.as_bytes())?;
-    write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)
+    write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)?;
+    write(folder, &format!("figures/{name}.pdf"), &chart::to_pdf(svg)?)
 }
 
 /// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.
@@ -256,7 +263,7 @@ fn forget(path: &Path) -> anyhow::Result<()> {
             }
         }
     }
-    for name in [PROVENANCE, SETTINGS, FINDINGS, "model.json", "metrics.csv"] {
+    for name in [PROVENANCE, SETTINGS, FINDINGS, HASHES, "model.json", "metrics.csv"] {
         let file = path.join(name);
         if file.exists() {
             std::fs::remove_file(&file).with_context(|| cannot(&file))?;

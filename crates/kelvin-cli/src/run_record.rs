@@ -1,6 +1,7 @@
 //! What a run folder is a run of: enough to go on with it, and to see that nothing it depends on has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -61,6 +62,14 @@ pub struct DataHashes {
     pub out_of_distribution: Option<String>,
 }
 
+impl DataHashes {
+    /// For people.
+    pub fn described(&self) -> String {
+        let other = self.out_of_distribution.as_ref().map(|hash| format!(" (of the other set: {hash})"));
+        self.data.clone() + &other.unwrap_or_default()
+    }
+}
+
 impl RunRecord {
     pub fn new(
         command: RunCommand,
@@ -85,10 +94,23 @@ impl RunRecord {
 
     /// Reads run.json; `None` where there is none.
     pub fn read(path: &Path) -> anyhow::Result<Option<Self>> {
-        let Ok(bytes) = std::fs::read(path) else { return Ok(None) };
+        match std::fs::read(path) {
+            Ok(bytes) => Self::from_bytes(path, &bytes).map(Some),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Reads the bytes of a run.json; `path` stands for it in errors.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> anyhow::Result<Self> {
+        /// All that every format has.
+        #[derive(Deserialize)]
+        struct Format {
+            #[serde(default)]
+            format: serde_json::Value,
+        }
         let damaged = || format!("{} is damaged; begin anew with --fresh", path.display());
-        let value: serde_json::Value = serde_json::from_slice(&bytes).with_context(damaged)?;
-        let format = value["format"].as_u64();
+        let format = serde_json::from_slice::<Format>(bytes).with_context(damaged)?.format.as_u64();
         if format != Some(u64::from(FORMAT)) {
             let found = format.map_or("no".into(), |format| format.to_string());
             bail!(
@@ -97,7 +119,12 @@ impl RunRecord {
                 path.display()
             );
         }
-        Ok(Some(serde_json::from_value(value).with_context(damaged)?))
+        serde_json::from_slice(bytes).with_context(damaged)
+    }
+
+    /// SHA-256 of the numbers that were read.
+    pub fn data_hashes(&self) -> DataHashes {
+        DataHashes { data: self.data_sha256.clone(), out_of_distribution: self.out_of_distribution_sha256.clone() }
     }
 
     /// Whether the step size is still to be found.
@@ -147,7 +174,11 @@ impl RunRecord {
 
     /// Refuses an experiment.toml that was changed since the run began.
     pub fn check_unchanged(&self, path: &Path) -> anyhow::Result<()> {
-        let Ok(text) = std::fs::read_to_string(path) else { return Ok(()) };
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
         let found = numbers_of(&Settings::from_toml(&text, &path.display().to_string())?)?;
         let mut written = self.settings(path)?;
         written.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(written.sampler.learning_rate);

@@ -47,6 +47,43 @@ pub fn run_table(title: &str, rows: &[Row]) -> Table {
     table
 }
 
+/// What the chains of each row measured: temperatures and agreement.
+pub fn chains_table(rows: &[Row]) -> Table {
+    let header = [
+        "method",
+        "β",
+        "draws",
+        "cycle ends",
+        "all steps",
+        "expected",
+        "configurational",
+        "R\u{302}",
+        "bulk ESS",
+        "tail ESS",
+    ];
+    let title = "Measured β (kinetic at cycle ends and over all steps with what the discretisation should show, and \
+                 configurational), split-R\u{302} and effective draws of the potential energy";
+    let mut table = Table::new(title, header);
+    for row in rows {
+        let Some(measured) = &row.measured else { continue };
+        let or_dash = |value: Option<f64>, show: &dyn Fn(f64) -> String| value.map_or("–".into(), show);
+        let beta = |value: f64| significant(value, 3);
+        table.push([
+            row.label.clone(),
+            beta(row.beta),
+            row.num_draws.to_string(),
+            or_dash(measured.beta_at_cycle_ends, &beta),
+            or_dash(measured.beta_over_all_steps, &beta),
+            beta(measured.expected_beta_over_all_steps),
+            beta(measured.configurational_beta),
+            or_dash(measured.rhat, &|rhat| fixed(rhat, 2)),
+            or_dash(measured.bulk_ess, &|ess| fixed(ess, 0)),
+            or_dash(measured.tail_ess, &|ess| fixed(ess, 0)),
+        ]);
+    }
+    table
+}
+
 /// Doubt on the test images and on those of another set, and how well it tells the two apart; nothing where no other set
 /// is named.
 pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Table> {

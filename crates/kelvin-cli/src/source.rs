@@ -104,8 +104,13 @@ fn named(name: &str) -> anyhow::Result<Settings> {
     if !name.ends_with(".toml") {
         return Ok(preset(name)?.settings());
     }
-    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read the experiment {name}"))?;
-    Ok(Settings::from_toml(&text, name)?)
+    let bytes = std::fs::read(name).with_context(|| format!("cannot read the experiment {name}"))?;
+    let text = std::str::from_utf8(&bytes).map_err(|error| {
+        let (line, at) =
+            (1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count(), error.valid_up_to());
+        WrongFlags(format!("{name}, line {line}, byte {at}: this is not UTF-8 text\n  save it as UTF-8"))
+    })?;
+    Ok(Settings::from_toml(text, name)?)
 }
 
 fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result<(Settings, Dataset)> {

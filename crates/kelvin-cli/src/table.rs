@@ -1,4 +1,4 @@
-//! A table as one value with four renderings: aligned text for a terminal, Markdown, CSV, HTML.
+//! A table as one value with five renderings: aligned text for a terminal, Markdown, CSV, HTML, LaTeX.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -25,6 +25,12 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
     /// How each column stands; left where none is given.
     pub alignments: Vec<Alignment>,
+    /// Names that stand over several columns, with how many each; none if empty.
+    pub spans: Vec<(String, usize)>,
+    /// Rows before which there is a rule.
+    pub rules: Vec<usize>,
+    /// Cells, as row and column, that are set in bold where a rendering can.
+    pub bold: Vec<(usize, usize)>,
 }
 
 impl Table {
@@ -33,7 +39,7 @@ impl Table {
         let header: Vec<String> = header.into_iter().map(Into::into).collect();
         let alignment = |column| if column == 0 { Alignment::Left } else { Alignment::Right };
         let alignments = (0..header.len()).map(alignment).collect();
-        Self { title: title.into(), header, rows: Vec::new(), alignments }
+        Self { title: title.into(), header, alignments, ..Self::default() }
     }
 
     /// One more row.
@@ -43,7 +49,8 @@ impl Table {
 
     /// Aligned text with light rules, for a terminal.
     pub fn to_text(&self) -> String {
-        let widths = self.widths(|cell| one_line(cell).width());
+        let header = self.full_header();
+        let widths = self.widths(&header, |cell| one_line(cell).width());
         let rule = format!("{}\n", "─".repeat(widths.iter().sum::<usize>() + 3 * widths.len().saturating_sub(1) + 2));
         let line = |row: &[String]| {
             let cells: Vec<String> =
@@ -55,17 +62,33 @@ impl Table {
             text += &format!("{}\n", self.title);
         }
         text += &rule;
-        text += &line(&self.header);
+        text += &line(&header);
         text += &rule;
-        self.rows.iter().for_each(|row| text += &line(row));
+        for (index, row) in self.rows.iter().enumerate() {
+            if self.rules.contains(&index) {
+                text += &rule;
+            }
+            text += &line(row);
+        }
         text + &rule
     }
 
     /// A Markdown table under its title, aligned in its source too.
     pub fn to_markdown(&self) -> String {
-        let widths = self.widths(|cell| markdown(cell).width());
+        let header: Vec<String> = self.full_header().iter().map(|name| markdown(name)).collect();
+        let shown = |(row, cells): (usize, &Vec<String>)| -> Vec<String> {
+            let one = |(column, cell): (usize, &String)| match markdown(cell) {
+                text if self.is_bold(row, column) => format!("**{text}**"),
+                text => text,
+            };
+            cells.iter().enumerate().map(one).collect()
+        };
+        let rows: Vec<Vec<String>> = self.rows.iter().enumerate().map(shown).collect();
+        let all = || std::iter::once(&header).chain(&rows);
+        let width = |i: usize| all().map(|row| cell(row, i).width()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..self.num_columns()).map(width).collect();
         let line = |row: &[String]| {
-            let padded = |(i, w): (usize, &usize)| pad(&markdown(cell(row, i)), (*w).max(3), self.alignment(i));
+            let padded = |(i, w): (usize, &usize)| pad(cell(row, i), (*w).max(3), self.alignment(i));
             let cells: Vec<String> = widths.iter().enumerate().map(padded).collect();
             format!("| {} |\n", cells.join(" | "))
         };
@@ -80,9 +103,9 @@ impl Table {
         if !self.title.is_empty() {
             text += &format!("**{}**\n\n", markdown(&self.title));
         }
-        text += &line(&self.header);
+        text += &line(&header);
         text += &format!("| {} |\n", marks.collect::<Vec<_>>().join(" | "));
-        self.rows.iter().for_each(|row| text += &line(row));
+        rows.iter().for_each(|row| text += &line(row));
         text
     }
 
@@ -93,38 +116,66 @@ impl Table {
             let fields: Vec<String> = (0..num_columns).map(|i| csv_field(cell(row, i))).collect();
             format!("{}\n", fields.join(","))
         };
-        std::iter::once(&self.header).chain(&self.rows).map(line).collect()
+        std::iter::once(&self.full_header()).chain(&self.rows).map(line).collect()
     }
 
-    /// An HTML table with its title as caption; the class `right` marks numbers.
+    /// An HTML table with its title as caption; the class `right` marks numbers, `rule` a row with a rule above it.
     pub fn to_html(&self) -> String {
         let class = |i| match self.alignment(i) {
             Alignment::Left => "",
             Alignment::Right => " class=\"right\"",
         };
-        let line = |row: &[String], tag: &str, scope: &str| {
-            let one = |i| format!("<{tag}{}{scope}>{}</{tag}>", class(i), escape(cell(row, i)));
-            format!("<tr>{}</tr>\n", (0..self.num_columns()).map(one).collect::<String>())
-        };
         let mut html = String::from("<table>\n");
         if !self.title.is_empty() {
             html += &format!("<caption>{}</caption>\n", escape(&self.title));
         }
-        html += &format!("<thead>\n{}</thead>\n<tbody>\n", line(&self.header, "th", " scope=\"col\""));
-        self.rows.iter().for_each(|row| html += &line(row, "td", ""));
+        html += "<thead>\n";
+        if !self.spans.is_empty() {
+            let span = |(name, columns): &(String, usize)| match name.as_str() {
+                "" => format!("<td colspan=\"{columns}\"></td>"),
+                name => format!("<th colspan=\"{columns}\" scope=\"colgroup\">{}</th>", escape(name)),
+            };
+            html += &format!("<tr class=\"spans\">{}</tr>\n", self.spans.iter().map(span).collect::<String>());
+        }
+        let name = |i| format!("<th{} scope=\"col\">{}</th>", class(i), escape(cell(&self.header, i)));
+        html += &format!("<tr>{}</tr>\n</thead>\n<tbody>\n", (0..self.num_columns()).map(name).collect::<String>());
+        for (index, row) in self.rows.iter().enumerate() {
+            let one = |i: usize| match escape(cell(row, i)) {
+                text if i == 0 => format!("<th{} scope=\"row\">{text}</th>", class(i)),
+                text if self.is_bold(index, i) => format!("<td{}><strong>{text}</strong></td>", class(i)),
+                text => format!("<td{}>{text}</td>", class(i)),
+            };
+            let rule = if self.rules.contains(&index) { " class=\"rule\"" } else { "" };
+            html += &format!("<tr{rule}>{}</tr>\n", (0..self.num_columns()).map(one).collect::<String>());
+        }
         html + "</tbody>\n</table>\n"
     }
 
-    fn num_columns(&self) -> usize {
+    pub(crate) fn is_bold(&self, row: usize, column: usize) -> bool {
+        self.bold.contains(&(row, column))
+    }
+
+    /// The names of the columns, each with the name that stands over it: for renderings without spans.
+    fn full_header(&self) -> Vec<String> {
+        let over = self.spans.iter().flat_map(|(name, columns)| std::iter::repeat_n(name.as_str(), *columns));
+        let over = over.chain(std::iter::repeat(""));
+        let full = |(name, over): (&String, &str)| match (name.as_str(), over) {
+            (name, "") | ("", name) => name.to_owned(),
+            (name, over) => format!("{name}, {over}"),
+        };
+        self.header.iter().zip(over).map(full).collect()
+    }
+
+    pub(crate) fn num_columns(&self) -> usize {
         self.rows.iter().map(Vec::len).fold(self.header.len(), usize::max)
     }
 
-    fn alignment(&self, column: usize) -> Alignment {
+    pub(crate) fn alignment(&self, column: usize) -> Alignment {
         self.alignments.get(column).copied().unwrap_or_default()
     }
 
-    fn widths(&self, width: impl Fn(&str) -> usize) -> Vec<usize> {
-        let rows = || std::iter::once(&self.header).chain(&self.rows);
+    fn widths(&self, header: &Vec<String>, width: impl Fn(&str) -> usize) -> Vec<usize> {
+        let rows = || std::iter::once(header).chain(&self.rows);
         (0..self.num_columns()).map(|i| rows().map(|row| width(cell(row, i))).max().unwrap_or(0)).collect()
     }
 }
@@ -215,8 +266,23 @@ Chosen β\u{302}*
         let mut table = table();
         table.push(["<b>", "1"]);
         let html = table.to_html();
-        assert!(html.contains("<td>&lt;b&gt;</td><td class=\"right\">1</td><td class=\"right\"></td>"));
+        assert!(html.contains("<th scope=\"row\">&lt;b&gt;</th><td class=\"right\">1</td><td class=\"right\"></td>"));
         assert!(html.contains("<caption>Chosen β\u{302}*</caption>"));
+    }
+
+    #[test]
+    fn spans_rules_and_bold_cells_are_rendered_where_they_can_be() {
+        let mut table = table();
+        table.spans = vec![(String::new(), 1), ("nats".into(), 2)];
+        (table.rules, table.bold) = (vec![1], vec![(0, 1)]);
+        assert!(table.to_csv().starts_with("data,\"β\u{302}*, nats\",\"LPD, nats\"\n"), "{}", table.to_csv());
+        assert_eq!(table.to_text().matches("──\n").count(), 4);
+        assert!(table.to_markdown().contains("**0.16**"));
+        let html = table.to_html();
+        assert!(
+            html.contains("<th colspan=\"2\" scope=\"colgroup\">nats</th>") && html.contains("<tr class=\"rule\">")
+        );
+        assert!(html.contains("<strong>0.16</strong>"));
     }
 
     #[test]

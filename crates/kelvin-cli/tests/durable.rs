@@ -97,7 +97,7 @@ fn results(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         }
         *results = serde_json::to_vec(&value).unwrap();
     }
-    found.retain(|name, _| name != "report.html" && name != "wall_clock.csv");
+    found.retain(|name, _| name != "report.html" && name != "wall_clock.csv" && name != "hashes.json");
     // The command line is told apart.
     if let Some(provenance) = found.get_mut("provenance.json") {
         let mut value: Value = serde_json::from_slice(provenance).unwrap();

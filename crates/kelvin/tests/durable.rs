@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kelvin::experiment::{
-    ChainSpec, CheckpointError, DrawFiles, Durable, Experiment, ExperimentError, Problem, Recovery, SampledChain,
-    Settings, Slot, preset,
+    ChainSpec, CheckpointError, DrawFiles, DrawsSetting, Durable, Experiment, ExperimentError, Problem, Recovery,
+    SampledChain, Settings, Slot, preset,
 };
 use kelvin::sampler::{Observer, Silent};
 use kelvin::selection::JointChoice;
@@ -137,6 +137,7 @@ fn assert_same(found: &[SampledChain], expected: &[SampledChain]) {
         assert_eq!(found.draws.potential_energy, expected.draws.potential_energy);
         assert_eq!(found.draws.configurational_temperature, expected.draws.configurational_temperature);
         assert_eq!(found.draws.kinetic_temperature, expected.draws.kinetic_temperature);
+        assert_eq!(found.scores, expected.scores);
     }
     assert_eq!(found.len(), expected.len());
 }
@@ -172,6 +173,49 @@ fn sampling_that_is_stopped_again_and_again_ends_the_same() {
             left.sort();
             assert_eq!(left.len(), 4, "{left:?}");
         }
+    });
+}
+
+#[test]
+fn scores_accumulate_to_those_of_the_stored_draws() {
+    with_experiment(settings(), |experiment| {
+        let folder = Folder::new();
+        let (chains, _) = to_the_end(&folder, experiment, 1700);
+        for chain in &chains {
+            let beta = chain.spec.inverse_temperature;
+            let again = |held_out| experiment.predictive(held_out, beta, [&chain.draws]).unwrap();
+            let scores = &chain.scores;
+            assert_eq!(scores.predictives.test, again(&experiment.test));
+            assert_eq!(scores.predictives.validation, again(&experiment.validation));
+            assert_eq!(scores.validation_lpd.len(), chain.draws.len());
+            assert_eq!(scores.validation_lpd.last(), Some(&again(&experiment.validation).scores().unwrap().lpd()));
+        }
+    });
+}
+
+/// Without a file of draws: the same chains, measurements and scores, stopped or not.
+#[test]
+fn draws_may_be_scored_and_not_stored() {
+    let mut scored = settings();
+    scored.sampler.draws = DrawsSetting::Scored;
+    let mut alone = Vec::new();
+    with_experiment(settings(), |experiment| alone = experiment.sample(&specs(experiment), &Silent).unwrap());
+    with_experiment(scored, |experiment| {
+        let folder = Folder::new();
+        let (chains, stops) = to_the_end(&folder, experiment, 1700);
+        assert!(stops > 2, "{stops}");
+        for (found, expected) in chains.iter().zip(&alone) {
+            assert_eq!((&found.chain.state, &found.scores), (&expected.chain.state, &expected.scores));
+            assert_eq!(found.draws.potential_energy, expected.draws.potential_energy);
+            assert_eq!(found.draws.kinetic_temperature, expected.draws.kinetic_temperature);
+            assert_eq!(found.draws.len(), expected.draws.len());
+            assert!(!found.draws.are_stored() && found.draws.all().is_err());
+        }
+        let again = Clockwork::for_steps(u64::MAX);
+        assert_eq!(folder.sample(experiment, &again).unwrap()[0].scores, alone[0].scores);
+        assert_eq!(again.steps.into_inner(), 0);
+        let left: Vec<_> = std::fs::read_dir(folder.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["sampling.checkpoint"]);
     });
 }
 

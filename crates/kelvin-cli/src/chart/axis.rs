@@ -47,17 +47,34 @@ pub struct Axis {
     pub scale: Scale,
     /// How much of the data is shown.
     pub extent: Extent,
+    /// What stands at 1, 2, 3… of a vertical axis, from below; numbers where empty.
+    pub names: Vec<String>,
 }
 
 impl Axis {
     /// A linear axis that shows everything.
     pub fn linear(label: impl Into<String>) -> Self {
-        Self { label: label.into(), scale: Scale::Linear, extent: Extent::All }
+        Self { label: label.into(), scale: Scale::Linear, extent: Extent::All, names: Vec::new() }
     }
 
     /// A logarithmic axis that shows everything.
     pub fn log(label: impl Into<String>) -> Self {
-        Self { label: label.into(), scale: Scale::Log, extent: Extent::All }
+        Self { scale: Scale::Log, ..Self::linear(label) }
+    }
+
+    /// A vertical axis of named places: the first name stands lowest, at 1.
+    pub fn named(label: impl Into<String>, names: Vec<String>) -> Self {
+        let high = names.len() as f64 + 0.5;
+        Self { names, ..Self::linear(label).between(0.5, high) }
+    }
+
+    /// The same axis with the other scale, to switch to.
+    pub fn rescaled(mut self) -> Self {
+        self.scale = match self.scale {
+            Scale::Linear => Scale::Log,
+            Scale::Log => Scale::Linear,
+        };
+        self
     }
 
     /// Shows the bulk of the data; far values become arrows at the edge.

@@ -1,6 +1,7 @@
 //! Example charts and an example report: tests draw them all; `KELVIN_DEMO=folder` keeps the files for a look.
 
 use super::*;
+use crate::figures::Figure;
 use crate::page::{Block, Page, Section, Warning};
 use crate::table::Table;
 
@@ -94,11 +95,11 @@ fn scores() -> Table {
 }
 
 pub(crate) fn page() -> Page {
-    let figure = |svg: String, caption: &str| Block::Figure { svg, caption: caption.into() };
+    let figure = |chart: Chart, caption: &str| Block::Figure(Figure::new("demo", chart, caption));
     let section = |heading: &str, blocks: Vec<Block>| Section { heading: heading.into(), blocks };
     let warning = Warning {
         title: "Few effective draws".into(),
-        seen: "effective sample size of the energy 31 of 200 draws; split-R\u{302} 1.18".into(),
+        seen: vec!["effective sample size of the energy 31 of 200 draws; split-R\u{302} 1.18".into()],
         why: "Scores that depend on the tails of the predictive distribution are noisy.".into(),
         try_this: "`kelvin resume RUN --cycles 20` runs twice as long.".into(),
     };
@@ -118,22 +119,19 @@ pub(crate) fn page() -> Page {
                         "Five repetitions chose a warm posterior: all β\u{302}* lie between 0.08 and 0.17.".into(),
                     ),
                     Block::Table(scores()),
-                    figure(
-                        lpd().to_svg(),
-                        "Test LPD of the standard model (SM) and the tempered model (TM) over the grid.",
-                    ),
+                    figure(lpd(), "Test LPD of the standard model (SM) and the tempered model (TM) over the grid."),
                 ],
             ),
             section("Doubts", vec![Block::Warnings(vec![warning])]),
             section(
                 "Predictions",
                 vec![
-                    figure(mean_squared_error().to_svg(), "Point predictions hardly depend on β below 100."),
-                    figure(reliability().to_svg(), "Reliability of the class probabilities."),
-                    figure(probability_integral_transform().to_svg(), "Calibration of the predictive distribution."),
+                    figure(mean_squared_error(), "Point predictions hardly depend on β below 100."),
+                    figure(reliability(), "Reliability of the class probabilities."),
+                    figure(probability_integral_transform(), "Calibration of the predictive distribution."),
                 ],
             ),
-            section("The chains", vec![figure(energy_trace().to_svg(), "Energy of both chains.")]),
+            section("The chains", vec![figure(energy_trace(), "Energy of both chains.")]),
             section(
                 "How it was made",
                 vec![

@@ -21,6 +21,7 @@ pub(super) struct Entry {
 enum Key {
     Line { colour: Colour, marker: Marker, dash: Dash, band: bool },
     Points { colour: Colour, marker: Marker },
+    Spans { colour: Colour, width: f64, opacity: f64 },
 }
 
 /// The entries of these layers, each once.
@@ -33,6 +34,9 @@ pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry>
                 (&line.name, Key::Line { colour, marker, dash, band: !line.band.is_empty() })
             }
             Layer::Points(points) => (&points.name, Key::Points { colour: points.colour, marker: points.marker }),
+            Layer::Spans(spans) => {
+                (&spans.name, Key::Spans { colour: spans.colour, width: spans.width, opacity: spans.opacity })
+            }
             Layer::Reference(line) if line.place == Place::Diagonal => {
                 let (colour, marker, dash) = (line.colour, Marker::None, line.dash);
                 (&line.label, Key::Line { colour, marker, dash, band: false })
@@ -54,7 +58,7 @@ pub(super) fn draw(svg: &mut Svg, entries: &[Entry], left: f64, top: f64, width:
     }
     let (mut x, mut row) = (left, 0.0);
     for entry in entries {
-        let key = if matches!(entry.key, Key::Line { .. }) { LINE_KEY } else { SIGN_KEY };
+        let key = if matches!(entry.key, Key::Points { .. }) { SIGN_KEY } else { LINE_KEY };
         let own = key + 6.0 + text_width(&entry.name, FONT.size);
         if x > left && x + own > left + width {
             (x, row) = (left, row + 1.0);
@@ -75,6 +79,11 @@ fn draw_key(svg: &mut Svg, key: &Key, x: f64, y: f64) {
             }
             svg.stroke(&format!("M{x:.1} {y:.1}h{LINE_KEY}"), colour, 1.8, dash, 1.0);
             svg.marker(x + LINE_KEY / 2.0, y, marker, 3.4, colour, "");
+        }
+        Key::Spans { colour, width, opacity } => {
+            // The ends of a stroke are round.
+            let (start, length) = (x + width / 2.0, LINE_KEY - width);
+            svg.stroke(&format!("M{start:.1} {y:.1}h{length:.1}"), colour, width, Dash::Solid, opacity);
         }
         Key::Points { colour, marker } => svg.marker(x + SIGN_KEY / 2.0, y, marker, 4.4, colour, ""),
     }

@@ -1,13 +1,14 @@
 //! Draws the data of a chart inside its frame: bands, curves, points, and arrows for what lies outside.
 
 use super::Chart;
-use super::axis::Axis;
+use super::axis::{Axis, Mapping, Scale};
 use super::colour::Colour;
 use super::number::significant;
 use super::panel::{Frame, references};
-use super::series::{Dash, Layer, Line, Marker, Place, Points};
+use super::series::{Dash, Direction, Layer, Line, Marker, Place, Points, Spans};
 use super::svg::{Svg, coordinate};
-use super::thin;
+use super::{short_label, thin};
+use crate::escape::escape;
 
 const LINE_MARKER: f64 = 3.4;
 const POINT_MARKER: f64 = 4.4;
@@ -15,6 +16,11 @@ const POINT_MARKER: f64 = 4.4;
 const MANY: usize = 400;
 
 pub(super) fn draw(svg: &mut Svg, chart: &Chart, frame: &Frame) {
+    svg.push(&format!(
+        "<g class=\"plot\" {} {}>",
+        scale_of("x", &chart.x, &frame.x),
+        scale_of("y", &chart.y, &frame.y)
+    ));
     // A nested svg clips at its border and, unlike a clip path, needs no id that could clash in a page.
     let (left, right) = (frame.x.start, frame.x.end);
     let (top, bottom) = (frame.y.end, frame.y.start);
@@ -27,6 +33,11 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, frame: &Frame) {
         }
     }
     draw_references(svg, chart, frame);
+    for layer in &chart.layers {
+        if let Layer::Spans(spans) = layer {
+            draw_spans(svg, spans, frame);
+        }
+    }
     for layer in &chart.layers {
         if let Layer::Line(line) = layer {
             draw_curve(svg, line, frame);
@@ -42,6 +53,40 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, frame: &Frame) {
         if let Layer::Points(points) = layer {
             draw_points(svg, points, chart, frame);
         }
+    }
+    svg.push("</g>");
+}
+
+/// How places become values again, for a page that shows them: what it is called, its scale, range and place.
+fn scale_of(which: &str, axis: &Axis, mapping: &Mapping) -> String {
+    let scale = if mapping.scale == Scale::Log { "log" } else { "linear" };
+    let (start, end) = (coordinate(mapping.start), coordinate(mapping.end));
+    format!(
+        r#"data-{which}="{scale} {:e} {:e} {start} {end}" data-{which}-name="{}""#,
+        mapping.low,
+        mapping.high,
+        escape(short_label(axis))
+    )
+}
+
+fn draw_spans(svg: &mut Svg, spans: &Spans, frame: &Frame) {
+    let mut path = String::new();
+    for &(at, low, high) in &spans.spans {
+        let (along, beside) = match spans.direction {
+            Direction::Across => (&frame.x, &frame.y),
+            Direction::Upright => (&frame.y, &frame.x),
+        };
+        let Some(at) = beside.place(at).filter(|_| beside.shows(at) && !low.is_nan() && !high.is_nan()) else {
+            continue;
+        };
+        let [at, low, high] = [at, along.clamp(low), along.clamp(high)].map(coordinate);
+        path += &match spans.direction {
+            Direction::Across => format!("M{low} {at}H{high}"),
+            Direction::Upright => format!("M{at} {low}V{high}"),
+        };
+    }
+    if !path.is_empty() {
+        svg.stroke(&path, spans.colour, spans.width, Dash::Solid, spans.opacity);
     }
 }
 
@@ -107,7 +152,10 @@ fn draw_curve(svg: &mut Svg, line: &Line, frame: &Frame) {
     for segment in segments(line, frame) {
         let points: Vec<(f64, f64)> = segment.into_iter().map(|(_, x, y)| (x, y)).collect();
         if points.len() > 1 {
-            svg.stroke(&polyline(&thin::per_column(&points)), line.colour, line.width, line.dash, line.opacity);
+            // A line without signs says by its name what is hovered over.
+            let name = if line.marker == Marker::None { line.name.as_str() } else { "" };
+            let path = polyline(&thin::per_column(&points));
+            svg.named_stroke(name, &path, line.colour, line.width, line.dash, line.opacity);
         }
     }
 }
@@ -152,9 +200,8 @@ fn draw_points(svg: &mut Svg, points: &Points, chart: &Chart, frame: &Frame) {
 }
 
 fn coordinates(name: &str, chart: &Chart, x: f64, y: f64) -> String {
-    let short = |axis: &Axis| axis.label.split(" (").next().unwrap_or_default().to_string();
     let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
-    format!("{name}{} {}, {} {}", short(&chart.x), significant(x, 4), short(&chart.y), significant(y, 4))
+    format!("{name}{} {}, {} {}", short_label(&chart.x), significant(x, 4), short_label(&chart.y), significant(y, 4))
 }
 
 /// A sign where the point is, or an arrow at the edge it lies beyond.

@@ -2,10 +2,13 @@
 
 mod axis;
 mod colour;
+mod csv;
 mod legend;
 mod marks;
 mod number;
 mod panel;
+mod panels;
+mod pdf;
 mod png;
 mod range;
 mod series;
@@ -20,8 +23,10 @@ pub use axis::Axis;
 use axis::Scale;
 pub use colour::Colour;
 pub use number::{fixed, significant};
-pub use png::rasterise;
-pub use series::{Dash, Layer, Line, Marker, Points, Reference};
+pub use panels::Panels;
+pub use pdf::to_pdf;
+pub use png::{encode, rasterise};
+pub use series::{Dash, Layer, Line, Marker, Points, Reference, Spans};
 
 use panel::Area;
 use svg::{Anchor, Font, Svg};
@@ -40,7 +45,7 @@ pub struct Chart {
     pub y: Axis,
     /// What is shown: bands lie under references, those under curves, curves under points.
     pub layers: Vec<Layer>,
-    /// Width and height of the drawing.
+    /// Width and height of the drawing; an axis of names takes the height it needs.
     pub size: (f64, f64),
 }
 
@@ -57,10 +62,23 @@ impl Chart {
         self
     }
 
+    /// The same chart for a phone: as narrow as its screen, with letters of the usual size.
+    pub fn narrow(&self) -> Self {
+        const WIDTH: f64 = 360.0;
+        let (width, height) = self.size;
+        let height = if height < width { 340.0 } else { 420.0 };
+        self.clone().with_size(WIDTH.min(width), height)
+    }
+
     /// One more layer.
     pub fn with(mut self, layer: impl Into<Layer>) -> Self {
         self.layers.push(layer.into());
         self
+    }
+
+    /// How many of its axes are logarithmic.
+    pub fn num_log_axes(&self) -> usize {
+        [&self.x, &self.y].into_iter().filter(|axis| axis.scale == Scale::Log).count()
     }
 
     /// The drawing as a whole SVG file.
@@ -69,6 +87,7 @@ impl Chart {
         let mut svg = Svg::default();
         let entries = legend::entries(self.layers.iter());
         let top = header(&mut svg, &self.title, &entries, width);
+        let height = if self.y.names.is_empty() { height } else { top + panel::height_of_names(self) };
         let area = Area { left: MARGIN, top, width: width - 2.0 * MARGIN, height: height - top - 10.0 };
         panel::draw(&mut svg, self, area);
         svg::document(width, height, &self.name(), &self.describe(), &svg.text)
@@ -87,7 +106,7 @@ impl Chart {
             let (name, points): (&str, Vec<(f64, f64)>) = match layer {
                 Layer::Line(line) => (&line.name, line.points.clone()),
                 Layer::Points(points) => (&points.name, points.points.clone()),
-                Layer::Reference(_) => continue,
+                Layer::Spans(_) | Layer::Reference(_) => continue,
             };
             let finite = points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
             let name = if name.is_empty() { "One series" } else { name };
@@ -106,6 +125,11 @@ impl Chart {
         }
         text
     }
+}
+
+/// What an axis measures, without its unit.
+fn short_label(axis: &Axis) -> &str {
+    axis.label.split(" (").next().unwrap_or_default()
 }
 
 /// Title and legend at the top of a drawing; returns where the rest may begin.

@@ -5,7 +5,7 @@ use super::axis::{Mapping, Scale};
 use super::colour::Colour;
 use super::marks;
 use super::range::{self, Seen};
-use super::series::{Dash, Layer, Place, Reference};
+use super::series::{Dash, Direction, Layer, Place, Reference, Spans};
 use super::svg::{Anchor, Font, Svg, coordinate, text_width};
 use super::ticks::{self, Tick, Ticks};
 
@@ -41,6 +41,12 @@ fn left_margin(chart: &Chart, ticks: &Ticks) -> f64 {
     widest + TICK + 6.0 + label
 }
 
+/// What a chart with named places needs below its title and legend.
+pub(super) fn height_of_names(chart: &Chart) -> f64 {
+    const ROW: f64 = 24.0;
+    ROW * chart.y.names.len() as f64 + 19.0 + TICK + 17.0 + LABEL_ROOM + 10.0
+}
+
 /// Draws a chart without its title and legend.
 pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area) {
     let (y, y_ticks) = vertical_layout(chart, area);
@@ -72,6 +78,11 @@ fn vertical_layout(chart: &Chart, area: Area) -> (Mapping, Ticks) {
     let below = TICK + 17.0 + if !chart.x.label.is_empty() { LABEL_ROOM } else { 0.0 };
     let (low, high) = range::of(&chart.y, &seen_y(chart), ROOM);
     let mapping = Mapping { scale: chart.y.scale, low, high, start: area.top + area.height - below, end: top };
+    if !chart.y.names.is_empty() {
+        let tick = |(index, name): (usize, &String)| Tick { at: (index + 1) as f64, label: name.clone() };
+        let labelled = chart.y.names.iter().enumerate().map(tick).collect();
+        return (mapping, Ticks { labelled, minor: Vec::new() });
+    }
     let fits = |ticks: &[Tick]| gaps(&mapping, ticks).all(|(gap, _, _)| gap >= 27.0);
     (mapping, ticks::choose(chart.y.scale, low, high, &fits))
 }
@@ -108,6 +119,7 @@ fn seen_x(chart: &Chart) -> Seen {
         match layer {
             Layer::Line(line) => seen.values.extend(line.points.iter().map(|p| p.0)),
             Layer::Points(points) => seen.values.extend(points.points.iter().map(|p| p.0)),
+            Layer::Spans(spans) => add_spans(&mut seen, spans, Direction::Across),
             Layer::Reference(Reference { place: Place::Vertical(x), .. }) => seen.extras.push(*x),
             Layer::Reference(_) => {}
         }
@@ -124,11 +136,23 @@ fn seen_y(chart: &Chart) -> Seen {
                 seen.extras.extend(line.band.iter().flat_map(|(low, high)| [*low, *high]));
             }
             Layer::Points(points) => seen.values.extend(points.points.iter().map(|p| p.1)),
+            Layer::Spans(spans) => add_spans(&mut seen, spans, Direction::Upright),
             Layer::Reference(Reference { place: Place::Horizontal(y), .. }) => seen.extras.push(*y),
             Layer::Reference(_) => {}
         }
     }
     seen
+}
+
+/// What an axis that runs this way must show of spans.
+fn add_spans(seen: &mut Seen, spans: &Spans, axis: Direction) {
+    for &(at, low, high) in &spans.spans {
+        if spans.direction == axis {
+            seen.extras.extend([low, high]);
+        } else {
+            seen.values.push(at);
+        }
+    }
 }
 
 fn grid(svg: &mut Svg, frame: &Frame, ticks: &Ticks) {

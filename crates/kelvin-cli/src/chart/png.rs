@@ -12,13 +12,31 @@ const BOLD: &[u8] = include_bytes!("../../assets/DejaVuSans-Bold-subset.ttf");
 /// The PNG file of an SVG text, so many pixels wide.
 pub fn rasterise(svg: &str, width: u32) -> Result<Vec<u8>> {
     ensure!((1..=20_000).contains(&width), "a picture must be 1 to 20000 pixels wide, got {width}");
-    let options = Options { fontdb: fonts(), ..Options::default() };
-    let tree = Tree::from_str(&resolve_variables(svg), &options).context("reading the figure to make a PNG of it")?;
+    let tree = tree(svg)?;
     let scale = width as f32 / tree.size().width();
     let height = (tree.size().height() * scale).round().max(1.0) as u32;
     let mut pixels = Pixmap::new(width, height).with_context(|| format!("no room for {width} × {height} pixels"))?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
     pixels.encode_png().context("writing the figure as PNG")
+}
+
+/// A figure as a tree of shapes, with texts in the embedded font.
+pub(super) fn tree(svg: &str) -> Result<Tree> {
+    let options = Options { fontdb: fonts(), ..Options::default() };
+    Tree::from_str(&resolve_variables(svg), &options).context("reading a figure to make a picture of it")
+}
+
+/// An image of bytes, one or three to a pixel, as PNG.
+pub fn encode(bytes: &[u8], height: usize, width: usize, channels: usize) -> Result<Vec<u8>> {
+    let whole = height * width * channels == bytes.len() && matches!(channels, 1 | 3);
+    ensure!(whole, "{} bytes are no image of {height}×{width}×{channels}", bytes.len());
+    let mut pixels =
+        Pixmap::new(width as u32, height as u32).with_context(|| format!("no room for {width} × {height}"))?;
+    for (pixel, values) in pixels.data_mut().chunks_exact_mut(4).zip(bytes.chunks_exact(channels)) {
+        let [red, green, blue] = if channels == 1 { [values[0]; 3] } else { [values[0], values[1], values[2]] };
+        pixel.copy_from_slice(&[red, green, blue, u8::MAX]);
+    }
+    pixels.encode_png().context("writing an image as PNG")
 }
 
 fn fonts() -> Arc<fontdb::Database> {
@@ -107,6 +125,14 @@ mod tests {
                 assert!(ink(&sign.to_string(), weight) > 0, "{weight} {sign}");
             }
         }
+    }
+
+    #[test]
+    fn an_image_keeps_its_colours() {
+        let png = encode(&[255, 0, 10, 1, 2, 3], 1, 2, 3).unwrap();
+        let pixels = Pixmap::decode_png(&png).unwrap();
+        assert_eq!(pixels.data(), [255, 0, 10, 255, 1, 2, 3, 255]);
+        assert!(encode(&[7], 1, 1, 1).is_ok() && encode(&[7, 8], 1, 1, 1).is_err());
     }
 
     #[test]

@@ -126,6 +126,46 @@ impl Points {
     }
 }
 
+/// Straight strokes from one value to another, at given places of the other axis.
+#[derive(Clone, Debug)]
+pub struct Spans {
+    /// The name in the legend; none if empty.
+    pub name: String,
+    /// Their colour.
+    pub colour: Colour,
+    /// Which way they run.
+    pub direction: Direction,
+    /// Place, lower end and upper end of each.
+    pub spans: Vec<(f64, f64, f64)>,
+    /// Width of the stroke.
+    pub width: f64,
+    /// How opaque the stroke is, from 0 to 1.
+    pub opacity: f64,
+}
+
+/// Which way spans run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Along the x axis.
+    Across,
+    /// Along the y axis.
+    Upright,
+}
+
+impl Spans {
+    /// Thin upright strokes, for intervals of single points.
+    pub fn upright(name: impl Into<String>, colour: Colour, spans: Vec<(f64, f64, f64)>) -> Self {
+        let (direction, width, opacity) = (Direction::Upright, 1.2, 0.45);
+        Self { name: name.into(), colour, direction, spans, width, opacity }
+    }
+
+    /// Broad strokes across, for the range that points at named places should keep to.
+    pub fn across(name: impl Into<String>, colour: Colour, spans: Vec<(f64, f64, f64)>) -> Self {
+        let (direction, width, opacity) = (Direction::Across, 8.0, 0.22);
+        Self { name: name.into(), colour, direction, spans, width, opacity }
+    }
+}
+
 /// Where a reference line lies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Place {
@@ -180,6 +220,8 @@ pub enum Layer {
     Line(Line),
     /// Scattered points.
     Points(Points),
+    /// Intervals.
+    Spans(Spans),
     /// A line to compare with.
     Reference(Reference),
 }
@@ -193,6 +235,12 @@ impl From<Line> for Layer {
 impl From<Points> for Layer {
     fn from(points: Points) -> Self {
         Self::Points(points)
+    }
+}
+
+impl From<Spans> for Layer {
+    fn from(spans: Spans) -> Self {
+        Self::Spans(spans)
     }
 }
 

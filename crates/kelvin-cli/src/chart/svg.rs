@@ -61,6 +61,11 @@ impl Svg {
 
     /// A stroke along a path.
     pub fn stroke(&mut self, path: &str, colour: Colour, width: f64, dash: Dash, opacity: f64) {
+        self.named_stroke("", path, colour, width, dash, opacity);
+    }
+
+    /// A stroke whose corners are readings of a named series.
+    pub fn named_stroke(&mut self, name: &str, path: &str, colour: Colour, width: f64, dash: Dash, opacity: f64) {
         let (thickness, colour) = (coordinate(width), colour.css());
         let dash = match dash {
             Dash::Solid => String::new(),
@@ -70,9 +75,10 @@ impl Svg {
         };
         let opacity =
             if opacity < 1.0 { format!(r#" stroke-opacity="{}""#, coordinate(opacity)) } else { String::new() };
+        let name = if name.is_empty() { String::new() } else { format!(r#" data-name="{}""#, escape(name)) };
         let ends = r#"stroke-linecap="round" stroke-linejoin="round""#;
         self.push(&format!(
-            r#"<path d="{path}" fill="none" stroke-width="{thickness}" {ends}{dash}{opacity} style="stroke:{colour}"/>"#
+            r#"<path d="{path}" fill="none" stroke-width="{thickness}" {ends}{dash}{opacity}{name} style="stroke:{colour}"/>"#
         ));
     }
 

@@ -4,11 +4,14 @@ pub mod bench;
 pub mod compare;
 pub mod data;
 pub mod diagnose;
+pub mod export;
 pub mod predict;
 pub mod presets;
+pub mod report;
 pub mod resume;
 pub mod run;
 pub mod sweep;
+pub mod verify;
 pub mod watch;
 
 use std::path::Path;

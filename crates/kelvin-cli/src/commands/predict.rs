@@ -1,5 +1,6 @@
 //! `kelvin predict`: the predictive distribution of a run for new rows of a table or new images.
 
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
@@ -12,17 +13,21 @@ use kelvin::likelihood::Likelihood;
 use kelvin::network::Shape;
 use kelvin::predictive::{GaussianMixture, PredictiveModel, for_each_output};
 use kelvin::sampler::Engine;
-use kelvin::write_file::write_atomically;
+use kelvin::write_file::replace_with;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
 use crate::interrupt::resume_command;
-use crate::output::{print_result, say};
+use crate::output::say;
 use crate::run_folder::stored_run;
 use crate::run_record::RunCommand;
 
+/// Outputs of all draws that are in memory at a time, 16 MiB, and what blocks of rows are a multiple of: evaluators take rows
+/// so many at a time.
+const MOST_OUTPUTS: usize = 4 << 20;
+const ROWS_TOGETHER: usize = 64;
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
@@ -32,33 +37,106 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;
             let features = prediction_inputs(&table, &model.feature_names)?;
-            standardiser.inputs(&features, &model.feature_names)?.into()
+            standardiser.inputs(table.name(), &features, &model.feature_names)?.into()
         }
         None => images(&arguments.input, model.network.input())?,
     };
-    let outputs = outputs_of_draws(&*engine, &arguments.run, &model, inputs)?;
-
-    let (names, rows) = match model.likelihood {
-        Likelihood::Gaussian { noise_variance } => {
-            let which = arguments.model.unwrap_or(ModelArgument::Tempered);
-            let variance = noise_variance / predictive_model(which).power(model.inverse_temperature);
-            let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
-            numbers(standardiser, &outputs, variance)?
+    let draws = open_draws(&arguments.run, &model)?;
+    let predictor = Predictor::new(&model, arguments.model)?;
+    let blocks = Blocks::new(&model, inputs, draws.iter().map(Draws::len).sum());
+    let num_rows = blocks.num_rows();
+    let predict = |out: &mut dyn Write| -> anyhow::Result<()> {
+        if !arguments.json {
+            write_line(out, predictor.names.iter().cloned().map(Value::from))?;
         }
-        Likelihood::Categorical { num_classes } => {
-            let which = arguments.model.unwrap_or(ModelArgument::Standard);
-            let power = predictive_model(which).power(model.inverse_temperature);
-            classes(&model, &outputs, num_classes, power)
+        for block in blocks {
+            let rows = predictor.rows(&outputs_of_draws(&*engine, &draws, &model, block)?)?;
+            for row in rows {
+                if arguments.json {
+                    let object: Map<String, Value> = predictor.names.iter().cloned().zip(row).collect();
+                    writeln!(out, "{}", serde_json::to_string(&object)?)?;
+                } else {
+                    write_line(out, row.into_iter())?;
+                }
+            }
         }
+        Ok(())
     };
-    let text = if arguments.json { as_json_lines(&names, &rows)? } else { as_csv(&names, &rows) };
     match &arguments.output {
-        None => print_result(&text),
+        None => {
+            let mut out = BufWriter::new(std::io::stdout().lock());
+            let written = predict(&mut out).and_then(|()| Ok(out.flush()?));
+            // A reader that went away (`| head`) is no failure.
+            let is_closed = |error: &anyhow::Error| {
+                error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+            };
+            written.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
+        }
         Some(path) => {
-            write_atomically(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-            say(&format!("{} rows written to {}\n", rows.len(), path.display()));
+            // A pipe or a device is written to; only a file may be replaced.
+            let fill = |file: &mut std::fs::File| -> anyhow::Result<()> {
+                let mut out = BufWriter::new(file);
+                predict(&mut out)?;
+                Ok(out.flush()?)
+            };
+            let is_special = path.exists() && !path.is_file();
+            let written = if is_special {
+                std::fs::File::options().write(true).open(path).map_err(Into::into).and_then(|mut file| fill(&mut file))
+            } else {
+                replace_with(path, fill)
+            };
+            written.with_context(|| format!("cannot write {}", path.display()))?;
+            say(&format!(
+                "{num_rows} rows written to {}
+",
+                path.display()
+            ));
             Ok(())
         }
+    }
+}
+
+/// The rows, so many at a time that the outputs of all draws for them stay in memory.
+struct Blocks {
+    inputs: Inputs,
+    num_features: usize,
+    likelihood: Likelihood,
+    rows_each: usize,
+    next: usize,
+}
+
+impl Blocks {
+    fn new(model: &SavedModel, inputs: Inputs, num_draws: usize) -> Self {
+        let per_row = num_draws.max(1) * model.network.num_outputs();
+        let rows_each = (MOST_OUTPUTS / per_row).max(1).next_multiple_of(ROWS_TOGETHER);
+        Self { inputs, num_features: model.network.num_inputs(), likelihood: model.likelihood, rows_each, next: 0 }
+    }
+
+    fn num_rows(&self) -> usize {
+        self.inputs.len() / self.num_features
+    }
+}
+
+impl Iterator for Blocks {
+    type Item = Examples;
+
+    fn next(&mut self) -> Option<Examples> {
+        let rows = self.next..self.num_rows().min(self.next + self.rows_each);
+        if rows.is_empty() {
+            return None;
+        }
+        self.next = rows.end;
+        let values = rows.start * self.num_features..rows.end * self.num_features;
+        let inputs = match &self.inputs {
+            Inputs::Numbers(numbers) => Inputs::Numbers(numbers[values].into()),
+            Inputs::Bytes(bytes) => Inputs::Bytes(bytes[values].into()),
+        };
+        // New rows have no answers yet.
+        let targets = match self.likelihood {
+            Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; rows.len()]),
+            Likelihood::Categorical { .. } => Targets::Classes(vec![0; rows.len()]),
+        };
+        Some(Examples { inputs, num_features: self.num_features, targets })
     }
 }
 
@@ -102,9 +180,14 @@ fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
         }
         bail!("{} is not a run folder of kelvin; name one that `kelvin run` wrote", run.display());
     }
-    let text = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    model_from(&path, &bytes)
+}
+
+/// The model of a model.json; `path` stands for it in errors.
+pub fn model_from(path: &Path, bytes: &[u8]) -> anyhow::Result<SavedModel> {
     let damaged = || format!("{} is damaged; run the experiment again", path.display());
-    let model: SavedModel = serde_json::from_slice(&text).with_context(damaged)?;
+    let model: SavedModel = serde_json::from_slice(bytes).with_context(damaged)?;
     check_parts(&model).with_context(damaged)?;
     Ok(model)
 }
@@ -153,99 +236,197 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
     Ok(standardiser.target.is_some())
 }
 
-/// Outputs of every draw at the new rows: one vector a draw.
+/// The draws of β̂*, whose weights stay in their files.
+fn open_draws(run: &Path, model: &SavedModel) -> anyhow::Result<Vec<Draws>> {
+    let folder = run.join("draws");
+    let mut all = Vec::new();
+    for name in &model.draws {
+        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), &model.network)?);
+    }
+    if all.iter().all(Draws::is_empty) {
+        bail!("{} holds no draws; run the experiment again", folder.display());
+    }
+    Ok(all)
+}
+
+/// Outputs of every draw at some rows: one vector a draw.
 fn outputs_of_draws(
     engine: &dyn Engine,
-    run: &Path,
+    draws: &[Draws],
     model: &SavedModel,
-    inputs: Inputs,
+    examples: Examples,
 ) -> anyhow::Result<Vec<Vec<f32>>> {
-    let num_features = model.network.num_inputs();
-    let num_rows = inputs.len() / num_features;
-    // New rows have no answers yet.
-    let targets = match model.likelihood {
-        Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; num_rows]),
-        Likelihood::Categorical { .. } => Targets::Classes(vec![0; num_rows]),
-    };
-    let examples = Examples { inputs, num_features, targets };
     let held_out = HeldOut::new(&model.network, &examples);
     let mut outputs = Vec::new();
-    for name in &model.draws {
-        let draws = Draws::open(&run.join("draws").join(format!("{name}.safetensors")), &model.network)?;
-        for_each_output(engine, &held_out, &draws, |output| {
+    for draws in draws {
+        for_each_output(engine, &held_out, draws, |output| {
             outputs.push(output);
             anyhow::Ok(())
         })?;
     }
-    if outputs.is_empty() {
-        bail!("{} holds no draws; run the experiment again", run.join("draws").display());
-    }
     Ok(outputs)
 }
 
-type Lines = (Vec<String>, Vec<Vec<Value>>);
+/// From outputs to the columns that are printed.
+struct Predictor<'m> {
+    model: &'m SavedModel,
+    names: Vec<String>,
+    kind: Kind<'m>,
+}
 
-/// Mean, standard deviation and quantiles in the target's own units.
-fn numbers(standardiser: &Standardiser, outputs: &[Vec<f32>], variance: f64) -> anyhow::Result<Lines> {
-    let mut names = vec!["mean".to_owned(), "std".into()];
-    names.extend(QUANTILES.iter().map(|(_, name)| (*name).to_owned()));
-    let num_rows = outputs[0].len();
-    let mut rows = Vec::with_capacity(num_rows);
-    for row in 0..num_rows {
-        let means: Vec<f32> = outputs.iter().map(|output| output[row]).collect();
-        let mixture = GaussianMixture::new(&means, variance)?;
-        let mut cells =
-            vec![standardiser.target_value(mixture.mean()), standardiser.target_std(mixture.variance().sqrt())];
-        for (probability, _) in QUANTILES {
-            cells.push(standardiser.target_value(mixture.quantile(probability)?));
-        }
-        rows.push(cells.into_iter().map(Value::from).collect());
+enum Kind<'m> {
+    /// Mean, standard deviation and quantiles in the target's own units.
+    Numbers { standardiser: &'m Standardiser, variance: f64 },
+    /// The most probable class and the probability of each.
+    Classes { num_classes: usize, power: f64 },
+}
+
+impl<'m> Predictor<'m> {
+    fn new(model: &'m SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<Self> {
+        let power = |default| predictive_model(asked.unwrap_or(default)).power(model.inverse_temperature);
+        let (names, kind) = match model.likelihood {
+            Likelihood::Gaussian { noise_variance } => {
+                let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
+                let quantiles = QUANTILES.iter().map(|(_, name)| (*name).to_owned());
+                let variance = noise_variance / power(ModelArgument::Tempered);
+                (
+                    ["mean".into(), "std".into()].into_iter().chain(quantiles).collect(),
+                    Kind::Numbers { standardiser, variance },
+                )
+            }
+            Likelihood::Categorical { num_classes } => {
+                let classes = model.class_names.iter().map(|name| format!("p({name})"));
+                let power = power(ModelArgument::Standard);
+                (std::iter::once("class".into()).chain(classes).collect(), Kind::Classes { num_classes, power })
+            }
+        };
+        Ok(Self { model, names, kind })
     }
-    Ok((names, rows))
+
+    /// The cells of each row.
+    fn rows(&self, outputs: &[Vec<f32>]) -> anyhow::Result<Vec<Vec<Value>>> {
+        let num_rows = outputs[0].len() / self.model.network.num_outputs();
+        (0..num_rows)
+            .map(|row| match self.kind {
+                Kind::Numbers { standardiser, variance } => number_cells(standardiser, outputs, variance, row),
+                Kind::Classes { num_classes, power } => Ok(class_cells(self.model, outputs, num_classes, power, row)),
+            })
+            .collect()
+    }
 }
 
-/// The most probable class and the probability of each.
-fn classes(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, power: f64) -> Lines {
-    let mut names = vec!["class".to_owned()];
-    names.extend(model.class_names.iter().map(|name| format!("p({name})")));
-    let num_rows = outputs[0].len() / num_classes;
-    let rows = (0..num_rows).map(|row| {
-        let mut mean = vec![0.0; num_classes];
-        for output in outputs {
-            let logits = &output[row * num_classes..][..num_classes];
-            let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
-            let weights: Vec<f64> = logits.iter().map(|&z| (power * f64::from(z - largest)).exp()).collect();
-            let total: f64 = weights.iter().sum();
-            mean.iter_mut().zip(&weights).for_each(|(mean, weight)| *mean += weight / total / outputs.len() as f64);
-        }
-        let best = (0..num_classes).max_by(|&a, &b| mean[a].total_cmp(&mean[b])).unwrap_or(0);
-        let mut cells = vec![Value::from(model.class_names[best].as_str())];
-        cells.extend(mean.into_iter().map(Value::from));
-        cells
-    });
-    (names, rows.collect())
+fn number_cells(
+    standardiser: &Standardiser,
+    outputs: &[Vec<f32>],
+    variance: f64,
+    row: usize,
+) -> anyhow::Result<Vec<Value>> {
+    let means: Vec<f32> = outputs.iter().map(|output| output[row]).collect();
+    let mixture = GaussianMixture::new(&means, variance)?;
+    let mut cells = vec![standardiser.target_value(mixture.mean()), standardiser.target_std(mixture.variance().sqrt())];
+    for (probability, _) in QUANTILES {
+        cells.push(standardiser.target_value(mixture.quantile(probability)?));
+    }
+    Ok(cells.into_iter().map(Value::from).collect())
 }
 
-fn as_csv(names: &[String], rows: &[Vec<Value>]) -> String {
+fn class_cells(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, power: f64, row: usize) -> Vec<Value> {
+    let mut mean = vec![0.0; num_classes];
+    for output in outputs {
+        let logits = &output[row * num_classes..][..num_classes];
+        let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
+        let weights: Vec<f64> = logits.iter().map(|&z| (power * f64::from(z - largest)).exp()).collect();
+        let total: f64 = weights.iter().sum();
+        mean.iter_mut().zip(&weights).for_each(|(mean, weight)| *mean += weight / total / outputs.len() as f64);
+    }
+    let best = (0..num_classes).max_by(|&a, &b| mean[a].total_cmp(&mean[b])).unwrap_or(0);
+    let mut cells = vec![Value::from(model.class_names[best].as_str())];
+    cells.extend(mean.into_iter().map(Value::from));
+    cells
+}
+
+/// A line of CSV.
+fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::io::Result<()> {
     let quoted = |text: &str| {
-        if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+        if text.contains([',', '"', '\n', '\r']) {
+            format!("\"{}\"", text.replace('"', "\"\""))
+        } else {
+            text.to_owned()
+        }
     };
-    let mut text = names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",");
-    text.push('\n');
-    for row in rows {
-        let cells = row.iter().map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted));
-        text.push_str(&cells.collect::<Vec<_>>().join(","));
-        text.push('\n');
-    }
-    text
+    let cells: Vec<String> = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted)).collect();
+    writeln!(out, "{}", cells.join(","))
 }
 
-fn as_json_lines(names: &[String], rows: &[Vec<Value>]) -> anyhow::Result<String> {
-    let mut text = String::new();
-    for row in rows {
-        let object: Map<String, Value> = names.iter().cloned().zip(row.iter().cloned()).collect();
-        text.push_str(&serde_json::to_string(&object)?);
-        text.push('\n');
+#[cfg(test)]
+mod tests {
+    use kelvin::network::{Layer, Network, Weights};
+    use kelvin::sampler::CpuEngine;
+
+    use super::*;
+
+    /// Blocks must not change a bit, whatever kernel a network has.
+    #[test]
+    fn rows_in_blocks_have_the_outputs_of_rows_at_once() {
+        let dense = |units| Layer::Dense { units };
+        for (hidden, likelihood) in [
+            (vec![64], Likelihood::Gaussian { noise_variance: 0.1 }),
+            (vec![10], Likelihood::Categorical { num_classes: 3 }),
+            (vec![20, 7], Likelihood::Categorical { num_classes: 3 }),
+        ] {
+            let mut layers = Vec::new();
+            hidden.iter().for_each(|&units| layers.extend([dense(units), Layer::Relu]));
+            layers.push(dense(likelihood.num_outputs()));
+            let network = Network::new(Shape::flat(5), layers).unwrap();
+            let draws: Vec<Draws> = (0..3)
+                .map(|seed| {
+                    let parameters = network.initial_parameters(seed, 0);
+                    Draws::of_point(Weights { parameters: &parameters, statistics: &[] })
+                })
+                .collect();
+            let model = SavedModel {
+                inverse_temperature: 2.0,
+                likelihood,
+                network,
+                feature_names: Vec::new(),
+                target_name: "y".into(),
+                class_names: Vec::new(),
+                standardiser: None,
+                draws: Vec::new(),
+            };
+            let numbers: Vec<f32> = (0..5 * 203u32).map(|i| ((i * 37 % 101) as f32 - 50.0) / 30.0).collect();
+            let outputs = |rows_each: Option<usize>| {
+                let mut blocks = Blocks::new(&model, Inputs::Numbers(numbers.clone()), 3);
+                blocks.rows_each = rows_each.unwrap_or(blocks.rows_each);
+                let mut all = vec![Vec::new(); 3];
+                for block in blocks {
+                    assert!(block.len() <= rows_each.unwrap_or(203));
+                    let of_block = outputs_of_draws(&CpuEngine, &draws, &model, block).unwrap();
+                    all.iter_mut().zip(of_block).for_each(|(all, block)| all.extend(block));
+                }
+                all
+            };
+            let whole = outputs(None);
+            assert_eq!(whole[0].len(), 203 * likelihood.num_outputs());
+            assert_eq!(outputs(Some(ROWS_TOGETHER)), whole, "{likelihood:?}");
+        }
     }
-    Ok(text)
+
+    #[test]
+    fn blocks_are_smaller_the_more_draws_there_are() {
+        let network = Network::new(Shape::flat(1), vec![Layer::Dense { units: 10 }]).unwrap();
+        let model = SavedModel {
+            inverse_temperature: 1.0,
+            likelihood: Likelihood::Categorical { num_classes: 10 },
+            network,
+            feature_names: Vec::new(),
+            target_name: "y".into(),
+            class_names: Vec::new(),
+            standardiser: None,
+            draws: Vec::new(),
+        };
+        let rows = |draws| Blocks::new(&model, Inputs::Numbers(vec![0.0]), draws).rows_each;
+        assert_eq!(rows(1_000_000), ROWS_TOGETHER);
+        assert!((MOST_OUTPUTS..MOST_OUTPUTS + 10 * 100 * ROWS_TOGETHER).contains(&(rows(100) * 10 * 100)));
+    }
 }

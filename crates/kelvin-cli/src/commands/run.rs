@@ -12,11 +12,11 @@ use crate::findings::Findings;
 use crate::interrupt::Interrupt;
 use crate::output::{print_result, say, wrapped};
 use crate::population::{choose, chosen_draws, divergence_warnings, sample, selection_warnings};
-use crate::report::{best_of, verdict};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
+use crate::verdict::{best_of, verdict};
 use crate::watch::status::Stage;
-use crate::{doubts, present, source};
+use crate::{cases, doubts, present, source};
 
 /// What `predict` needs beside the draws; written as model.json.
 #[derive(Debug, Serialize, serde::Deserialize)]
@@ -96,6 +96,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
         }
+        cases::keep_pictures(folder.path(), &findings, &problem, &row, &predictions)?;
         folder.add_row(&mut findings, row, &predictions)?;
     }
 
@@ -114,6 +115,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     )?;
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
+    folder.write_hashes()?;
     folder.status().write_stage(Stage::Done);
 
     let verdict = verdict(&findings);

@@ -2,7 +2,6 @@
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Measured, SampledChain, Slot};
-use kelvin::predictive::PredictiveError;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -14,11 +13,11 @@ use crate::interrupt::Interrupt;
 use crate::output::{print_result, say};
 use crate::paper_tables::Sweep;
 use crate::population::{choose, divergence_warnings, sample, selection_warnings};
-use crate::report::verdict;
 use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
+use crate::verdict::verdict;
 use crate::watch::status::Stage;
-use crate::{doubts, present, source};
+use crate::{cases, doubts, present, source};
 
 #[derive(Serialize)]
 struct SweepResult<'a> {
@@ -97,6 +96,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
         }
+        cases::keep_pictures(folder.path(), &findings, &problem, &row, &predictions)?;
         folder.add_row(&mut findings, row, &predictions)?;
     }
     findings.agreement = agreement(&experiment, &chains, &mut findings.warnings)?;
@@ -107,6 +107,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     }
     folder.write_findings(&findings)?;
     present::write_all(folder.path(), &findings)?;
+    folder.write_hashes()?;
     folder.status().write_stage(Stage::Done);
 
     let name = &findings.name;
@@ -133,10 +134,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
 }
 
 fn is_not_finite(error: &anyhow::Error) -> bool {
-    matches!(
-        error.downcast_ref::<ExperimentError>(),
-        Some(ExperimentError::Predictive(PredictiveError::NonFiniteOutput { .. }))
-    )
+    matches!(error.downcast_ref::<ExperimentError>(), Some(ExperimentError::OutputsNotFinite { .. }))
 }
 
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {

@@ -5,15 +5,14 @@ use std::path::Path;
 use super::cifar;
 use super::dataset::Dataset;
 use super::error::DataError;
-use super::idx;
-use super::images::{ImageDataset, ImageSet};
+use super::idx::labels_from_idx;
+use super::images::{ImageDataset, ImageSet, Images};
 use super::known_sets::KNOWN;
 use super::nearest::nearest_name;
 use super::shape::Shape;
 use super::synthetic::Pattern;
 use super::table::Table;
 use super::target::Task;
-use super::unpack::Contents;
 
 /// A data set known by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,6 +124,17 @@ impl KnownDataset {
 
     /// Reads a table; where it is not at hand the error says which file is expected and where it comes from.
     pub fn load(&self, folder: Option<&Path>) -> Result<Dataset, DataError> {
+        self.load_without(folder, &[], None)
+    }
+
+    /// Reads a table without the columns in `leave_out`, beside those that are never features; its target is a number
+    /// unless another `task` is asked for.
+    pub fn load_without(
+        &self,
+        folder: Option<&Path>,
+        leave_out: &[String],
+        task: Option<Task>,
+    ) -> Result<Dataset, DataError> {
         let Kind::Table { target, drop, .. } = self.kind else { return Err(DataError::NotATable { name: self.name }) };
         let table = match self.provision {
             Provision::Embedded(text) => Table::from_bytes(self.files[0].name(), text.as_bytes())?,
@@ -133,8 +143,8 @@ impl KnownDataset {
                 Table::from_bytes(&files[0].path.display().to_string(), &files[0].contents)?
             }
         };
-        let drop: Vec<String> = drop.iter().map(|&column| column.to_owned()).collect();
-        Dataset::from_table(&table, target, &drop, Some(Task::Regression))
+        let drop: Vec<String> = drop.iter().map(|&column| column.to_owned()).chain(leave_out.iter().cloned()).collect();
+        Dataset::from_table(&table, target, &drop, task.or(Some(Task::Regression)))
     }
 
     /// Reads (or computes) a set of images; where files are not at hand the error names each and where it comes from.
@@ -152,10 +162,10 @@ impl KnownDataset {
 
     fn idx(&self, folder: Option<&Path>, num_classes: usize) -> Result<(ImageSet, ImageSet), DataError> {
         let files = self.read_files(folder)?;
-        let contents = |at: usize| Contents::from_bytes(&files[at].path.display().to_string(), &files[at].contents);
+        let name = |at: usize| files[at].path.display().to_string();
         let labelled = |images: usize, labels: usize| {
-            let labels = idx::labels(&mut contents(labels))?;
-            idx::images(&mut contents(images))?.with_labels(labels, num_classes)
+            let labels = labels_from_idx(&name(labels), &files[labels].contents)?;
+            Images::from_idx(&name(images), &files[images].contents)?.with_labels(labels, num_classes)
         };
         Ok((labelled(0, 1)?, labelled(2, 3)?))
     }
@@ -188,6 +198,22 @@ mod tests {
         let Kind::Table { num_rows, num_features, .. } = concrete.kind else { panic!("a table") };
         assert_eq!((dataset.num_rows(), dataset.num_features()), (num_rows, num_features));
         assert_eq!(dataset.row(0), [540.0, 0.0, 0.0, 162.0, 2.5, 1040.0, 676.0, 28.0]);
+    }
+
+    #[test]
+    fn further_columns_can_be_left_out() {
+        let concrete = known_dataset("concrete").unwrap();
+        let names = concrete.load(None).unwrap().feature_names;
+        let fewer = concrete.load_without(None, &[names[7].clone()], None).unwrap();
+        assert_eq!(fewer.feature_names, names[..7]);
+        assert!(matches!(
+            concrete.load_without(None, &["agee".into()], None),
+            Err(DataError::UnknownColumn { nearest: Some(_), .. })
+        ));
+        assert!(matches!(
+            concrete.load_without(None, &[], Some(Task::Classification)),
+            Err(DataError::TooManyClasses { .. })
+        ));
     }
 
     #[test]

@@ -32,8 +32,19 @@ pub fn read_cifar_batch(path: &Path) -> Result<ImageSet, DataError> {
 /// The original records of a batch in either form, and at most one byte more than a batch has.
 pub(super) fn read_records(path: &Path) -> Result<Vec<u8>, DataError> {
     let file = path.display().to_string();
-    let bytes = Contents::open(path)?.read_up_to(MAX_BYTES + 1)?;
-    if file.ends_with(DIFFERENCES) { records(&file, &unpack_zstd(&file, &bytes, MAX_BYTES + 1)?) } else { Ok(bytes) }
+    records_of(&file, Contents::open(path)?)
+}
+
+fn records_of(file: &str, mut contents: Contents<'_>) -> Result<Vec<u8>, DataError> {
+    let bytes = contents.read_up_to(MAX_BYTES + 1)?;
+    if file.ends_with(DIFFERENCES) { records(file, &unpack_zstd(file, &bytes, MAX_BYTES + 1)?) } else { Ok(bytes) }
+}
+
+impl ImageSet {
+    /// A batch of CIFAR-10 that is in memory, in the form that `file` is the name of; it stands for the batch in errors.
+    pub fn from_cifar(file: &str, bytes: &[u8]) -> Result<Self, DataError> {
+        images(file, &records_of(file, Contents::from_bytes(file, bytes))?)
+    }
 }
 
 /// The images of original records, red, green and blue of a pixel side by side.

@@ -138,17 +138,19 @@ pub enum DataError {
     #[error("row {index} of the split is in `{first}` and again in `{second}`\n  each row may be used once")]
     RowRepeated { index: usize, first: &'static str, second: &'static str },
     /// The training rows say nothing about how the target varies.
-    #[error("the target `{target}` is the same in all {num_rows} training rows\n  use another split or more rows")]
-    ConstantTrainingTarget { target: String, num_rows: usize },
+    #[error(
+        "{file}: the target `{target}` is the same in all {num_rows} training rows\n  use another split or more rows"
+    )]
+    ConstantTrainingTarget { file: String, target: String, num_rows: usize },
     /// The numbers of a column span more than 64 bits hold.
-    #[error("the numbers of column `{column}` lie too far apart to standardise\n  rescale the column")]
-    SpreadTooLarge { column: String },
+    #[error("{file}: the numbers of column `{column}` lie too far apart to standardise\n  rescale the column")]
+    SpreadTooLarge { file: String, column: String },
     /// A value lies so far from the training rows that 32 bits cannot hold it.
     #[error(
-        "{value:e} for `{column}` is too far from the training rows (mean {mean:e}, standard deviation {std:e}) to \
-         predict from\n  check its unit"
+        "{file}, row {row} below the header, column `{column}`: {value:e} is too far from the training rows (mean \
+         {mean:e}, standard deviation {std:e}) to predict from\n  check its unit"
     )]
-    OutOfReach { column: String, value: f64, mean: f64, std: f64 },
+    OutOfReach { file: String, row: usize, column: String, value: f64, mean: f64, std: f64 },
     /// No data set of that name is known.
     #[error("no data set is named `{asked}`\n  known: {}{}", listed(.known), did_you_mean(.nearest))]
     UnknownDataset { asked: String, known: Vec<String>, nearest: Option<String> },

@@ -25,7 +25,19 @@ pub fn read_idx_images(path: &Path) -> Result<Images, DataError> {
     images(&mut Contents::open(path)?)
 }
 
-pub(super) fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
+impl Images {
+    /// The images of an idx file that is in memory, gzipped or not; `file` stands for it in errors.
+    pub fn from_idx(file: &str, bytes: &[u8]) -> Result<Self, DataError> {
+        images(&mut Contents::from_bytes(file, bytes))
+    }
+}
+
+/// The labels of an idx file that is in memory, gzipped or not; `file` stands for it in errors.
+pub fn labels_from_idx(file: &str, bytes: &[u8]) -> Result<Vec<u32>, DataError> {
+    labels(&mut Contents::from_bytes(file, bytes))
+}
+
+fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
     let magic = contents.read_u32("the magic number of idx images")?;
     if magic != GREY_IMAGES && magic != IMAGES_WITH_CHANNELS {
         let expected = format!("the magic number of idx images, {GREY_IMAGES:#010x} or {IMAGES_WITH_CHANNELS:#010x}");
@@ -48,7 +60,7 @@ pub(super) fn images(contents: &mut Contents<'_>) -> Result<Images, DataError> {
     Ok(Images { shape, pixels })
 }
 
-pub(super) fn labels(contents: &mut Contents<'_>) -> Result<Vec<u32>, DataError> {
+fn labels(contents: &mut Contents<'_>) -> Result<Vec<u32>, DataError> {
     let magic = contents.read_u32("the magic number of idx labels")?;
     if magic != LABELS {
         return Err(contents.wrong(0, format!("the magic number of idx labels, {LABELS:#010x}"), named(magic)));
@@ -94,11 +106,11 @@ mod tests {
     }
 
     fn images_of(bytes: &[u8]) -> Result<Images, DataError> {
-        images(&mut Contents::from_bytes("images", bytes))
+        Images::from_idx("images", bytes)
     }
 
     fn labels_of(bytes: &[u8]) -> Result<Vec<u32>, DataError> {
-        labels(&mut Contents::from_bytes("labels", bytes))
+        labels_from_idx("labels", bytes)
     }
 
     fn complaint<T: std::fmt::Debug>(outcome: Result<T, DataError>) -> String {

@@ -44,7 +44,7 @@ pub use cifar::read_cifar_batch;
 pub use dataset::{Dataset, prediction_inputs};
 pub use error::{DataError, Place};
 pub use examples::{Examples, Inputs, Targets};
-pub use idx::read_idx_images;
+pub use idx::{labels_from_idx, read_idx_images};
 pub use images::{ImageDataset, ImageSet, Images};
 pub use nearest::nearest_name;
 pub use presence::{FilePresence, Presence};

@@ -25,14 +25,14 @@ impl Shape {
         Self { height, width, channels }
     }
 
-    /// Height × width.
+    /// Height × width, or the largest number where no number holds that: a shape that was read may say anything.
     pub fn num_pixels(&self) -> usize {
-        self.height * self.width
+        self.height.saturating_mul(self.width)
     }
 
-    /// How many numbers that are.
+    /// How many numbers that are, in the same way.
     pub fn len(&self) -> usize {
-        self.num_pixels() * self.channels
+        self.num_pixels().saturating_mul(self.channels)
     }
 
     /// Whether there are none.

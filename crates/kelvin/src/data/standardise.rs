@@ -57,7 +57,8 @@ impl Standardiser {
     /// If `train` is empty or names a row that is not there.
     pub fn fit(dataset: &Dataset, train: &[usize]) -> Result<Self, DataError> {
         assert!(!train.is_empty(), "a standardiser needs training rows");
-        let too_large = |column: &str| DataError::SpreadTooLarge { column: column.to_owned() };
+        let file = || dataset.name.clone();
+        let too_large = |column: &str| DataError::SpreadTooLarge { file: file(), column: column.to_owned() };
         let features = dataset.feature_names.iter().enumerate().map(|(feature, name)| {
             Scale::of(train.iter().map(|&row| dataset.row(row)[feature])).ok_or_else(|| too_large(name))
         });
@@ -66,7 +67,7 @@ impl Standardiser {
             Target::Classes { .. } => None,
             Target::Real(values) if train.iter().all(|&row| values[row] == values[train[0]]) => {
                 let (target, num_rows) = (dataset.target_name.clone(), train.len());
-                return Err(DataError::ConstantTrainingTarget { target, num_rows });
+                return Err(DataError::ConstantTrainingTarget { file: file(), target, num_rows });
             }
             Target::Real(values) => {
                 let scale = Scale::of(train.iter().map(|&row| values[row]));
@@ -82,12 +83,14 @@ impl Standardiser {
     /// If a row is not there, or the data set is not of the kind this was fitted to.
     pub fn examples(&self, dataset: &Dataset, rows: &[usize]) -> Result<Examples, DataError> {
         let values: Vec<f64> = rows.iter().flat_map(|&row| dataset.row(row)).copied().collect();
-        let inputs = self.inputs(&values, &dataset.feature_names)?;
+        let inputs = self.standardised(&dataset.name, rows.iter().copied(), &values, &dataset.feature_names)?;
         let targets = match &dataset.target {
             Target::Classes { labels, .. } => Targets::Classes(rows.iter().map(|&row| labels[row]).collect()),
             Target::Real(values) => {
                 let scale = self.target_scale();
-                let target = |&row: &usize| within_reach(&scale, values[row], &dataset.target_name);
+                let target = |&row: &usize| {
+                    within_reach(&scale, values[row], || (dataset.name.clone(), row, dataset.target_name.clone()))
+                };
                 Targets::Real(rows.iter().map(target).collect::<Result<_, _>>()?)
             }
         };
@@ -95,15 +98,31 @@ impl Standardiser {
     }
 
     /// Row-major features of new rows (see [`super::prediction_inputs`]), standardised. An error names a value that
-    /// 32 bits cannot hold.
+    /// 32 bits cannot hold, by its row in `file`.
     ///
     /// # Panics
     /// If the names or the rows are not as long as this was fitted to.
-    pub fn inputs(&self, values: &[f64], feature_names: &[String]) -> Result<Vec<f32>, DataError> {
+    pub fn inputs(&self, file: &str, values: &[f64], feature_names: &[String]) -> Result<Vec<f32>, DataError> {
+        self.standardised(file, 0.., values, feature_names)
+    }
+
+    /// The same of rows with these numbers.
+    fn standardised(
+        &self,
+        file: &str,
+        rows: impl Iterator<Item = usize>,
+        values: &[f64],
+        feature_names: &[String],
+    ) -> Result<Vec<f32>, DataError> {
         assert_eq!(feature_names.len(), self.features.len(), "features by name and features fitted");
         assert!(values.len().is_multiple_of(self.features.len()), "whole rows of {} numbers", self.features.len());
-        let scales = self.features.iter().zip(feature_names).cycle();
-        values.iter().zip(scales).map(|(&value, (scale, name))| within_reach(scale, value, name)).collect()
+        let mut inputs = Vec::with_capacity(values.len());
+        for (row, values) in rows.zip(values.chunks_exact(self.features.len())) {
+            for ((scale, name), &value) in self.features.iter().zip(feature_names).zip(values) {
+                inputs.push(within_reach(scale, value, || (file.to_owned(), row, name.clone()))?);
+            }
+        }
+        Ok(inputs)
     }
 
     /// A standardised target back in the table's units; likewise a predicted mean.
@@ -128,12 +147,14 @@ impl Standardiser {
     }
 }
 
-fn within_reach(scale: &Scale, value: f64, column: &str) -> Result<f32, DataError> {
+/// `place` is the file, the row from 0 and the column.
+fn within_reach(scale: &Scale, value: f64, place: impl Fn() -> (String, usize, String)) -> Result<f32, DataError> {
     let standardised = scale.standardised(value);
     if standardised.is_finite() {
         return Ok(standardised);
     }
-    Err(DataError::OutOfReach { column: column.to_owned(), value, mean: scale.mean, std: scale.std })
+    let (file, row, column) = place();
+    Err(DataError::OutOfReach { file, row: row + 1, column, value, mean: scale.mean, std: scale.std })
 }
 
 #[cfg(test)]
@@ -189,10 +210,14 @@ mod tests {
     fn says_what_cannot_be_standardised() {
         let data = dataset("a,y\n1,1.5\n3,1.5\n5,2.5\n");
         let error = Standardiser::fit(&data, &[0, 1]).unwrap_err();
-        assert_eq!(error, DataError::ConstantTrainingTarget { target: "y".into(), num_rows: 2 });
+        assert_eq!(error, DataError::ConstantTrainingTarget { file: "t.csv".into(), target: "y".into(), num_rows: 2 });
         let standardiser = Standardiser::fit(&data, &[0, 2]).unwrap();
-        let error = standardiser.inputs(&[1e300], &data.feature_names).unwrap_err();
-        assert!(error.to_string().starts_with("1e300 for `a` is too far from the training rows (mean 3e0"), "{error}");
+        let error = standardiser.inputs("new.csv", &[2.0, 1e300], &data.feature_names).unwrap_err().to_string();
+        let expected = "new.csv, row 2 below the header, column `a`: 1e300 is too far from the training rows (mean 3e0";
+        assert!(error.starts_with(expected), "{error}");
+        let far = dataset("a,y\n1,1.5\n3,2.5\n1e300,2.5\n");
+        let error = Standardiser::fit(&far, &[0, 1]).unwrap().examples(&far, &[2, 0]).unwrap_err().to_string();
+        assert!(error.starts_with("t.csv, row 3 below the header, column `a`: 1e300"), "{error}");
     }
 
     /// To the last bit only where the reader of numbers is exact (serde_json needs `float_roundtrip` for that).

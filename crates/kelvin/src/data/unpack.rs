@@ -93,12 +93,17 @@ impl<'a> Contents<'a> {
     }
 }
 
+/// The least window that decoders of zstd are advised to have.
+const LEAST_WINDOW: u64 = 8 << 20;
+
 /// At most `limit` bytes of what one zstd frame holds; its checksum and its end are checked where it is read whole.
 pub(super) fn unpack_zstd(file: &str, packed: &[u8], limit: u64) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
     let mut rest = packed;
-    let mut decoder =
-        StreamingDecoder::new(&mut rest).map_err(|error| damaged(file, 0, format!("not zstd: {error}")))?;
+    // A window is set aside as a frame's head asks for it: none needs to be larger than what may be unpacked.
+    let window = limit.checked_next_power_of_two().unwrap_or(u64::MAX).max(LEAST_WINDOW);
+    let mut decoder = StreamingDecoder::new_with_max_window_size(&mut rest, window)
+        .map_err(|error| damaged(file, 0, format!("not zstd: {error}")))?;
     if let Err(error) = decoder.by_ref().take(limit).read_to_end(&mut bytes) {
         let reason =
             if error.kind() == ErrorKind::UnexpectedEof { "it ends too early".into() } else { error.to_string() };

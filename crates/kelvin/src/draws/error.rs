@@ -17,6 +17,9 @@ pub enum DrawsError {
         /// What it said.
         source: std::io::Error,
     },
+    /// Draws that were scored and not stored.
+    #[error("the draws were scored and not stored; run with sampler.draws = \"stored\" to keep them")]
+    NotStored,
     /// Not a whole file of draws.
     #[error("{path} is not a readable draws file ({reason}); it may be cut off or damaged: run the experiment again")]
     Damaged {

@@ -148,10 +148,11 @@ impl DrawLog {
     fn record_at(&self, file: &mut File, number: usize) -> Result<Vec<u8>, DrawsError> {
         let size = self.shape.record();
         let mut record = vec![0; size];
-        self.read_at(file, (HEADER + number * size) as u64, &mut record, &format!("draw {}", number + 1))?;
+        let offset = HEADER as u64 + number as u64 * size as u64;
+        self.read_at(file, offset, &mut record, &format!("draw {}", number + 1))?;
         let contents = size - CHECKSUM;
         if record[contents..] != checksum(number, &record[..contents]) {
-            return Err(self.damaged(format!("draw {} does not have its checksum", number + 1)));
+            return Err(self.damaged(format!("draw {}, at byte {offset}, does not have its checksum", number + 1)));
         }
         record.truncate(contents);
         Ok(record)
@@ -161,7 +162,7 @@ impl DrawLog {
         let mut header = [0; HEADER];
         self.read_at(file, 0, &mut header, "its head")?;
         if header[..8] != MAGIC {
-            return Err(self.damaged("it is no log of draws".into()));
+            return Err(self.damaged("byte 0: it is no log of draws".into()));
         }
         let found = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
         if found != FORMAT {
@@ -181,7 +182,7 @@ impl DrawLog {
     fn read_at(&self, file: &mut File, offset: u64, bytes: &mut [u8], what: &str) -> Result<(), DrawsError> {
         let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(bytes));
         read.map_err(|source| match source.kind() {
-            ErrorKind::UnexpectedEof => self.damaged(format!("it ends before {what} does")),
+            ErrorKind::UnexpectedEof => self.damaged(format!("it ends before {what}, at byte {offset}, does")),
             _ => read_error(&self.path, source),
         })
     }

@@ -47,6 +47,11 @@ enum Place {
     Memory(Lot<'static>),
     Log(DrawLog),
     File(StoredWeights),
+    /// Only what was measured is kept.
+    Nowhere {
+        dim: usize,
+        count: usize,
+    },
 }
 
 impl Default for Place {
@@ -59,6 +64,20 @@ impl Draws {
     /// None yet, of so many numbers each, to be kept in memory.
     pub fn in_memory(dim: usize) -> Self {
         Self { place: Place::Memory(Lot { dim, ..Lot::default() }), ..Self::default() }
+    }
+
+    /// None yet, of so many numbers each, of which only what is measured is to be kept.
+    pub(crate) fn unstored(dim: usize) -> Self {
+        Self { place: Place::Nowhere { dim, count: 0 }, ..Self::default() }
+    }
+
+    /// Unstored draws that were measured before, in the order of [`Draws::series`]; `None` where this does not fit together.
+    pub(crate) fn with_series(self, series: [Vec<f64>; 3]) -> Option<Self> {
+        let [potential_energy, configurational_temperature, kinetic_temperature] = series;
+        let count = potential_energy.len();
+        let fits = configurational_temperature.len() == count && [0, count].contains(&kinetic_temperature.len());
+        let place = Place::Nowhere { dim: self.dim(), count };
+        fits.then_some(Self { potential_energy, configurational_temperature, kinetic_temperature, place })
     }
 
     /// A single point without measurements, for example what an optimiser found.
@@ -79,6 +98,7 @@ impl Draws {
             Place::Memory(lot) => lot.push(weights),
             Place::Log(log) => log.append(weights, measured)?,
             Place::File(file) => return Err(file.cannot_grow()),
+            Place::Nowhere { count, .. } => *count += 1,
         }
         self.potential_energy.push(measured.potential_energy);
         self.configurational_temperature.push(measured.configurational_temperature);
@@ -99,6 +119,7 @@ impl Draws {
             Place::Memory(lot) => lot.len(),
             Place::Log(log) => log.len(),
             Place::File(file) => file.len(),
+            Place::Nowhere { count, .. } => *count,
         }
     }
 
@@ -112,12 +133,18 @@ impl Draws {
         matches!(self.place, Place::Log(_))
     }
 
+    /// Whether their weights can be read.
+    pub fn are_stored(&self) -> bool {
+        !matches!(self.place, Place::Nowhere { .. })
+    }
+
     /// Numbers in a position.
     pub fn dim(&self) -> usize {
         match &self.place {
             Place::Memory(lot) => lot.dim,
             Place::Log(log) => log.shape().dim,
             Place::File(file) => file.shape().dim,
+            Place::Nowhere { dim, .. } => *dim,
         }
     }
 
@@ -130,6 +157,7 @@ impl Draws {
                 Place::Memory(lot) => Ok(lot.part(range)),
                 Place::Log(log) => log.read(range),
                 Place::File(file) => file.read(range),
+                Place::Nowhere { .. } => Err(DrawsError::NotStored),
             }
         })
     }
@@ -143,7 +171,7 @@ impl Draws {
         self.lots(usize::MAX).next().unwrap_or(Ok(nothing))
     }
 
-    fn series(&self) -> [&Vec<f64>; 3] {
+    pub(crate) fn series(&self) -> [&Vec<f64>; 3] {
         [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
     }
 }

@@ -134,19 +134,22 @@ impl Draws {
         let other = |reason: String| DrawsError::OtherNetwork { path: path.into(), reason };
         let mut file = File::open(path).map_err(file_error)?;
         let length = file.metadata().map_err(file_error)?.len();
+        let Some(after) = length.checked_sub(8) else {
+            return Err(damaged(format!("it ends at byte {length}, and the size of its header takes 8")));
+        };
         let size = read_at(&mut file, 0, 8).map_err(|error| unreadable(path, error))?;
         let size = size.try_into().map_or(u64::MAX, u64::from_le_bytes);
-        if size > MOST_HEADER.min(length.saturating_sub(8)) {
-            return Err(damaged("it ends before its header does".into()));
+        if size > MOST_HEADER.min(after) {
+            return Err(damaged(format!("byte 0 announces a header of {size} bytes, and {after} follow")));
         }
         let header = read_at(&mut file, 8, size as usize).map_err(|error| unreadable(path, error))?;
-        let header: Metadata = serde_json::from_slice(&header).map_err(|error| damaged(error.to_string()))?;
+        let header: Metadata = serde_json::from_slice(&header)
+            .map_err(|error| damaged(format!("its header, which begins at byte 8: {error}")))?;
         let data = 8 + size;
-        if data + header.data_len() as u64 != length {
-            return Err(damaged(format!(
-                "it has {length} bytes, and {} are announced",
-                data + header.data_len() as u64
-            )));
+        // Compared as what is left, since sizes of a forged header may add up beyond 64 bits.
+        if header.data_len() as u64 != length - data {
+            let (found, announced) = (length - data, header.data_len());
+            return Err(damaged(format!("from byte {data} on it has {found} bytes, and {announced} are announced")));
         }
 
         let mut count = None;
@@ -182,6 +185,18 @@ impl Draws {
         let [potential_energy, configurational_temperature, kinetic_temperature] = series;
         let shape = DrawShape::of(network, !kinetic_temperature.is_empty());
         let count = count.unwrap_or(0);
+        for (name, values) in [(SERIES[0], &potential_energy), (SERIES[1], &configurational_temperature)] {
+            if values.len() != count {
+                return Err(other(format!(
+                    "`{name}` has {} numbers, wanted one for each of {count} draws",
+                    values.len()
+                )));
+            }
+        }
+        if ![0, count].contains(&kinetic_temperature.len()) {
+            let found = kinetic_temperature.len();
+            return Err(other(format!("`{}` has {found} numbers, wanted none or {count}", SERIES[2])));
+        }
         let place = Place::File(StoredWeights { path: path.into(), shape, count, positions, statistics });
         let draws = Self { potential_energy, configurational_temperature, kinetic_temperature, place };
         let about = header.metadata().as_ref().and_then(|metadata| metadata.get("kelvin"));
@@ -189,7 +204,9 @@ impl Draws {
         // Files of before have no hash.
         if about.as_ref().and_then(|about| about.get(HASH)).is_some_and(|hash| draws.hash().ok().as_ref() != Some(hash))
         {
-            return Err(damaged("its numbers do not have the hash that was written with them".into()));
+            return Err(damaged(format!(
+                "its numbers, from byte {data} on, do not have the hash that was written with them"
+            )));
         }
         Ok(draws)
     }

@@ -19,8 +19,8 @@ use super::model_settings::ModelSettings;
 use super::problem::Problem;
 use super::run::Experiment;
 use super::settings::{
-    BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
-    SamplerSettings, SelectionSettings, Settings, Start,
+    BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
+    RunSettings, SamplerSettings, SelectionSettings, Settings, Start,
 };
 use crate::data::{Dataset, Split, Standardiser, Targets, Task};
 use crate::exact::LinearRegression;
@@ -107,6 +107,7 @@ fn settings_for(
             preconditioner_statistics: PreconditionerStatistics::Running,
             draw_statistics: DrawStatistics::Running,
             energy_rows: None,
+            draws: DrawsSetting::Stored,
         },
         run,
     }

@@ -12,6 +12,8 @@ use super::checkpoint::{Checkpoint, CheckpointError, Member, MemberParts, forget
 use super::error::ExperimentError;
 use super::population::{Population, Sampled, Searches};
 use super::run::{ChainSpec, Experiment, SampledChain};
+use super::running_scores::RunningScores;
+use super::settings::DrawsSetting;
 use super::watch::{Pace, Watch};
 use crate::draws::{DrawLog, DrawShape, Draws, DrawsError};
 use crate::network::Network;
@@ -184,6 +186,8 @@ impl Experiment<'_> {
                 num_draws: 0,
                 seconds,
                 choice: search.choice.as_ref(),
+                scores: &[],
+                series: [&[]; 3],
             });
             Ok(Checkpoint::write(&path, durable.identity, members)?)
         };
@@ -211,6 +215,7 @@ impl Experiment<'_> {
         let shape = DrawShape::of(&self.problem.network, population.measures_momentum());
         let checkpoints = durable.read(&path)?;
         population.draws.clear();
+        let stored = self.settings.sampler.draws == DrawsSetting::Stored;
         for (index, spec) in specs.iter().enumerate() {
             let place = Place {
                 spec,
@@ -219,15 +224,18 @@ impl Experiment<'_> {
                 log: log_path(durable.folder, &population.chains[index]),
                 shape,
                 num_steps: population.plan.num_steps,
+                stored,
             };
-            let start = &population.chains[index];
-            let found = place.found(start, checkpoints.iter().filter_map(|c| c.members.get(index)), durable.tell)?;
+            let (start, no_scores) = (&population.chains[index], &population.scores[index]);
+            let members = checkpoints.iter().filter_map(|checkpoint| checkpoint.members.get(index));
+            let found = place.found(start, no_scores, members, durable.tell)?;
             population.draws.push(match found {
-                Some((chain, draws, spent)) => {
-                    (population.chains[index], seconds[index]) = (chain, spent);
+                Some(Found { chain, draws, scores, seconds: spent }) => {
+                    (population.chains[index], population.scores[index], seconds[index]) = (chain, scores, spent);
                     draws
                 }
-                None => DrawLog::create(&place.log, shape)?,
+                None if stored => DrawLog::create(&place.log, shape)?,
+                None => Draws::unstored(shape.dim),
             });
         }
         drop(checkpoints);
@@ -238,10 +246,12 @@ impl Experiment<'_> {
                 draws.sync()?;
                 *synced = draws.len();
             }
-            let members = population.chains.iter().zip(&population.draws).zip(seconds);
-            let members = members.map(|((chain, draws), &seconds)| {
+            let scores: Vec<Vec<Vec<f64>>> = population.scores.iter().map(RunningScores::state).collect();
+            let members = population.chains.iter().zip(&population.draws).zip(&scores).zip(seconds);
+            let members = members.map(|(((chain, draws), scores), &seconds)| {
                 let num_draws = draws.len() as u64;
-                MemberParts { chain, num_draws, seconds, choice: None }
+                let series = if draws.are_stored() { [&[][..]; 3] } else { draws.series().map(Vec::as_slice) };
+                MemberParts { chain, num_draws, seconds, choice: None, scores, series }
             });
             Ok(Checkpoint::write(&path, durable.identity, members)?)
         };
@@ -249,9 +259,10 @@ impl Experiment<'_> {
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
 
         let mut sampled = Vec::new();
-        for ((spec, chain), draws) in specs.iter().zip(population.chains).zip(population.draws) {
+        let kept = population.draws.into_iter().zip(population.scores);
+        for ((spec, chain), (draws, scores)) in specs.iter().zip(population.chains).zip(kept) {
             let log = log_path(durable.folder, &chain);
-            let draws = if draws.is_empty() {
+            let draws = if draws.is_empty() && draws.are_stored() {
                 Draws::in_memory(shape.dim)
             } else if draws.is_log() {
                 let file = (files.path)(spec);
@@ -261,7 +272,7 @@ impl Experiment<'_> {
                 draws
             };
             forget(&log);
-            sampled.push(SampledChain { spec: spec.clone(), chain, draws });
+            sampled.push(SampledChain { spec: spec.clone(), chain, draws, scores });
         }
         forget(&previous(&path));
         Ok((sampled, seconds))
@@ -280,27 +291,38 @@ struct Place<'a> {
     log: PathBuf,
     shape: DrawShape,
     num_steps: u64,
+    stored: bool,
+}
+
+/// A chain as it was stored, whose draws are whole.
+struct Found {
+    chain: Chain,
+    draws: Draws,
+    scores: RunningScores,
+    seconds: f64,
 }
 
 impl Place<'_> {
-    /// The chain as the newest of its stored states had it whose draws are whole, with these and its seconds.
+    /// The chain as the newest of its stored states had it whose draws are whole.
     fn found<'m>(
         &self,
         start: &Chain,
+        no_scores: &RunningScores,
         members: impl Iterator<Item = &'m Member>,
         tell: &dyn Fn(&Recovery),
-    ) -> Result<Option<(Chain, Draws, f64)>, ExperimentError> {
+    ) -> Result<Option<Found>, ExperimentError> {
         let label = || self.spec.label.clone();
         let mut damage = None;
         for member in members {
             // The settings are the same, so a chain that does not fit was never this one.
             let Some(chain) = member.restore(start) else { continue };
-            match self.draws(&chain, member.num_draws) {
+            let Some(scores) = no_scores.clone().restore(&member.scores) else { continue };
+            match self.draws(&chain, member) {
                 Ok(draws) => {
                     if let Some(reason) = damage {
                         tell(&Recovery::ChainWentBack { label: label(), reason });
                     }
-                    return Ok(Some((chain, draws, member.seconds)));
+                    return Ok(Some(Found { chain, draws, scores, seconds: member.seconds }));
                 }
                 Err(reason @ DrawsError::OtherVersion { .. }) => return Err(reason.into()),
                 Err(reason) => damage = Some(damage.unwrap_or(reason)),
@@ -312,8 +334,12 @@ impl Place<'_> {
         Ok(None)
     }
 
-    fn draws(&self, chain: &Chain, num_draws: u64) -> Result<Draws, DrawsError> {
-        let count = usize::try_from(num_draws).unwrap_or(usize::MAX);
+    fn draws(&self, chain: &Chain, member: &Member) -> Result<Draws, DrawsError> {
+        if !self.stored {
+            let damaged = || DrawsError::Damaged { path: self.log.clone(), reason: "measurements are missing".into() };
+            return Draws::unstored(self.shape.dim).with_series(member.series.clone()).ok_or_else(damaged);
+        }
+        let count = usize::try_from(member.num_draws).unwrap_or(usize::MAX);
         let from_log = match DrawLog::reopen(&self.log, self.shape, count) {
             Ok(draws) => return Ok(draws),
             Err(error) => error,

@@ -49,6 +49,16 @@ pub enum ExperimentError {
     /// A score.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),
+    /// Finite weights, but outputs at held-out rows that are no numbers: as good as diverged.
+    #[error(
+        "{label}: the network's outputs at held-out rows are no finite numbers at step {step}; lower sampler.learning_rate"
+    )]
+    OutputsNotFinite {
+        /// The chain's label.
+        label: String,
+        /// Its step.
+        step: u64,
+    },
     /// Draws on disk.
     #[error(transparent)]
     Draws(#[from] DrawsError),
@@ -91,6 +101,26 @@ pub enum ExperimentError {
         place: String,
         /// The parser's words.
         reason: String,
+    },
+    /// A setting of a file that cannot be used.
+    #[error("{place}: {source}")]
+    InFile {
+        /// The file, and the line where it is known.
+        place: String,
+        /// Why.
+        source: Box<ExperimentError>,
+    },
+    /// An override without a value.
+    #[error(
+        "`{asked}` gives no value\n  write it as key=value; an empty text is \"\" in quotes for the shell, as '{key}=\"\"'\n  \
+         a setting cannot be taken away here: write the experiment to a file (`kelvin presets NAME > mine.toml`), remove its \
+         line and run that"
+    )]
+    NoValue {
+        /// What was given.
+        asked: String,
+        /// The setting.
+        key: String,
     },
     /// Settings that TOML cannot hold.
     #[error("cannot write the settings as TOML: {reason}")]
@@ -157,4 +187,33 @@ pub enum ExperimentError {
         /// ℓ.
         learning_rate: f64,
     },
+}
+
+impl ExperimentError {
+    /// The one setting that it is about.
+    pub(super) fn key(&self) -> Option<&'static str> {
+        match self {
+            Self::OutOfRange { key, .. } | Self::DoesNotApply { key, .. } | Self::Network { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+
+    /// Whether what was asked for is wrong, rather than something having failed.
+    pub fn is_wrong_question(&self) -> bool {
+        match self {
+            Self::InFile { source, .. } => source.is_wrong_question(),
+            Self::UnknownPreset { .. }
+            | Self::UnknownSetting { .. }
+            | Self::NotAnOverride { .. }
+            | Self::NoValue { .. }
+            | Self::OutOfRange { .. }
+            | Self::Unreadable { .. }
+            | Self::BatchSize(_)
+            | Self::Data(DataError::UnknownDataset { .. } | DataError::NotImages { .. })
+            | Self::DoesNotApply { .. }
+            | Self::OtherShape { .. }
+            | Self::Network { .. } => true,
+            _ => false,
+        }
+    }
 }

@@ -1,16 +1,18 @@
-//! What is kept of a chain at each draw: weights, statistics of batch norms, energy and temperatures.
+//! What is kept of a chain at each draw: weights, statistics of batch norms, energy, temperatures, and what they predict.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 use super::error::ExperimentError;
+use super::run::Experiment;
+use super::running_scores::{RunningScores, count_draws};
 use super::settings::SamplerSettings;
 use crate::diagnostics::configurational_temperature;
 use crate::draws::{Draws, Measurements};
 use crate::network::{Rows, Weights};
 use crate::potential::{Posterior, Potential};
 use crate::random::{Permutation, Purpose};
-use crate::sampler::{Chain, Engine, EngineError, FirstFailure, Observer, evaluated_together};
+use crate::sampler::{Chain, DrawReading, Engine, EngineError, FirstFailure, Observer, evaluated_together};
 use crate::temperature::Tempering;
 
 /// U and ⟨θ, ∇U⟩/d of a draw, on images as they are: an augmented training set has no energy of its own.
@@ -124,8 +126,15 @@ impl<'a> FreshStatistics<'a> {
     }
 }
 
-/// Watches a population and keeps its draws.
+/// What is kept of one chain.
+pub(super) struct Keepsake {
+    pub draws: Draws,
+    pub scores: RunningScores,
+}
+
+/// Watches a population, keeps its draws, and counts what they predict.
 pub(super) struct KeepDraws<'a> {
+    experiment: &'a Experiment<'a>,
     energy: DrawEnergy<'a>,
     fresh: Option<FreshStatistics<'a>>,
     /// Whether momenta have a temperature.
@@ -133,50 +142,72 @@ pub(super) struct KeepDraws<'a> {
     /// Draws to set memory aside for.
     num_draws: u64,
     progress: &'a dyn Observer,
-    draws: Vec<Mutex<Draws>>,
+    kept: Vec<Mutex<Keepsake>>,
     failure: FirstFailure<ExperimentError>,
 }
 
 impl<'a> KeepDraws<'a> {
     pub fn new(
+        experiment: &'a Experiment<'a>,
         energy: DrawEnergy<'a>,
         fresh: Option<FreshStatistics<'a>>,
         measured: bool,
         progress: &'a dyn Observer,
-        draws: Vec<Draws>,
+        kept: Vec<Keepsake>,
         num_draws: u64,
     ) -> Self {
-        let draws = draws.into_iter().map(Mutex::new).collect();
-        Self { energy, fresh, measured, num_draws, progress, draws, failure: FirstFailure::default() }
+        let kept = kept.into_iter().map(Mutex::new).collect();
+        Self { experiment, energy, fresh, measured, num_draws, progress, kept, failure: FirstFailure::default() }
     }
 
-    /// The draws of each chain.
-    pub fn into_draws(self) -> Result<Vec<Draws>, ExperimentError> {
+    /// The draws of each chain, and what they predict.
+    pub fn into_parts(self) -> Result<(Vec<Draws>, Vec<RunningScores>), ExperimentError> {
         self.failure.into_result()?;
-        let draws =
-            self.draws.into_iter().map(|draws| draws.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        Ok(draws.collect())
+        let kept = self.kept.into_iter().map(|kept| kept.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        Ok(kept.map(|Keepsake { draws, scores }| (draws, scores)).unzip())
     }
 
-    fn keep(&self, kept: &[(usize, &Chain)]) -> Result<(), ExperimentError> {
+    fn lock(&self, index: usize) -> MutexGuard<'_, Keepsake> {
+        self.kept[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn keep<'c>(&self, kept: &[(usize, &'c Chain)]) -> Result<(), ExperimentError> {
         let energies = self.energy.measure(kept)?;
         let fresh = self.fresh.as_ref().map(|fresh| fresh.measure(kept)).transpose()?;
-        for (place, ((index, chain), (energy, configurational))) in kept.iter().zip(energies).enumerate() {
-            let position = &chain.state.position;
-            let statistics = fresh.as_ref().map_or(&chain.state.statistics, |fresh| &fresh[place]);
+        let weights = |place: usize, chain: &'c Chain| Weights {
+            parameters: &chain.state.position,
+            statistics: fresh.as_ref().map_or(&chain.state.statistics, |fresh| &fresh[place]),
+        };
+        let mut keepsakes: Vec<MutexGuard<'_, Keepsake>> = kept.iter().map(|(index, _)| self.lock(*index)).collect();
+        let draws: Vec<(u64, Weights<'_>)> =
+            kept.iter().enumerate().map(|(place, (_, chain))| (chain.state.step, weights(place, chain))).collect();
+        let mut scores: Vec<&mut RunningScores> = keepsakes.iter_mut().map(|keepsake| &mut keepsake.scores).collect();
+        count_draws(self.experiment, &mut scores, &draws)?;
+        for ((((index, chain), (_, weights)), (energy, configurational)), keepsake) in
+            kept.iter().zip(&draws).zip(energies).zip(&mut keepsakes)
+        {
             let kinetic_temperature = self.measured.then(|| {
                 let layout = self.energy.posterior.layout();
                 let mut squares = vec![0.0; layout.tensors().len()];
                 chain.state.kinetic_squares(&layout, &mut squares);
-                squares.iter().sum::<f64>() / position.len() as f64
+                squares.iter().sum::<f64>() / weights.parameters.len() as f64
             });
             let measured = Measurements {
                 potential_energy: energy,
                 configurational_temperature: configurational,
                 kinetic_temperature,
             };
-            let mut draws = self.draws[*index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            draws.push(Weights { parameters: position, statistics }, measured)?;
+            keepsake.draws.push(*weights, measured)?;
+            let lpd = keepsake.scores.validation_lpd.last().copied().unwrap_or_default();
+            self.progress.measured(
+                *index,
+                &DrawReading {
+                    potential_energy: energy,
+                    kinetic_temperature,
+                    validation_lpd_standard: lpd.standard,
+                    validation_lpd_tempered: lpd.tempered,
+                },
+            );
         }
         Ok(())
     }
@@ -184,7 +215,7 @@ impl<'a> KeepDraws<'a> {
 
 impl Observer for KeepDraws<'_> {
     fn started(&self, index: usize) {
-        self.draws[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).reserve(self.num_draws);
+        self.lock(index).draws.reserve(self.num_draws);
         self.progress.started(index);
     }
 

@@ -17,11 +17,14 @@ mod presets;
 mod problem;
 mod quick;
 mod run;
+mod running_scores;
 mod settings;
 mod watch;
 
 pub use automatic::automatic_settings;
 pub use checkpoint::CheckpointError;
+#[doc(hidden)]
+pub use checkpoint::num_chains_of_checkpoint;
 pub use durable::{DrawFiles, Durable, Recovery};
 pub use error::ExperimentError;
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting};
@@ -31,7 +34,8 @@ pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
+pub use running_scores::{HeldOutPredictives, RunningScores};
 pub use settings::{
-    BatchSize, DataSettings, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, RunSettings,
-    SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
+    BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
+    RunSettings, SamplerSettings, SelectionSettings, Settings, Start, TaskSetting,
 };

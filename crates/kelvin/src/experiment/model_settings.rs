@@ -211,7 +211,7 @@ impl ModelSettings {
     }
 
     /// The network for rows of this shape.
-    pub(super) fn build(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
+    pub fn build(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
         self.check_keys()?;
         Ok(self.layers_for(input, num_outputs)?.starting_from(self.kernel_start()))
     }

@@ -4,18 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ExperimentError;
 use super::run::SampledChain;
+use super::running_scores::HeldOutPredictives;
 use crate::data::Targets;
 use crate::diagnostics::{self, Limits, Reading, Warning};
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::likelihood::Likelihood;
 use crate::predictive::{
-    ByModel, ClassificationPredictive, ClassificationScores, RegressionPredictive, RegressionScores, for_each_output,
+    ByModel, ClassificationPredictive, ClassificationScores, PredictiveError, RegressionPredictive, RegressionScores,
+    for_each_output,
 };
 use crate::sampler::Engine;
 
 /// A predictive distribution at held-out points, point by point.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Predictive {
     /// Of numbers.
     Regression(RegressionPredictive),
@@ -34,6 +36,53 @@ pub enum Scores {
 }
 
 impl Predictive {
+    /// Of no draws yet.
+    pub fn new(likelihood: Likelihood, targets: &Targets, inverse_temperature: f64) -> Result<Self, ExperimentError> {
+        Ok(match (likelihood, targets) {
+            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
+                Self::Regression(RegressionPredictive::new(targets, noise_variance, inverse_temperature)?)
+            }
+            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
+                Self::Classification(ClassificationPredictive::new(labels, num_classes, inverse_temperature)?)
+            }
+            _ => unreachable!("the posterior checked that likelihood and targets fit"),
+        })
+    }
+
+    /// Counts one draw, given the network's outputs at every point; after an error nothing has changed.
+    pub fn add_draw(&mut self, outputs: &[f32]) -> Result<(), PredictiveError> {
+        match self {
+            Self::Regression(predictive) => predictive.add_draw(outputs),
+            Self::Classification(predictive) => predictive.add_draw(outputs),
+        }
+    }
+
+    /// Counts the draws of another at the same points.
+    ///
+    /// # Errors
+    /// Where the points are others.
+    pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
+        match (self, other) {
+            (Self::Regression(mine), Self::Regression(theirs)) => mine.merge(theirs),
+            (Self::Classification(mine), Self::Classification(theirs)) => mine.merge(theirs),
+            _ => Err(PredictiveError::OtherPoints),
+        }
+    }
+
+    pub(super) fn state(&self) -> Vec<f64> {
+        match self {
+            Self::Regression(predictive) => predictive.state(),
+            Self::Classification(predictive) => predictive.state(),
+        }
+    }
+
+    pub(super) fn restore(&mut self, state: &[f64]) -> Option<()> {
+        match self {
+            Self::Regression(predictive) => predictive.restore(state),
+            Self::Classification(predictive) => predictive.restore(state),
+        }
+    }
+
     /// The predictive distribution of all these draws at held-out rows; a bounded number of them is in memory at a time.
     pub fn of_draws<'d>(
         engine: &dyn Engine,
@@ -42,27 +91,13 @@ impl Predictive {
         inverse_temperature: f64,
         draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Self, ExperimentError> {
-        match (likelihood, held_out.targets()) {
-            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
-                let mut predictive = RegressionPredictive::new(targets, noise_variance, inverse_temperature)?;
-                for draws in draws {
-                    for_each_output(engine, held_out, draws, |outputs| {
-                        predictive.add_draw(&outputs).map_err(ExperimentError::from)
-                    })?;
-                }
-                Ok(Self::Regression(predictive))
-            }
-            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
-                let mut predictive = ClassificationPredictive::new(labels, num_classes, inverse_temperature)?;
-                for draws in draws {
-                    for_each_output(engine, held_out, draws, |outputs| {
-                        predictive.add_draw(&outputs).map_err(ExperimentError::from)
-                    })?;
-                }
-                Ok(Self::Classification(predictive))
-            }
-            _ => unreachable!("the posterior checked that likelihood and targets fit"),
+        let mut predictive = Self::new(likelihood, held_out.targets(), inverse_temperature)?;
+        for draws in draws {
+            for_each_output(engine, held_out, draws, |outputs| {
+                predictive.add_draw(&outputs).map_err(ExperimentError::from)
+            })?;
         }
+        Ok(predictive)
     }
 
     /// Its scores.
@@ -133,6 +168,24 @@ impl ChainGroup<'_> {
     /// The draws of each chain.
     pub fn draws(&self) -> impl Iterator<Item = &Draws> {
         self.chains.iter().map(|chain| &chain.draws)
+    }
+
+    /// What all their draws predict together; `None` where there is no chain.
+    ///
+    /// # Errors
+    /// [`ExperimentError::OutputsNotFinite`] where a draw gave outputs that are no numbers.
+    pub fn predictives(&self) -> Result<Option<HeldOutPredictives>, ExperimentError> {
+        let mut pooled: Option<HeldOutPredictives> = None;
+        for chain in &self.chains {
+            if let Some(step) = chain.scores.failed_at {
+                return Err(ExperimentError::OutputsNotFinite { label: chain.spec.label.clone(), step });
+            }
+            match &mut pooled {
+                None => pooled = Some(chain.scores.predictives.clone()),
+                Some(pooled) => pooled.merge(&chain.scores.predictives)?,
+            }
+        }
+        Ok(pooled)
     }
 
     /// How many draws there are.

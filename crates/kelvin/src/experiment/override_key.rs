@@ -11,8 +11,11 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
     let not_one = || ExperimentError::NotAnOverride { asked: text.into() };
     let (key, value) = text.split_once('=').ok_or_else(not_one)?;
     let (key, value) = (key.trim(), value.trim());
-    if key.is_empty() || value.is_empty() {
+    if key.is_empty() {
         return Err(not_one());
+    }
+    if value.is_empty() {
+        return Err(ExperimentError::NoValue { asked: text.into(), key: key.into() });
     }
     let place = format!(" from `{text}`");
     let unreadable = |reason: String| ExperimentError::Unreadable { place: place.clone(), reason };
@@ -35,9 +38,9 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
     let mut parts = key.split('.').peekable();
     while let Some(part) = parts.next() {
         if parts.peek().is_none() {
-            // A whole number is as good as a real one where a real one is wanted.
-            let parsed = match (place_in.get(part), &parsed) {
-                (Some(toml::Value::Float(_)), toml::Value::Integer(whole)) => toml::Value::Float(*whole as f64),
+            // A whole number is as good as a real one where a real one is wanted, also one that is too large for TOML.
+            let parsed = match (place_in.get(part), value.parse::<f64>()) {
+                (Some(toml::Value::Float(_)), Ok(number)) => toml::Value::Float(number),
                 _ => parsed,
             };
             place_in.insert(part.into(), parsed);
@@ -78,6 +81,7 @@ mod tests {
     fn changes_one_setting() {
         assert_eq!(changed("sampler.learning_rate=2e-3").unwrap().sampler.learning_rate, 2e-3);
         assert_eq!(changed("model.noise_variance = 1").unwrap().model.noise_variance, 1.0);
+        assert_eq!(changed("selection.clip_norm=100000000000000000000").unwrap().selection.clip_norm, 1e20);
         assert_eq!(changed("sampler.integrator=baoa").unwrap().sampler.integrator, crate::sampler::Integrator::Baoa);
         assert_eq!(changed("model.hidden=[32, 16]").unwrap().model.hidden, Some(vec![32, 16]));
         let other = changed("data.out_of_distribution=fashion-mnist").unwrap().data.out_of_distribution;
@@ -112,6 +116,9 @@ mod tests {
         assert!(error.contains("did you mean `sampler.learning_rate`?"), "{error}");
         assert!(changed("burn_in=1").unwrap_err().to_string().contains("did you mean `sampler.burn_in`?"));
         assert!(changed("sampler.cycle").is_err());
+        let error = changed("data.target=").unwrap_err().to_string();
+        assert!(error.starts_with("`data.target=` gives no value") && error.contains("remove its line"), "{error}");
+        assert_eq!(changed("data.target=\"\"").unwrap().data.target, "");
         assert!(changed("sampler.cycle=many").is_err());
         assert!(changed("sampler.cycle=0").unwrap().check().unwrap_err().to_string().contains("from 1 to"));
     }

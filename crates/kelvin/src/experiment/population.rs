@@ -3,8 +3,9 @@
 //! Both can be stopped by their observer and go on later with the same numbers; `durable.rs` stores them in between.
 
 use super::error::ExperimentError;
-use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws};
+use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws, Keepsake};
 use super::run::Experiment;
+use super::running_scores::RunningScores;
 use super::settings::DrawStatistics;
 use crate::draws::Draws;
 use crate::potential::Posterior;
@@ -54,6 +55,7 @@ pub(super) struct Sampled<'a> {
     pub plan: Plan,
     pub chains: Vec<Chain>,
     pub draws: Vec<Draws>,
+    pub scores: Vec<RunningScores>,
 }
 
 impl Sampled<'_> {
@@ -74,10 +76,13 @@ impl Population for Sampled<'_> {
             }
             _ => None,
         };
-        let (draws, measured) = (std::mem::take(&mut self.draws), self.measures_momentum());
-        let kept = KeepDraws::new(energy, fresh, measured, observer, draws, settings.draws_per_chain());
+        let measured = self.measures_momentum();
+        let keepsakes = std::mem::take(&mut self.draws).into_iter().zip(std::mem::take(&mut self.scores));
+        let keepsakes = keepsakes.map(|(draws, scores)| Keepsake { draws, scores }).collect();
+        let num_draws = settings.draws_per_chain();
+        let kept = KeepDraws::new(self.experiment, energy, fresh, measured, observer, keepsakes, num_draws);
         engine.run(posterior, Motion::Sample(&self.rule), &self.plan, &mut self.chains, &kept)?;
-        self.draws = kept.into_draws()?;
+        (self.draws, self.scores) = kept.into_parts()?;
         Ok(())
     }
 

@@ -107,6 +107,7 @@ mod tests {
                 preconditioner_statistics: PreconditionerStatistics::Running,
                 draw_statistics: DrawStatistics::Running,
                 energy_rows: None,
+                draws: DrawsSetting::Stored,
             },
             run: RunSettings {
                 repetitions: 5,

@@ -100,7 +100,9 @@ impl Problem {
             known => {
                 refuse_image_settings(data)?;
                 match known {
-                    Some(known) => Ok(SourceData::Table(known.load(data_folder)?)),
+                    Some(known) => {
+                        Ok(SourceData::Table(known.load_without(data_folder, &data.drop, data.task.task())?))
+                    }
                     None => {
                         let table = Table::read(Path::new(&data.source))?;
                         let task = data.task.task();

@@ -7,6 +7,7 @@ use super::error::ExperimentError;
 use super::outcome::Predictive;
 use super::population::{Population, Sampled, Searches};
 use super::problem::Problem;
+use super::running_scores::RunningScores;
 use super::settings::{BatchSize, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start};
 use crate::data::Augmentation;
 use crate::draws::Draws;
@@ -82,6 +83,8 @@ pub struct SampledChain {
     pub chain: Chain,
     /// What it kept.
     pub draws: Draws,
+    /// What its draws predict.
+    pub scores: RunningScores,
 }
 
 /// A problem with its posterior, ready to be optimised and sampled.
@@ -268,8 +271,9 @@ impl<'p> Experiment<'p> {
     pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
         let mut population = self.sampled(specs)?;
         population.advance(progress)?;
-        let sampled = specs.iter().cloned().zip(population.chains).zip(population.draws);
-        Ok(sampled.map(|((spec, chain), draws)| SampledChain { spec, chain, draws }).collect())
+        let kept = population.draws.into_iter().zip(population.scores);
+        let sampled = specs.iter().cloned().zip(population.chains).zip(kept);
+        Ok(sampled.map(|((spec, chain), (draws, scores))| SampledChain { spec, chain, draws, scores }).collect())
     }
 
     /// Chains at their starts, whose draws are kept in memory.
@@ -285,7 +289,9 @@ impl<'p> Experiment<'p> {
             chains.push(chain);
         }
         let draws = specs.iter().map(|_| Draws::in_memory(self.posterior.dim())).collect();
-        Ok(Sampled { experiment: self, rule, plan, chains, draws })
+        let scores = specs.iter().map(|spec| RunningScores::new(self, spec.inverse_temperature));
+        let scores = scores.collect::<Result<_, _>>()?;
+        Ok(Sampled { experiment: self, rule, plan, chains, draws, scores })
     }
 
     /// The predictive distribution of draws at held-out rows of this experiment.

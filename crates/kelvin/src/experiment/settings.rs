@@ -1,6 +1,7 @@
 //! Settings of an experiment: plain data with defaults, read from TOML.
 
 use serde::{Deserialize, Serialize};
+use toml::de::{DeTable, DeValue};
 
 use super::error::ExperimentError;
 use super::model_settings::ModelSettings;
@@ -269,6 +270,26 @@ pub struct SamplerSettings {
     /// taken in batches of `batch_size` and a remainder is dropped, so it must be at least that. Images are not augmented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_rows: Option<usize>,
+    /// What becomes of draws once they are scored.
+    #[serde(default, skip_serializing_if = "DrawsSetting::is_stored")]
+    pub draws: DrawsSetting,
+}
+
+/// What becomes of draws once they are scored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DrawsSetting {
+    /// They are stored: new rows can be predicted, and scores checked.
+    #[default]
+    Stored,
+    /// They are gone: scores, predictions at the held-out rows and diagnostics are all that is left, in a few megabytes a chain.
+    Scored,
+}
+
+impl DrawsSetting {
+    fn is_stored(&self) -> bool {
+        *self == Self::Stored
+    }
 }
 
 /// Seeds, chains, grid.
@@ -329,8 +350,14 @@ impl Settings {
             reason: error.to_string(),
         })?;
         settings.model = settings.model.spelled_out();
-        settings.check()?;
-        Ok(settings)
+        match settings.check() {
+            Ok(()) => Ok(settings),
+            Err(error) => {
+                let line =
+                    error.key().and_then(|key| line_of(text, key)).map_or(String::new(), |n| format!(", line {n}"));
+                Err(ExperimentError::InFile { place: format!("{place}{line}"), source: Box::new(error) })
+            }
+        }
     }
 
     /// Writes settings as TOML, every value spelled out.
@@ -342,6 +369,22 @@ impl Settings {
     pub fn draws_per_chain(&self) -> u64 {
         (self.sampler.epochs - self.sampler.burn_in) / self.sampler.cycle
     }
+}
+
+/// The line of a TOML text that gives a setting; none where the text leaves it to its default.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let mut table = whole.get_ref();
+    let mut begin = None;
+    for part in key.split('.') {
+        let (name, value) = table.get_key_value(part)?;
+        begin = Some(name.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    Some(1 + text[..begin?].matches('\n').count())
 }
 
 #[cfg(test)]
@@ -362,6 +405,25 @@ mod tests {
         let text = preset("concrete").unwrap().text.replace("hidden = [64]\n", "");
         let settings = Settings::from_toml(&text, "text").unwrap();
         assert!(settings.to_toml().unwrap().contains("hidden = [64]"));
+    }
+
+    #[test]
+    fn a_number_that_makes_no_sense_is_told_with_file_and_line() {
+        let text = preset("concrete").unwrap().settings().to_toml().unwrap();
+        let line = |text: &str, begin: &str| 1 + text.lines().position(|line| line.starts_with(begin)).unwrap();
+        for (of, by, key) in [
+            ("burn_in = 10000", "burn_in = 99999999999", "sampler.burn_in"),
+            ("clip_scope = ", "clip_scope = \"all\"\ncheckpoints = 0 # ", "selection.checkpoints"),
+            ("grid = [0.1, ", "grid = [\n  0.1,\n  -7.0, ", "run.grid"),
+        ] {
+            let bad = text.replacen(of, by, 1).replace("\ncheckpoints = 20", "");
+            let error = Settings::from_toml(&bad, "my.toml").unwrap_err().to_string();
+            let line = line(&bad, key.split_once('.').unwrap().1);
+            assert!(error.starts_with(&format!("my.toml, line {line}: {key} must be ")), "{error}");
+        }
+        let defaulted = text.replacen("epochs = 15000", "epochs = 15", 1).replace("checkpoints = 20\n", "");
+        let error = Settings::from_toml(&defaulted, "my.toml").unwrap_err().to_string();
+        assert!(error.starts_with("my.toml: selection.checkpoints must be at most selection.epochs"), "{error}");
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::num::NonZeroUsize;
 
-use serde::{Deserialize, Serialize};
-
 use super::brier::BrierScore;
 use super::calibration::ReliabilityDiagram;
 use super::error::{PredictiveError, check_outputs, positive};
@@ -18,7 +16,7 @@ const NUM_ECE_BINS: NonZeroUsize = NonZeroUsize::new(10).unwrap();
 ///
 /// For each point it keeps running sums of what the scores need: the probabilities and the entropy under both
 /// models, and the label's log density in log space, so that e⁻¹³⁰ and less survive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClassificationPredictive {
     labels: Vec<u32>,
     num_classes: usize,
@@ -28,7 +26,7 @@ pub struct ClassificationPredictive {
 }
 
 /// Sums over draws under one model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 struct Sums {
     probabilities: Vec<f64>,
     entropies: Vec<f64>,
@@ -61,6 +59,58 @@ impl ClassificationPredictive {
             self.sums.get_mut(model).add_draw(logits, &self.labels, model.power(self.inverse_temperature));
         }
         Ok(())
+    }
+
+    /// Counts the draws of another accumulator of the same points.
+    ///
+    /// # Errors
+    /// Where it has other points.
+    pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
+        if self.labels != other.labels || self.num_classes != other.num_classes {
+            return Err(PredictiveError::OtherPoints);
+        }
+        self.num_draws += other.num_draws;
+        for model in PredictiveModel::BOTH {
+            let (mine, theirs) = (self.sums.get_mut(model), other.sums.get(model));
+            mine.probabilities.iter_mut().zip(&theirs.probabilities).for_each(|(sum, more)| *sum += more);
+            mine.entropies.iter_mut().zip(&theirs.entropies).for_each(|(sum, more)| *sum += more);
+            mine.log_densities.iter_mut().zip(&theirs.log_densities).for_each(|(mean, more)| mean.merge(more));
+        }
+        Ok(())
+    }
+
+    /// The running sums, for [`ClassificationPredictive::restore`].
+    pub fn state(&self) -> Vec<f64> {
+        let mut state = vec![self.num_draws as f64];
+        for model in PredictiveModel::BOTH {
+            let Sums { probabilities, entropies, log_densities } = self.sums.get(model);
+            state.extend(probabilities);
+            state.extend(entropies);
+            state.extend(log_densities.iter().flat_map(LogMeanExp::parts));
+        }
+        state
+    }
+
+    /// Takes on the running sums that an accumulator of the same points had; `None`, and nothing changed, where they do not fit.
+    pub fn restore(&mut self, state: &[f64]) -> Option<()> {
+        let num_points = self.labels.len();
+        let (num_draws, sums) = state.split_first()?;
+        let per_model = num_points * (self.num_classes + 1 + 3);
+        if sums.len() != 2 * per_model {
+            return None;
+        }
+        self.num_draws = *num_draws as usize;
+        for (model, sums) in PredictiveModel::BOTH.into_iter().zip(sums.chunks_exact(per_model)) {
+            let (probabilities, rest) = sums.split_at(num_points * self.num_classes);
+            let (entropies, parts) = rest.split_at(num_points);
+            let part = |parts: &[f64]| LogMeanExp::from_parts([parts[0], parts[1], parts[2]]);
+            *self.sums.get_mut(model) = Sums {
+                probabilities: probabilities.to_vec(),
+                entropies: entropies.to_vec(),
+                log_densities: parts.chunks_exact(3).map(part).collect(),
+            };
+        }
+        Some(())
     }
 
     /// How many points are held out.
@@ -249,6 +299,35 @@ mod tests {
         assert_eq!(predictive.probabilities(STANDARD).unwrap(), [0.5, 0.5]);
         assert_eq!(predictive.expected_entropies(STANDARD).unwrap(), [0.0]);
         assert!((predictive.mutual_informations(STANDARD).unwrap()[0] - 2f64.ln()).abs() < 1e-15);
+    }
+
+    #[test]
+    fn draws_may_be_counted_apart_stored_and_put_together() {
+        let draws = [[0.5, 0.0, 1.0, 3.0], [0.0, 0.3, -1.0, 0.0], [3.0, 0.0, 0.0, 0.25]];
+        let empty = ClassificationPredictive::new(&[0, 1], 2, 10.0).unwrap();
+        let mut straight = empty.clone();
+        draws.iter().for_each(|logits| straight.add_draw(logits).unwrap());
+        let mut resumed = empty.clone();
+        for logits in &draws {
+            let state = resumed.state();
+            resumed = empty.clone();
+            resumed.restore(&state).unwrap();
+            resumed.add_draw(logits).unwrap();
+        }
+        assert_eq!(resumed, straight);
+        assert!(resumed.restore(&[1.0; 5]).is_none() && resumed == straight);
+        let mut parts = [empty.clone(), empty];
+        parts[0].add_draw(&draws[0]).unwrap();
+        parts[1].add_draw(&draws[1]).unwrap();
+        parts[1].add_draw(&draws[2]).unwrap();
+        let [mut merged, second] = parts;
+        merged.merge(&second).unwrap();
+        for model in PredictiveModel::BOTH {
+            assert!((merged.scores(model).unwrap().lpd - straight.scores(model).unwrap().lpd).abs() < 1e-14);
+            assert!((merged.scores(model).unwrap().brier - straight.scores(model).unwrap().brier).abs() < 1e-14);
+        }
+        let other = ClassificationPredictive::new(&[1, 1], 2, 10.0).unwrap();
+        assert_eq!(straight.merge(&other), Err(PredictiveError::OtherPoints));
     }
 
     #[test]

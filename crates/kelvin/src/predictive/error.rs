@@ -37,6 +37,9 @@ pub enum PredictiveError {
     /// A question was asked before the first draw.
     #[error("there are no draws yet; add at least one before asking for a density or a score")]
     NoDraws,
+    /// Draws of other points were to be added.
+    #[error("these are predictions at other points; only draws at the same held-out points can be put together")]
+    OtherPoints,
     /// A held-out target is infinite or not a number.
     #[error("the target of point {point} is {value}; remove the row or repair it before predicting")]
     NonFiniteTarget {

@@ -1,12 +1,10 @@
 //! The logarithm of a mean of densities, fed one log density at a time.
 
-use serde::{Deserialize, Serialize};
-
 /// A running log (1/S) Σ_s exp(a_s), in memory that does not grow with S.
 ///
 /// With A = max a_s it holds A and Σ_s exp(a_s − A), so that densities far below the smallest f64 survive. A value
 /// of −∞ (density zero) counts as a draw and adds nothing; the mean of none but zeros is −∞.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogMeanExp {
     largest: f64,
     scaled_sum: f64,
@@ -22,7 +20,7 @@ impl Default for LogMeanExp {
 impl LogMeanExp {
     /// The mean of nothing yet.
     pub fn new() -> Self {
-        // Not −∞: every field must be a number that JSON can hold, and no finite value is smaller.
+        // Not −∞, whose difference with itself is no number.
         Self { largest: f64::MIN, scaled_sum: 0.0, count: 0 }
     }
 
@@ -37,6 +35,25 @@ impl LogMeanExp {
         } else {
             self.scaled_sum += (log_value - self.largest).exp();
         }
+    }
+
+    /// Counts all values of another.
+    pub fn merge(&mut self, other: &Self) {
+        let largest = self.largest.max(other.largest);
+        let share = |part: &Self| match part.largest == largest {
+            true => part.scaled_sum,
+            false => part.scaled_sum * (part.largest - largest).exp(),
+        };
+        *self = Self { largest, scaled_sum: share(self) + share(other), count: self.count + other.count };
+    }
+
+    /// What it holds, for [`LogMeanExp::from_parts`].
+    pub(super) fn parts(&self) -> [f64; 3] {
+        [self.largest, self.scaled_sum, self.count as f64]
+    }
+
+    pub(super) fn from_parts([largest, scaled_sum, count]: [f64; 3]) -> Self {
+        Self { largest, scaled_sum, count: count as u64 }
     }
 
     /// How many values were counted.
@@ -60,6 +77,19 @@ mod tests {
         let mut mean = LogMeanExp::new();
         values.iter().for_each(|&value| mean.add(value));
         mean.value().unwrap()
+    }
+
+    #[test]
+    fn parts_come_together_wherever_they_are_cut() {
+        let values = [-700.0, 3.0, f64::NEG_INFINITY, 2.5, -1e4, 3.0];
+        for cut in 0..=values.len() {
+            let mut halves = [LogMeanExp::new(), LogMeanExp::new()];
+            values.iter().enumerate().for_each(|(i, &value)| halves[usize::from(i >= cut)].add(value));
+            let [mut first, second] = halves;
+            first.merge(&second);
+            assert!((first.value().unwrap() - of(&values)).abs() < 1e-14, "{cut}");
+            assert_eq!((first.count(), LogMeanExp::from_parts(first.parts())), (6, first));
+        }
     }
 
     #[test]

@@ -1,7 +1,5 @@
 //! The predictive density of a regression, accumulated draw by draw at held-out points.
 
-use serde::{Deserialize, Serialize};
-
 use super::calibration::PitValues;
 use super::error::{PredictiveError, check_outputs, positive};
 use super::log_mean_exp::LogMeanExp;
@@ -14,7 +12,7 @@ use super::scores::RegressionScores;
 /// For each point it keeps running sums of what the scores need: the log density and the PIT value of the target
 /// under both models, and mean and spread of μ_s. The draws themselves are not kept; where quantiles are wanted,
 /// keep them and see [`GaussianMixture`](super::GaussianMixture).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RegressionPredictive {
     noise_variance: ByModel<f64>,
     num_draws: usize,
@@ -22,7 +20,7 @@ pub struct RegressionPredictive {
 }
 
 /// What is known of one held-out point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 struct Point {
     target: f64,
     mean: f64,
@@ -75,6 +73,65 @@ impl RegressionPredictive {
             }
         }
         Ok(())
+    }
+
+    /// Counts the draws of another accumulator of the same points.
+    ///
+    /// # Errors
+    /// Where it has other points.
+    pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
+        let same = self.points.len() == other.points.len()
+            && self.points.iter().zip(&other.points).all(|(mine, theirs)| mine.target == theirs.target);
+        if !same {
+            return Err(PredictiveError::OtherPoints);
+        }
+        let (mine, theirs) = (self.num_draws as f64, other.num_draws as f64);
+        self.num_draws += other.num_draws;
+        if self.num_draws == 0 {
+            return Ok(());
+        }
+        let all = self.num_draws as f64;
+        for (point, added) in self.points.iter_mut().zip(&other.points) {
+            let apart = added.mean - point.mean;
+            point.mean += apart * theirs / all;
+            point.squared_deviations += added.squared_deviations + apart * apart * mine * theirs / all;
+            for model in PredictiveModel::BOTH {
+                point.log_density.get_mut(model).merge(added.log_density.get(model));
+                *point.cumulative_sum.get_mut(model) += added.cumulative_sum.get(model);
+            }
+        }
+        Ok(())
+    }
+
+    /// The running sums, for [`RegressionPredictive::restore`].
+    pub fn state(&self) -> Vec<f64> {
+        let mut state = vec![self.num_draws as f64];
+        for point in &self.points {
+            state.extend([point.mean, point.squared_deviations]);
+            for model in PredictiveModel::BOTH {
+                state.extend(point.log_density.get(model).parts());
+                state.push(*point.cumulative_sum.get(model));
+            }
+        }
+        state
+    }
+
+    /// Takes on the running sums that an accumulator of the same points had; `None`, and nothing changed, where they do not fit.
+    pub fn restore(&mut self, state: &[f64]) -> Option<()> {
+        const PER_POINT: usize = 10;
+        let (num_draws, points) = state.split_first()?;
+        if points.len() != PER_POINT * self.points.len() {
+            return None;
+        }
+        self.num_draws = *num_draws as usize;
+        for (point, state) in self.points.iter_mut().zip(points.chunks_exact(PER_POINT)) {
+            (point.mean, point.squared_deviations) = (state[0], state[1]);
+            for (model, sums) in PredictiveModel::BOTH.into_iter().zip(state[2..].chunks_exact(4)) {
+                *point.log_density.get_mut(model) = LogMeanExp::from_parts([sums[0], sums[1], sums[2]]);
+                *point.cumulative_sum.get_mut(model) = sums[3];
+            }
+        }
+        Some(())
     }
 
     /// How many points are held out.
@@ -227,19 +284,41 @@ mod tests {
         assert!(matches!(error, PredictiveError::NonFiniteTarget { point: 1, .. }));
     }
 
-    /// To rounding only: serde_json reads numbers back exactly only with its feature `float_roundtrip`.
     #[test]
     fn an_accumulator_survives_a_checkpoint() {
-        let mut straight = RegressionPredictive::new(&[0.0, 1.0], 0.01, 4.0).unwrap();
-        let mut resumed = straight.clone();
+        let empty = RegressionPredictive::new(&[0.0, 1.0], 0.01, 4.0).unwrap();
+        let (mut straight, mut resumed) = (empty.clone(), empty.clone());
         for means in [[0.5, 0.25], [0.1, 1.3]] {
-            let text = serde_json::to_string(&resumed).unwrap();
-            resumed = serde_json::from_str(&text).unwrap();
+            let state = resumed.state();
+            resumed = empty.clone();
+            resumed.restore(&state).unwrap();
             resumed.add_draw(&means).unwrap();
             straight.add_draw(&means).unwrap();
         }
-        assert_eq!(resumed.num_draws(), 2);
-        let lpd = |predictive: &RegressionPredictive| predictive.scores(TEMPERED).unwrap().lpd;
-        assert!((lpd(&resumed) - lpd(&straight)).abs() < 1e-12);
+        assert_eq!(resumed, straight);
+        assert!(resumed.restore(&[1.0; 3]).is_none() && resumed == straight);
+    }
+
+    #[test]
+    fn draws_may_be_counted_apart_and_put_together() {
+        let draws: [[f32; 2]; 5] = [[0.1, 2.0], [-0.4, 1.0], [0.9, 1.5], [2.0, 0.0], [0.3, 1.1]];
+        let empty = RegressionPredictive::new(&[0.6, 1.0], 0.04, 3.0).unwrap();
+        let mut straight = empty.clone();
+        draws.iter().for_each(|means| straight.add_draw(means).unwrap());
+        for cut in 0..=draws.len() {
+            let mut parts = [empty.clone(), empty.clone()];
+            draws.iter().enumerate().for_each(|(i, means)| parts[usize::from(i >= cut)].add_draw(means).unwrap());
+            let [mut first, second] = parts;
+            first.merge(&second).unwrap();
+            let (merged, wanted) = (first.scores(TEMPERED).unwrap(), straight.scores(TEMPERED).unwrap());
+            assert_eq!(first.num_draws(), 5);
+            for (merged, wanted) in
+                [(merged.lpd, wanted.lpd), (merged.mse, wanted.mse), (merged.mean_variance, wanted.mean_variance)]
+            {
+                assert!((merged - wanted).abs() < 1e-13, "{cut}: {merged} {wanted}");
+            }
+        }
+        let other = RegressionPredictive::new(&[0.6, 1.5], 0.04, 3.0).unwrap();
+        assert_eq!(straight.merge(&other), Err(PredictiveError::OtherPoints));
     }
 }

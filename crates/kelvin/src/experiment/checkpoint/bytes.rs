@@ -53,6 +53,11 @@ impl<'a> Reader<'a> {
         self.0.is_empty()
     }
 
+    /// How many bytes are left: where reading stopped, seen from the end.
+    pub fn num_left(&self) -> usize {
+        self.0.len()
+    }
+
     fn take(&mut self, size: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(size)?;
         self.0 = rest;

@@ -10,8 +10,8 @@ use super::previous;
 use crate::write_file::write_atomically;
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
-const FORMAT: u32 = 1;
-const HEADER: usize = 8 + 4 + 8;
+const FORMAT: u32 = 2;
+pub(super) const HEADER: usize = 8 + 4 + 8;
 const HASH: usize = 32;
 
 /// Why a checkpoint could not be written or read.
@@ -76,32 +76,36 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<(), CheckpointError> {
 
 /// Reads contents and checks them; `None` where there is no such file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, CheckpointError> {
-    let mut bytes = match std::fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(source) => return Err(CheckpointError::File { action: "read", path: path.into(), source }),
-    };
-    let damaged = |reason: &str| CheckpointError::Damaged { path: path.into(), reason: reason.into() };
+    match std::fs::read(path) {
+        Ok(bytes) => contents(path, bytes).map(Some),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(CheckpointError::File { action: "read", path: path.into(), source }),
+    }
+}
+
+/// The contents of a file that is in memory; `path` stands for it in errors.
+pub fn contents(path: &Path, mut bytes: Vec<u8>) -> Result<Vec<u8>, CheckpointError> {
+    let damaged = |reason: String| CheckpointError::Damaged { path: path.into(), reason };
     let Some(end) = bytes.len().checked_sub(HASH).filter(|&end| end >= HEADER) else {
-        return Err(damaged("it is cut off"));
+        return Err(damaged(format!("it is cut off at byte {}", bytes.len())));
     };
     // First the hash: a flipped bit of the format is damage and no other version.
     if Sha256::digest(&bytes[..end])[..] != bytes[end..] {
-        return Err(damaged("it does not have the hash that was written with it"));
+        return Err(damaged(format!("bytes 0 to {end} do not have the hash that was written with them")));
     }
     if bytes[..8] != MAGIC {
-        return Err(damaged("it is no checkpoint of kelvin"));
+        return Err(damaged("byte 0: it is no checkpoint of kelvin".into()));
     }
     let found = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]);
     if found != FORMAT {
         return Err(CheckpointError::OtherVersion { path: path.into(), found, known: FORMAT });
     }
     if bytes[12..HEADER] != ((end - HEADER) as u64).to_le_bytes() {
-        return Err(damaged("it does not have the length it says"));
+        return Err(damaged(format!("byte 12: it does not say that {} bytes follow, and they do", end - HEADER)));
     }
     bytes.truncate(end);
     bytes.drain(..HEADER);
-    Ok(Some(bytes))
+    Ok(bytes)
 }
 
 /// Moves a damaged checkpoint out of the way, so that it does not become the one before.

@@ -21,6 +21,10 @@ pub struct Member {
     pub seconds: f64,
     /// The best of a search so far.
     pub choice: Option<JointChoice>,
+    /// What its draws predict so far.
+    pub scores: Vec<Vec<f64>>,
+    /// What was measured at its draws, where these are not stored.
+    pub series: [Vec<f64>; 3],
 }
 
 /// Means of each tensor over so many readings.
@@ -49,6 +53,9 @@ impl MemberParts<'_> {
         if let Some(choice) = self.choice {
             write_choice(writer, choice);
         }
+        writer.count(self.scores.len());
+        self.scores.iter().for_each(|numbers| writer.f64s(numbers));
+        self.series.iter().for_each(|numbers| writer.f64s(numbers));
     }
 }
 
@@ -72,6 +79,8 @@ impl Member {
             num_draws: reader.u64()?,
             seconds: reader.f64()?,
             choice: if reader.flag()? { Some(read_choice(reader)?) } else { None },
+            scores: (0..reader.count()?).map(|_| reader.f64s()).collect::<Option<_>>()?,
+            series: [reader.f64s()?, reader.f64s()?, reader.f64s()?],
         })
     }
 
@@ -157,7 +166,9 @@ mod tests {
         let mut writer = Writer::default();
         writer.text("run");
         writer.count(1);
-        MemberParts { chain, num_draws: 3, seconds: 1.5, choice: Some(choice) }.write(&mut writer);
+        let (choice, scores) = (Some(choice), &[vec![], vec![0.5, f64::NAN]][..]);
+        MemberParts { chain, num_draws: 3, seconds: 1.5, choice, scores, series: [&[1.0], &[], &[2.0]] }
+            .write(&mut writer);
         writer.into_bytes()
     }
 
@@ -165,12 +176,13 @@ mod tests {
     fn everything_a_chain_needs_is_there_bit_by_bit() {
         let (chain, choice) = example();
         let bytes = contents(&chain, &choice);
-        let read = Checkpoint::from_contents(&bytes).unwrap();
+        let read = Checkpoint::from_contents("a.checkpoint".as_ref(), &bytes).unwrap();
         let member = &read.members[0];
         let start = Chain::new(70, chain.temperature, vec![0.0; chain.state.position.len()], &layout());
         let restored = member.restore(&start).unwrap();
         assert_eq!(contents(&restored, member.choice.as_ref().unwrap()), bytes);
         assert_eq!(restored.kinetic_all, chain.kinetic_all);
+        assert_eq!(member.series, [vec![1.0], vec![], vec![2.0]]);
         assert_eq!((restored.divergence, member.num_draws, member.seconds), (chain.divergence, 3, 1.5));
         let other = Chain::new(71, chain.temperature, start.state.position.clone(), &layout());
         assert!(member.restore(&other).is_none());
@@ -188,8 +200,8 @@ mod tests {
             let mut bytes = contents(&chain, &choice);
             let place = place % bytes.len();
             if cut { bytes.truncate(place) } else { bytes[place] = value }
-            let read = Checkpoint::from_contents(&bytes);
-            prop_assert!(!cut || read.is_none());
+            let read = Checkpoint::from_contents("a.checkpoint".as_ref(), &bytes);
+            prop_assert!(!cut || read.is_err());
         }
     }
 }

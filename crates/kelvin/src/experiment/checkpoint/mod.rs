@@ -32,6 +32,9 @@ pub(super) struct MemberParts<'a> {
     pub num_draws: u64,
     pub seconds: f64,
     pub choice: Option<&'a JointChoice>,
+    /// Lists of numbers of a sampled chain: what its draws predict, and what was measured at draws that are not stored.
+    pub scores: &'a [Vec<f64>],
+    pub series: [&'a [f64]; 3],
 }
 
 impl Checkpoint {
@@ -53,23 +56,37 @@ impl Checkpoint {
     /// Reads a checkpoint of this run; `None` where there is none.
     pub fn read(path: &Path, identity: &str) -> Result<Option<Self>, CheckpointError> {
         let Some(contents) = file::read(path)? else { return Ok(None) };
-        let checkpoint = Self::from_contents(&contents).ok_or_else(|| CheckpointError::Damaged {
-            path: path.into(),
-            reason: "its contents make no sense".into(),
-        })?;
+        let checkpoint = Self::from_contents(path, &contents)?;
         if checkpoint.identity != identity {
             return Err(CheckpointError::OtherRun { path: path.into() });
         }
         Ok(Some(checkpoint))
     }
 
-    fn from_contents(contents: &[u8]) -> Option<Self> {
+    /// What the checked contents of a file mean.
+    fn from_contents(path: &Path, contents: &[u8]) -> Result<Self, CheckpointError> {
         let mut reader = Reader::new(contents);
+        Self::from_reader(&mut reader).ok_or_else(|| {
+            let offset = file::HEADER + contents.len() - reader.num_left();
+            CheckpointError::Damaged {
+                path: path.into(),
+                reason: format!("byte {offset}: it makes no sense from there on"),
+            }
+        })
+    }
+
+    fn from_reader(reader: &mut Reader<'_>) -> Option<Self> {
         let identity = reader.text()?;
         let num_members = reader.count()?;
-        let members = (0..num_members).map(|_| Member::read(&mut reader)).collect::<Option<_>>()?;
+        let members = (0..num_members).map(|_| Member::read(reader)).collect::<Option<_>>()?;
         reader.is_at_end().then_some(Self { identity, members })
     }
+}
+
+/// How many chains a checkpoint has that is in memory, which is all that a test of bad input needs to know of it.
+#[doc(hidden)]
+pub fn num_chains_of_checkpoint(path: &Path, bytes: &[u8]) -> Result<usize, CheckpointError> {
+    Ok(Checkpoint::from_contents(path, &file::contents(path, bytes.to_vec())?)?.members.len())
 }
 
 /// Where the checkpoint before is.

@@ -1,0 +1,100 @@
+//! `kelvin report`: the page of a run again, or one page about several runs, with the paper's tables and figures.
+
+use std::path::{Path, PathBuf};
+
+use crate::arguments::{CompareArgument, ReportArguments, SpreadArgument, TableFormatArgument};
+use crate::output::{WrongFlags, print_result, say};
+use crate::paper_layout::{self, Layout};
+use crate::paper_numbers::PAPER;
+use crate::paper_tables::Spread;
+use crate::present::{REPORT, create_folder, tables, write_run, write_several};
+use crate::run_files::RunFiles;
+use crate::table::Table;
+use crate::verdict::verdict;
+
+/// Where the page of several runs goes unless it is said.
+const SEVERAL: &str = "report";
+
+pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
+    let runs: Vec<RunFiles> =
+        arguments.runs.iter().map(|folder| RunFiles::read(folder)).collect::<anyhow::Result<_>>()?;
+    let layout = Layout {
+        spread: match arguments.spread {
+            SpreadArgument::Sd => Spread::StandardDeviation,
+            SpreadArgument::Se => Spread::StandardError,
+        },
+        compare: matches!(arguments.compare, Some(CompareArgument::Paper)),
+    };
+    if layout.compare && !runs.iter().any(|run| PAPER.iter().any(|paper| paper.preset == run.findings.name)) {
+        let names: Vec<&str> = runs.iter().map(|run| run.findings.name.as_str()).collect();
+        let presets: Vec<&str> = PAPER.iter().map(|paper| paper.preset).collect();
+        say(&format!(
+            "note: the paper has no numbers for {}; it has them for sweeps of {}\n",
+            names.join(", "),
+            presets.join(", ")
+        ));
+    }
+    let printed = printed_tables(&runs, layout, arguments.format);
+    let page = match (&runs[..], &arguments.out) {
+        ([run], None) => {
+            let folder = run.folder.clone();
+            write_run(only(runs)?, layout)?;
+            folder.join(REPORT)
+        }
+        (_, out) => {
+            let folder = out.clone().unwrap_or_else(|| PathBuf::from(SEVERAL));
+            if folder.is_file() {
+                return Err(WrongFlags(format!("{} is a file; name a folder with --out", folder.display())).into());
+            }
+            create_folder(&folder)?;
+            write_several(&folder, runs, layout)?;
+            folder.join(REPORT)
+        }
+    };
+    print_result(&printed)?;
+    say(&format!("report: {}\n", page.display()));
+    if arguments.open {
+        open_page(&page);
+    }
+    Ok(())
+}
+
+fn only(runs: Vec<RunFiles>) -> anyhow::Result<RunFiles> {
+    runs.into_iter().next().ok_or_else(|| anyhow::anyhow!("no run was named"))
+}
+
+/// What stands on standard output: the answers and, of one run, its own tables; of several, or beside the paper, the paper's.
+fn printed_tables(runs: &[RunFiles], layout: Layout, format: TableFormatArgument) -> String {
+    let findings: Vec<_> = runs.iter().map(|run| &run.findings).collect();
+    let tables: Vec<Table> = match &findings[..] {
+        [only] if !layout.compare && layout.spread == Spread::StandardDeviation => {
+            tables(only).into_iter().map(|(_, table)| table).collect()
+        }
+        all => paper_layout::tables(all, layout).into_iter().map(|(_, table)| table).collect(),
+    };
+    let render = |table: &Table| match format {
+        TableFormatArgument::Text => table.to_text(),
+        TableFormatArgument::Markdown => table.to_markdown(),
+        TableFormatArgument::Latex => table.to_latex(),
+        TableFormatArgument::Csv => table.to_csv(),
+        TableFormatArgument::Html => table.to_html(),
+    };
+    let tables: Vec<String> = tables.iter().map(render).collect();
+    let answers: String = match format {
+        TableFormatArgument::Text => findings
+            .iter()
+            .map(|found| crate::output::wrapped(&format!("{}: {}", found.name, verdict(found)), "  "))
+            .collect(),
+        _ => String::new(),
+    };
+    let gap = if answers.is_empty() { "" } else { "\n" };
+    format!("{answers}{gap}{}", tables.join("\n"))
+}
+
+/// Shows the page in the reader's browser; a machine without one is no failure.
+fn open_page(page: &Path) {
+    let whole = std::path::absolute(page).unwrap_or_else(|_| page.to_path_buf());
+    if let Err(error) = open::that_detached(&whole) {
+        say(&format!("note: no browser could be started ({error}); open {} yourself\n", whole.display()));
+    }
+}

@@ -1,0 +1,149 @@
+//! Whether chains can be believed: temperatures of each tensor and draw, energies, and the running score.
+
+use kelvin::diagnostics::{mean_ess, temperature_band};
+use kelvin::predictive::PredictiveModel;
+
+use super::{Figure, Models, look_of, with_other_y};
+use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, Spans, significant};
+use crate::findings::{ChainFindings, Findings};
+use crate::row::BETA_STAR;
+
+/// The share of readings that bands hold.
+const LEVEL: f64 = 0.99;
+
+/// A line a chain of one number at each draw.
+fn with_traces(mut chart: Chart, chains: &[&ChainFindings], series: impl Fn(&ChainFindings) -> Vec<f64>) -> Chart {
+    for (index, chain) in chains.iter().enumerate() {
+        let points = series(chain).into_iter().enumerate().map(|(draw, value)| ((draw + 1) as f64, value)).collect();
+        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour_of(index), points));
+    }
+    chart
+}
+
+fn colour_of(index: usize) -> Colour {
+    Colour::CYCLE[index % Colour::CYCLE.len()]
+}
+
+/// Energies of the chains that made the draws.
+pub(super) fn energy_traces(chains: &[&ChainFindings]) -> Figure {
+    let chart = Chart::new(
+        format!("Potential energy of the draws at {BETA_STAR}"),
+        Axis::linear("draw"),
+        Axis::linear("potential energy U").focused(),
+    );
+    let chart = with_traces(chart, chains, |chain| chain.potential_energy.clone());
+    let caption = "Chains that agree wander over the same range; a trend means that the burn-in was too short.";
+    let figure = Figure::new("energy_traces", chart, caption);
+    let are_positive = chains.iter().flat_map(|chain| &chain.potential_energy).all(|&energy| energy > 0.0);
+    if are_positive { figure.with_scale_switch("log energy axis", with_other_y) } else { figure }
+}
+
+/// Validation LPD of all draws up to each, where it was measured.
+pub(super) fn running_lpd(chains: &[&ChainFindings]) -> anyhow::Result<Option<Figure>> {
+    if chains.iter().all(|chain| chain.validation_lpd.is_empty()) {
+        return Ok(None);
+    }
+    let chart = |models: Models| {
+        let mut chart = Chart::new(
+            format!("Validation LPD of the draws so far at {BETA_STAR}"),
+            Axis::linear("draws so far"),
+            Axis::linear("validation LPD (nats)").focused(),
+        );
+        for model in PredictiveModel::BOTH.into_iter().filter(|&model| models.include(model)) {
+            let (name, colour) = look_of(model);
+            for chain in chains {
+                let values = chain.validation_lpd.iter().enumerate();
+                let points = values.filter_map(|(draw, lpd)| Some(((draw + 1) as f64, (*lpd.get(model))?))).collect();
+                let dash = if model == PredictiveModel::Standard { Dash::Solid } else { Dash::Dashed };
+                chart = chart.with(Line::trace(name, colour, points).with_dash(dash));
+            }
+        }
+        Ok(chart)
+    };
+    let caption =
+        "Validation LPD of all draws of a chain up to each, a line a chain. Still rising at the end: more draws help.";
+    Ok(Some(Figure::by_model("running_lpd", caption, chart)?))
+}
+
+/// Kinetic temperature at each draw, relative to the one asked for, with the band of exact momenta.
+pub(super) fn temperature_traces(findings: &Findings, chains: &[&ChainFindings]) -> anyhow::Result<Option<Figure>> {
+    if chains.iter().all(|chain| chain.kinetic_temperature.is_empty()) {
+        return Ok(None);
+    }
+    let dim = findings.problem.tensors.iter().map(|(_, size)| size).sum();
+    let (low, high) = temperature_band(dim, 1.0, LEVEL)?;
+    let chart = Chart::new(
+        format!("Kinetic temperature of the draws at {BETA_STAR}"),
+        Axis::linear("draw"),
+        Axis::linear("measured T / asked T").focused(),
+    )
+    .with(Reference::horizontal(low, "99 %"))
+    .with(Reference::horizontal(high, "99 %"));
+    let ratios = |chain: &ChainFindings| {
+        chain.kinetic_temperature.iter().map(|measured| measured / chain.sampler_temperature).collect()
+    };
+    Ok(Some(Figure::new(
+        "temperature_traces",
+        with_traces(chart, chains, ratios),
+        "What the momenta say the temperature is, at each draw. Of momenta at the right temperature 99 % of the readings \
+         lie between the dashed lines.",
+    )))
+}
+
+/// Mean kinetic temperature of each tensor at the draws, with the band that a mean of so many readings should keep to.
+pub(super) fn tensor_temperatures(findings: &Findings, chains: &[&ChainFindings]) -> anyhow::Result<Option<Figure>> {
+    let chains: Vec<&&ChainFindings> = chains.iter().filter(|chain| !chain.tensor_temperatures.is_empty()).collect();
+    let tensors = &findings.problem.tensors;
+    let Some(readings) = chains.iter().map(|chain| effective_readings(chain)).reduce(f64::min) else {
+        return Ok(None);
+    };
+    // The first tensor stands highest.
+    let place = |index: usize| (tensors.len() - index) as f64;
+    let names = tensors.iter().rev().map(|(name, _)| name.clone()).collect();
+    let mut bands = Vec::new();
+    for (index, &(_, size)) in tensors.iter().enumerate() {
+        let (low, high) = temperature_band((readings * size as f64).round().max(1.0) as usize, 1.0, LEVEL)?;
+        bands.push((place(index), low, high));
+    }
+    let mut chart = Chart::new(
+        format!("Kinetic temperature of each tensor at {BETA_STAR}"),
+        Axis::linear("mean measured T / asked T").focused(),
+        Axis::named("", names),
+    )
+    .with(Reference::vertical(1.0, "as asked"))
+    .with(Spans::across("99 % band", Colour::Muted, bands.clone()));
+    let mut outside = 0;
+    for (index, chain) in chains.iter().enumerate() {
+        let ratio = |(tensor, measured): (usize, &f64)| (measured / chain.sampler_temperature, place(tensor));
+        let points: Vec<(f64, f64)> = chain.tensor_temperatures.iter().enumerate().map(ratio).collect();
+        outside +=
+            points.iter().zip(&bands).filter(|((ratio, _), (_, low, high))| !(low..=high).contains(&ratio)).count();
+        let hover = points.iter().zip(tensors).zip(&bands).map(|((point, (name, size)), (_, low, high))| {
+            format!(
+                "chain {}, {name} ({size} numbers): {} (band {} to {})",
+                index + 1,
+                significant(point.0, 4),
+                significant(*low, 3),
+                significant(*high, 3)
+            )
+        });
+        let hover = hover.collect();
+        let points = Points::new(format!("chain {}", index + 1), colour_of(index), Marker::Circle, points);
+        chart = chart.with(points.with_hover(hover));
+    }
+    let caption = format!(
+        "Mean over a chain's draws of mᵀM⁻¹m/d in each tensor, over the temperature asked for. Band: 99 % of such means at the \
+         right temperature, each of {} independent readings (what the draws' temperatures are worth by their \
+         autocorrelation). Outside: {outside} of {}.",
+        significant(readings, 3),
+        chains.len() * tensors.len(),
+    );
+    Ok(Some(Figure::new("tensor_temperatures", chart, caption)))
+}
+
+/// How many independent readings a chain's mean temperature is worth: at most one a draw.
+fn effective_readings(chain: &ChainFindings) -> f64 {
+    let draws = chain.kinetic_temperature.len().max(1) as f64;
+    let worth = mean_ess(&[&chain.kinetic_temperature]).ok().filter(|ess| ess.is_finite());
+    worth.map_or(draws, |ess| ess.clamp(1.0, draws))
+}

@@ -1,0 +1,77 @@
+//! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
+
+mod arguments;
+mod case_blocks;
+mod cases;
+mod chart;
+mod checks;
+mod commands;
+mod cycles;
+mod device;
+mod diagnosis;
+mod difference;
+mod doubts;
+mod escape;
+mod export;
+mod figures;
+mod findings;
+mod finished_run;
+mod hashes;
+mod interrupt;
+mod latex;
+mod lock;
+mod output;
+mod page;
+mod page_figure;
+mod paper_layout;
+mod paper_numbers;
+mod paper_tables;
+mod population;
+mod predictions;
+mod present;
+mod progress;
+mod provenance;
+mod recomputed;
+mod report;
+mod row;
+mod run_files;
+mod run_folder;
+mod run_record;
+mod run_table;
+mod scores_file;
+mod source;
+#[doc(hidden)]
+pub mod stored;
+mod table;
+mod verdict;
+mod watch;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+
+/// Does what the command line says.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Run(run) => commands::run::run(&run),
+        Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
+        Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
+        Command::Compare(compare) => commands::compare::compare(&compare),
+        Command::Watch(watch) => commands::watch::watch(&watch),
+        Command::Predict(predict) => commands::predict::predict(&predict),
+        Command::Report(report) => commands::report::report(&report),
+        Command::Export(export) => commands::export::export(&export),
+        Command::Verify(verify) => commands::verify::verify(&verify),
+        Command::Presets { name } => commands::presets::presets(name.as_deref()),
+        Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
+        Command::Bench(bench) => commands::bench::bench(&bench),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => output::report_error(&error),
+    }
+}

@@ -1,0 +1,230 @@
+//! The paper's tables for any number of runs: data sets side by side, methods below each other, the paper's numbers beside ours.
+
+use kelvin::predictive::PredictiveModel;
+
+use crate::chart::{fixed, significant};
+use crate::findings::Findings;
+use crate::paper_numbers::PaperNumbers;
+use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
+use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
+use crate::table::Table;
+
+/// How tables are laid out.
+#[derive(Clone, Copy)]
+pub struct Layout {
+    pub spread: Spread,
+    /// Whether the paper's numbers stand beside ours.
+    pub compare: bool,
+}
+
+/// A data set's column, and that of the paper's numbers where they are asked for and known.
+struct Column<'a> {
+    findings: &'a Findings,
+    sweep: Sweep<'a>,
+    paper: Option<&'static PaperNumbers>,
+}
+
+const METHODS: usize = 4;
+
+/// The tables, each with the name of its file; those that no run has numbers for are left out.
+pub fn tables(runs: &[&Findings], layout: Layout) -> Vec<(&'static str, Table)> {
+    let column = |findings: &&'_ Findings| {
+        let paper = PaperNumbers::of(&findings.name).filter(|_| layout.compare);
+        (paper, are_classes(&findings.rows))
+    };
+    let columns: Vec<(Column<'_>, bool)> = runs
+        .iter()
+        .map(|findings| {
+            let (paper, classes) = column(findings);
+            (Column { findings, sweep: Sweep::new(findings), paper }, classes)
+        })
+        .collect();
+    let of_kind = |classes: bool| columns.iter().filter(|column| column.1 == classes).map(|column| &column.0).collect();
+    let (numbers, classes): (Vec<&Column<'_>>, Vec<&Column<'_>>) = (of_kind(false), of_kind(true));
+    let sweeps: Vec<&Column<'_>> =
+        columns.iter().map(|column| &column.0).filter(|column| !column.sweep.grid_betas().is_empty()).collect();
+    let mut tables = vec![("point_predictions", point_predictions(&numbers, &classes, layout))];
+    if !numbers.is_empty() {
+        tables.push(("lpd_regression", lpd("Test LPD of the regression models", &numbers, layout)));
+    }
+    if !classes.is_empty() {
+        tables.push(("lpd_classification", lpd("Test LPD of the classification models", &classes, layout)));
+    }
+    if !sweeps.is_empty() {
+        tables.push(("kinetic_temperature", kinetic(&sweeps)));
+    }
+    let agreed: Vec<&Column<'_>> =
+        sweeps.iter().copied().filter(|column| !column.findings.agreement.is_empty()).collect();
+    if !agreed.is_empty() {
+        tables.push(("split_rhat", rhat(&agreed)));
+    }
+    tables.push(("wall_clock", wall_clock(&columns.iter().map(|column| &column.0).collect::<Vec<_>>())));
+    tables
+}
+
+fn method_names() -> [String; METHODS] {
+    ["SGD".into(), "β = 1".into(), format!("β = {BETA_STAR}"), "grid".into()]
+}
+
+/// The rows of each method; the grid's are those it would choose by the criterion.
+fn rows_of<'a>(column: &Column<'a>, criterion: Criterion) -> [Vec<&'a Row>; METHODS] {
+    let sweep = &column.sweep;
+    [sweep.of(Method::Sgd), sweep.at_one(), sweep.of(Method::Chosen), sweep.grid_choice(criterion)]
+}
+
+/// The header of data sets: a name each, and one for the paper's numbers.
+fn names(columns: &[&Column<'_>]) -> Vec<String> {
+    let mut names = Vec::new();
+    for column in columns {
+        let known = PaperNumbers::of(&column.findings.name).map(|paper| paper.name);
+        let name = known.unwrap_or(&column.findings.name);
+        names.push(name.to_owned());
+        names.extend(column.paper.map(|_| format!("{name} (paper)")));
+    }
+    names
+}
+
+/// Adds cells of ours and the paper's for one line.
+fn push_pair(
+    cells: &mut Vec<String>,
+    column: &Column<'_>,
+    ours: String,
+    paper: impl Fn(&PaperNumbers) -> Option<String>,
+) {
+    cells.push(ours);
+    cells.extend(column.paper.map(|numbers| paper(numbers).unwrap_or_else(|| "–".into())));
+}
+
+/// Sets the best of each of our columns in bold.
+fn embolden(table: &mut Table, first_row: usize, columns: &[&Column<'_>], criterion: Criterion, first_column: usize) {
+    let mut at = first_column;
+    for column in columns {
+        let smaller_is_better = matches!(criterion, Criterion::Point) && !are_classes(&column.findings.rows);
+        let means = rows_of(column, criterion).map(|rows| {
+            let values: Vec<f64> = rows.iter().map(|row| criterion.shown(row)).collect();
+            let mean = mean_and_std(&values).0;
+            if smaller_is_better { -mean } else { mean }
+        });
+        let best = (0..METHODS).filter(|&i| means[i].is_finite()).max_by(|&a, &b| means[a].total_cmp(&means[b]));
+        table.bold.extend(best.map(|best| (first_row + best, at)));
+        at += 1 + usize::from(column.paper.is_some());
+    }
+}
+
+fn scores(column: &Column<'_>, criterion: Criterion, method: usize, spread: Spread) -> String {
+    let values: Vec<f64> = rows_of(column, criterion)[method].iter().map(|row| criterion.shown(row)).collect();
+    mean_and_spread(&values, spread)
+}
+
+fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: Layout) -> Table {
+    let columns: Vec<&Column<'_>> = numbers.iter().chain(classes).copied().collect();
+    let header = std::iter::once("method".to_owned()).chain(names(&columns));
+    let title = format!("Point predictions on test rows, mean ± {} over repetitions", layout.spread.name());
+    let mut table = Table::new(title, header);
+    table.spans = vec![(String::new(), 1)];
+    for (name, columns) in [("MSE ×10³ ↓", numbers), ("accuracy % ↑", classes)] {
+        if !columns.is_empty() {
+            table.spans.push((name.into(), names(columns).len()));
+        }
+    }
+    for (method, name) in method_names().into_iter().enumerate() {
+        let mut cells = vec![name];
+        for column in &columns {
+            let ours = scores(column, Criterion::Point, method, layout.spread);
+            push_pair(&mut cells, column, ours, |paper| Some(paper.point[method].into()));
+        }
+        table.push(cells);
+    }
+    embolden(&mut table, 0, &columns, Criterion::Point, 1);
+    table
+}
+
+fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
+    let header = ["model".to_owned(), "method".into()].into_iter().chain(names(columns));
+    let title = format!("{title}, mean ± {} over repetitions (higher is better)", layout.spread.name());
+    let mut table = Table::new(title, header);
+    table.alignments[1] = crate::table::Alignment::Left;
+    for model in PredictiveModel::BOTH {
+        let block = if model == PredictiveModel::Standard { "SM-PD" } else { "TM-PD" };
+        let first_row = table.rows.len();
+        if first_row > 0 {
+            table.rules.push(first_row);
+        }
+        for (method, name) in method_names().into_iter().enumerate() {
+            let mut cells = vec![block.to_owned(), name];
+            for column in columns {
+                let ours = scores(column, Criterion::Lpd(model), method, layout.spread);
+                push_pair(&mut cells, column, ours, |paper| Some(paper.lpd(model)[method].into()));
+            }
+            table.push(cells);
+        }
+        embolden(&mut table, first_row, columns, Criterion::Lpd(model), 2);
+    }
+    table
+}
+
+/// The temperatures of all grids, each once.
+fn all_betas(columns: &[&Column<'_>]) -> Vec<f64> {
+    let mut betas: Vec<f64> = columns.iter().flat_map(|column| column.sweep.grid_betas()).collect();
+    betas.sort_by(f64::total_cmp);
+    betas.dedup();
+    betas
+}
+
+fn kinetic(columns: &[&Column<'_>]) -> Table {
+    let header = ["target β".to_owned(), "repetition".into()].into_iter().chain(names(columns));
+    let mut table = Table::new("Kinetic inverse temperature at cycle ends", header);
+    let repetitions = columns.iter().map(|column| column.findings.repetitions).max().unwrap_or(0);
+    let targets = all_betas(columns).into_iter().map(Some).chain([None]);
+    for target in targets {
+        if !table.rows.is_empty() {
+            table.rules.push(table.rows.len());
+        }
+        for repetition in 0..repetitions {
+            let name = target.map_or(BETA_STAR.into(), |beta| significant(beta, 3));
+            let mut cells = vec![name, (repetition + 1).to_string()];
+            for column in columns {
+                let rows = target.map_or_else(|| column.sweep.of(Method::Chosen), |beta| column.sweep.at(beta));
+                // Pooled chains have one temperature.
+                let own = rows.iter().find(|row| row.repetition.unwrap_or(0) == repetition);
+                let measured = own.and_then(|row| row.measured.as_ref()?.beta_at_cycle_ends);
+                let ours = measured.map_or("–".into(), |beta| fixed(beta, 2));
+                push_pair(&mut cells, column, ours, |paper| Some(paper.kinetic_at(target, repetition)?.into()));
+            }
+            if cells[2..].iter().any(|cell| cell != "–") {
+                table.push(cells);
+            }
+        }
+    }
+    table
+}
+
+fn rhat(columns: &[&Column<'_>]) -> Table {
+    let header = std::iter::once("β".to_owned()).chain(names(columns));
+    let mut table = Table::new("Rank-normalised split-R\u{302} of the potential energy over the repetitions", header);
+    for beta in all_betas(columns) {
+        let mut cells = vec![significant(beta, 3)];
+        for column in columns {
+            let agreement = column.findings.agreement.iter().find(|agreement| agreement.beta == beta);
+            let ours = agreement.and_then(|agreement| agreement.rhat).map_or("–".into(), |rhat| fixed(rhat, 2));
+            push_pair(&mut cells, column, ours, |paper| Some(paper.rhat_at(beta)?.into()));
+        }
+        table.push(cells);
+    }
+    table
+}
+
+fn wall_clock(columns: &[&Column<'_>]) -> Table {
+    let header = std::iter::once("method".to_owned()).chain(names(columns));
+    let mut table = Table::new("Minutes of one repetition", header);
+    for (method, name) in method_names().into_iter().enumerate() {
+        let mut cells = vec![name];
+        for column in columns {
+            let minutes = column.sweep.seconds()[method] / 60.0;
+            let ours = if minutes > 0.0 { significant(minutes, 2) } else { "–".into() };
+            push_pair(&mut cells, column, ours, |paper| Some(paper.minutes[method].into()));
+        }
+        table.push(cells);
+    }
+    table
+}

@@ -1,0 +1,116 @@
+//! The answer in one sentence: which temperature, and what it is worth.
+
+use kelvin::predictive::PredictiveModel;
+
+use crate::chart::{fixed, significant};
+use crate::findings::Findings;
+use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
+use crate::row::{BETA_STAR, Method, Row, mean_and_std};
+
+/// The answer of a run or a sweep.
+pub fn verdict(findings: &Findings) -> String {
+    match findings.beta_star {
+        Some(beta) => verdict_of_run(beta, &findings.rows),
+        None => verdict_of_sweep(findings),
+    }
+}
+
+fn direction(betas: &[f64]) -> &'static str {
+    if betas.iter().all(|&beta| beta < 0.9) {
+        "the posterior should be warmer than Bayes"
+    } else if betas.iter().all(|&beta| beta > 1.1) {
+        "the posterior should be colder than Bayes"
+    } else if betas.iter().all(|beta| (0.9..=1.1).contains(beta)) {
+        "the posterior of Bayes has the right temperature"
+    } else {
+        "the searches do not agree on the side of β = 1"
+    }
+}
+
+fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
+    let direction = direction(&[beta]);
+    let lpd = |method: Method| rows.iter().find(|row| row.method == method).map(|row| row.test.lpd());
+    let at_one = rows.iter().find(|row| row.method == Method::Bayes || row.beta == 1.0).map(|row| row.test.lpd());
+    match (lpd(Method::Chosen), at_one) {
+        // The search looks at the tempered point estimate, not at draws: it may be wrong about them.
+        (Some(chosen), Some(one)) if chosen.standard.max(chosen.tempered) < one.standard => format!(
+            "{BETA_STAR} = {}, but here β = 1 predicts better: test LPD {} against {} (SM) and {} (TM) at {BETA_STAR}.",
+            significant(beta, 3),
+            fixed(one.standard, 3),
+            fixed(chosen.standard, 3),
+            fixed(chosen.tempered, 3),
+        ),
+        (Some(chosen), Some(one)) => format!(
+            "{BETA_STAR} = {}: {direction}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
+            significant(beta, 3),
+            fixed(chosen.standard, 3),
+            fixed(chosen.tempered, 3),
+            fixed(one.standard, 3)
+        ),
+        _ => format!("{BETA_STAR} = {}: {direction}.", significant(beta, 3)),
+    }
+}
+
+fn verdict_of_sweep(findings: &Findings) -> String {
+    let mut betas: Vec<f64> =
+        findings.searches.iter().filter_map(|search| Some(search.path.get(search.best)?.beta)).collect();
+    betas.sort_by(f64::total_cmp);
+    let range = match &betas[..] {
+        [] => return format!("No search for β of the {} repetitions came to an end.", findings.repetitions),
+        [only] => significant(*only, 3),
+        [first, .., last] => {
+            format!("{} to {} over {} repetitions", significant(*first, 3), significant(*last, 3), findings.repetitions)
+        }
+    };
+    let sweep = Sweep::new(findings);
+    let models = [PredictiveModel::Standard, PredictiveModel::Tempered];
+    let values = |rows: &[&Row], model| rows.iter().map(|row| Criterion::Lpd(model).shown(row)).collect::<Vec<f64>>();
+    let shown = |rows: &[&Row], model| mean_and_spread(&values(rows, model), Spread::StandardDeviation);
+    let (chosen, one) = (sweep.of(Method::Chosen), sweep.at_one());
+    if chosen.is_empty() || one.is_empty() {
+        return format!("{BETA_STAR} = {range}: {}.", direction(&betas));
+    }
+    let mean = |rows: &[&Row], model| mean_and_std(&values(rows, model)).0;
+    let best = models.map(|model| mean(&chosen, model)).into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let at_one = shown(&one, PredictiveModel::Standard);
+    let [standard, tempered] = models.map(|model| shown(&chosen, model));
+    if best < mean(&one, PredictiveModel::Standard) {
+        return format!(
+            "{BETA_STAR} = {range}, but here β = 1 predicts better: test LPD {at_one} against {standard} (SM) and {tempered} \
+             (TM) at {BETA_STAR}."
+        );
+    }
+    let grid = models.map(|model| shown(&sweep.grid_choice(Criterion::Lpd(model)), model));
+    format!(
+        "{BETA_STAR} = {range}: {}; test LPD {standard} (SM) and {tempered} (TM) against {at_one} at β = 1, and {} (SM) and {} \
+         (TM) at the grid's choice.",
+        direction(&betas),
+        grid[0],
+        grid[1],
+    )
+}
+
+/// Which row has the best test LPD, in a line.
+pub fn best_of(rows: &[Row]) -> String {
+    let scored = rows.iter().flat_map(|row| {
+        let lpd = row.test.lpd();
+        // The last of equals is taken, and at β = 1 the two models are one.
+        [(row, "TM", lpd.tempered), (row, "SM", lpd.standard)]
+    });
+    scored.max_by(|a, b| a.2.total_cmp(&b.2)).map_or(String::new(), |(row, model, lpd)| {
+        format!("best test LPD: {} under {model}, at {}\n", fixed(lpd, 3), row.label)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn temperatures_on_both_sides_of_one_are_no_direction() {
+        assert!(direction(&[0.1, 0.2]).contains("warmer"));
+        assert!(direction(&[3.0, 20.0]).contains("colder"));
+        assert!(direction(&[0.95, 1.05]).contains("right temperature"));
+        assert!(direction(&[0.5, 2.0]).contains("do not agree"));
+    }
+}

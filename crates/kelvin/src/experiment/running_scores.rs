@@ -1,0 +1,146 @@
+//! What a chain's draws predict at held-out rows, accumulated as they are kept, so that scores need no draws to be read again.
+
+use super::error::ExperimentError;
+use super::outcome::Predictive;
+use super::run::Experiment;
+use crate::draws::Draws;
+use crate::held_out::HeldOut;
+use crate::network::Weights;
+use crate::predictive::{ByModel, PredictiveError};
+use crate::sampler::evaluated_together;
+
+/// Predictive distributions at everything an experiment holds out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HeldOutPredictives {
+    /// At the validation rows.
+    pub validation: Predictive,
+    /// At the test rows.
+    pub test: Predictive,
+    /// At the rows of another set.
+    pub out_of_distribution: Option<Predictive>,
+}
+
+impl HeldOutPredictives {
+    /// Of no draws yet, at this inverse temperature.
+    pub fn new(experiment: &Experiment<'_>, inverse_temperature: f64) -> Result<Self, ExperimentError> {
+        let at = |held_out: &HeldOut<'_>| {
+            Predictive::new(experiment.problem.likelihood, held_out.targets(), inverse_temperature)
+        };
+        Ok(Self {
+            validation: at(&experiment.validation)?,
+            test: at(&experiment.test)?,
+            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
+        })
+    }
+
+    /// Of the draws of one chain, read again.
+    ///
+    /// # Errors
+    /// Where draws cannot be read, or their outputs are no numbers.
+    pub fn of_draws(
+        experiment: &Experiment<'_>,
+        inverse_temperature: f64,
+        draws: &Draws,
+    ) -> Result<Self, ExperimentError> {
+        let at = |held_out: &HeldOut<'_>| experiment.predictive(held_out, inverse_temperature, [draws]);
+        Ok(Self {
+            validation: at(&experiment.validation)?,
+            test: at(&experiment.test)?,
+            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
+        })
+    }
+
+    /// Counts the draws of another chain.
+    pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
+        self.validation.merge(&other.validation)?;
+        self.test.merge(&other.test)?;
+        match (&mut self.out_of_distribution, &other.out_of_distribution) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (None, None) => Ok(()),
+            _ => Err(PredictiveError::OtherPoints),
+        }
+    }
+
+    fn each_mut(&mut self) -> impl Iterator<Item = &mut Predictive> {
+        [&mut self.validation, &mut self.test].into_iter().chain(&mut self.out_of_distribution)
+    }
+
+    fn each(&self) -> impl Iterator<Item = &Predictive> {
+        [&self.validation, &self.test].into_iter().chain(&self.out_of_distribution)
+    }
+}
+
+/// What the draws of one chain predict so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunningScores {
+    /// At the held-out rows.
+    pub predictives: HeldOutPredictives,
+    /// Validation LPD of all draws up to each.
+    pub validation_lpd: Vec<ByModel<f64>>,
+    /// The step of the first draw whose outputs were no finite numbers: from there on nothing is counted.
+    pub failed_at: Option<u64>,
+}
+
+impl RunningScores {
+    /// Of no draws yet.
+    pub fn new(experiment: &Experiment<'_>, inverse_temperature: f64) -> Result<Self, ExperimentError> {
+        let predictives = HeldOutPredictives::new(experiment, inverse_temperature)?;
+        Ok(Self { predictives, validation_lpd: Vec::new(), failed_at: None })
+    }
+
+    /// All numbers one after the other, for [`RunningScores::restore`].
+    pub(super) fn state(&self) -> Vec<Vec<f64>> {
+        let lpd = self.validation_lpd.iter().flat_map(|lpd| [lpd.standard, lpd.tempered]).collect();
+        let mut state = vec![self.failed_at.into_iter().map(|step| step as f64).collect(), lpd];
+        state.extend(self.predictives.each().map(Predictive::state));
+        state
+    }
+
+    /// What was stored, given the same scores of no draws; `None` where it does not fit.
+    pub(super) fn restore(mut self, state: &[Vec<f64>]) -> Option<Self> {
+        let [failed_at, lpd, predictives @ ..] = state else { return None };
+        self.failed_at = failed_at.first().map(|step| *step as u64);
+        let pair = |pair: &[f64]| ByModel { standard: pair[0], tempered: pair[1] };
+        self.validation_lpd = lpd.chunks_exact(2).map(pair).collect();
+        if self.predictives.each().count() != predictives.len() {
+            return None;
+        }
+        self.predictives.each_mut().zip(predictives).try_for_each(|(place, state)| place.restore(state))?;
+        Some(self)
+    }
+}
+
+/// Counts one draw of each of these chains, at the step it was kept at.
+pub(super) fn count_draws(
+    experiment: &Experiment<'_>,
+    scores: &mut [&mut RunningScores],
+    draws: &[(u64, Weights<'_>)],
+) -> Result<(), ExperimentError> {
+    let rows = [&experiment.validation, &experiment.test].into_iter().chain(&experiment.out_of_distribution);
+    for (set, held_out) in rows.enumerate() {
+        let num_outputs = held_out.num_rows() * held_out.network().num_outputs();
+        let lot = evaluated_together(num_outputs);
+        for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
+            let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();
+            let outputs = experiment.engine.outputs(held_out, &weights)?;
+            for ((scores, (step, _)), outputs) in scores.iter_mut().zip(draws).zip(&outputs) {
+                if scores.failed_at.is_some() {
+                    continue;
+                }
+                let place = scores.predictives.each_mut().nth(set);
+                match place.map_or(Ok(()), |predictive| predictive.add_draw(outputs)) {
+                    Err(PredictiveError::NonFiniteOutput { .. }) => scores.failed_at = Some(*step),
+                    counted => counted?,
+                }
+            }
+        }
+    }
+    for scores in scores.iter_mut() {
+        let lpd = match scores.failed_at {
+            None => scores.predictives.validation.scores()?.lpd(),
+            Some(_) => ByModel { standard: f64::NAN, tempered: f64::NAN },
+        };
+        scores.validation_lpd.push(lpd);
+    }
+    Ok(())
+}
