@@ -233,7 +233,7 @@ fn who_says_nothing_keeps_nobody_waiting() {
     assert_eq!(get(port, "/status.json").0, 200);
     // The silent ones are told after a while.
     let mut answer = String::new();
-    (&silent[0]).set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    silent[0].set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     (&silent[0]).read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
 }
