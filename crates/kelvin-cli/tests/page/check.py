@@ -111,13 +111,13 @@ def check(chromium, path, pictures):
     size = path.stat().st_size
     if size > MOST_BYTES:
         wrong.append(f"{size} bytes are more than {MOST_BYTES}")
-    ready = 0.0
+    ready = float("inf")
     for name, (width, height) in (("phone", PHONE), ("desk", DESK)):
         for dark in (False, True):
             chromium.open(url, width, height, dark)
             wrong += noise(chromium.events, url)
-            # The first loading also starts the browser.
-            ready = chromium.value("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+            # The best of several loadings: the others say how busy the machine is.
+            ready = min(ready, chromium.value("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"))
             wrong += [f"{name}: {text}" for text in chromium.value(TEXTS)]
             across = chromium.value("document.documentElement.scrollWidth - innerWidth")
             if across > 0:
