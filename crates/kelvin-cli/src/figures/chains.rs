@@ -3,8 +3,8 @@
 use kelvin::diagnostics::temperature_band;
 use kelvin::predictive::PredictiveModel;
 
-use super::{Figure, Models, look_of, with_other_y};
-use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, Spans, significant};
+use super::{Figure, Models, dash_of, look_of, with_other_y};
+use crate::chart::{Axis, Chart, Colour, Line, Marker, Points, Reference, Spans, significant};
 use crate::findings::{ChainFindings, Findings};
 use crate::row::BETA_STAR;
 use crate::run_files::RunFiles;
@@ -55,8 +55,7 @@ pub(super) fn running_lpd(chains: &[&ChainFindings]) -> anyhow::Result<Option<Fi
             for chain in chains {
                 let values = chain.validation_lpd.iter().enumerate();
                 let points = values.map(|(draw, lpd)| ((draw + 1) as f64, *lpd.get(model))).collect();
-                let dash = if model == PredictiveModel::Standard { Dash::Solid } else { Dash::Dashed };
-                chart = chart.with(Line::trace(name, colour, points).with_dash(dash));
+                chart = chart.with(Line::trace(name, colour, points).with_dash(dash_of(model)));
             }
         }
         Ok(chart)
@@ -156,7 +155,47 @@ fn independent_readings(draws: usize, friction_times: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use kelvin::predictive::ByModel;
+
     use super::*;
+    use crate::row::Method;
+
+    fn chain(validation_lpd: Vec<ByModel<f64>>) -> ChainFindings {
+        ChainFindings {
+            name: "chosen-1".into(),
+            label: "chain 1".into(),
+            method: Method::Chosen,
+            repetition: 0,
+            beta: 2.0,
+            sampler_temperature: 0.5,
+            diverged_at: None,
+            seconds: 1.0,
+            potential_energy: vec![10.0, 12.0],
+            configurational_temperature: vec![0.5, 0.5],
+            kinetic_temperature: Vec::new(),
+            validation_lpd,
+            tensor_temperatures: Vec::new(),
+            tensor_temperatures_all_steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_running_score_is_drawn_where_it_was_measured() {
+        assert!(running_lpd(&[&chain(Vec::new())]).unwrap().is_none());
+        let lpd = |standard, tempered| ByModel { standard, tempered };
+        let figure = running_lpd(&[&chain(vec![lpd(-2.0, -3.0), lpd(-1.0, -1.5)])]).unwrap().unwrap();
+        let csv = figure.drawings[0].plot.to_csv();
+        assert!(csv.contains("\nSM-PD,2,-1\n") && csv.contains("\nTM-PD,1,-3\n"), "{csv}");
+        assert_eq!(figure.drawings.len(), 3);
+    }
+
+    #[test]
+    fn energies_below_zero_have_no_logarithm() {
+        let mut below = chain(Vec::new());
+        assert!(energy_traces(&[&below]).scale_switch.is_some());
+        below.potential_energy[0] = -1.0;
+        assert!(energy_traces(&[&below]).scale_switch.is_none());
+    }
 
     #[test]
     fn draws_far_apart_count_in_full_and_close_ones_hardly() {

@@ -11,7 +11,7 @@ pub use across::{NamedRun, across};
 
 use kelvin::predictive::PredictiveModel;
 
-use crate::chart::{Chart, Colour, Panels};
+use crate::chart::{Chart, Colour, Dash, Panels};
 use crate::findings::{ChainFindings, Findings};
 use crate::predictions::Predictions;
 use crate::row::{Method, Row};
@@ -92,6 +92,14 @@ fn look_of(model: PredictiveModel) -> (&'static str, Colour) {
     match model {
         PredictiveModel::Standard => ("SM-PD", Colour::SM),
         PredictiveModel::Tempered => ("TM-PD", Colour::TM),
+    }
+}
+
+/// How a model is drawn where the other may lie on top of it.
+fn dash_of(model: PredictiveModel) -> Dash {
+    match model {
+        PredictiveModel::Standard => Dash::Dashed,
+        PredictiveModel::Tempered => Dash::Solid,
     }
 }
 
