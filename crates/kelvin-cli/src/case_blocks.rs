@@ -14,6 +14,10 @@ pub fn case_blocks(run: &RunFiles) -> Vec<Block> {
     let Some(chosen) = &run.chosen else { return Vec::new() };
     let (cases, model) = (Cases::of(chosen), model_of(chosen));
     let mut blocks = Vec::new();
+    if !run.pictures.is_empty() {
+        let text = "What was predicted, with its probability under SM, and the truth where it is another.";
+        blocks.push(Block::Paragraph(text.into()));
+    }
     for (title, indices) in [("Most uncertain", cases.uncertain), ("Most wrong", cases.wrong)] {
         if indices.is_empty() {
             blocks.push(Block::Paragraph(format!("{title}: none, all answers are right.")));
@@ -74,7 +78,7 @@ fn described(point: &ClassPrediction, run: &RunFiles, model: PredictiveModel) ->
 
 fn percent(probability: f64) -> String {
     let decimals = if (0.01..=0.99).contains(&probability) { 0 } else { 1 };
-    format!("{} %", fixed(100.0 * probability, decimals))
+    format!("{}\u{a0}%", fixed(100.0 * probability, decimals))
 }
 
 fn classes(title: &str, points: &[&ClassPrediction], run: &RunFiles, model: PredictiveModel) -> Table {
@@ -97,8 +101,8 @@ fn picture(png: &[u8], point: &ClassPrediction, run: &RunFiles, model: Predictiv
     let [(predicted, p_predicted), (truth, p_truth)] = described(point, run, model);
     let is_right = point.label == *point.predicted.get(model);
     let verdict = if is_right { "right" } else { "wrong" };
-    let mut caption = vec![format!("{predicted} {}", percent(p_predicted))];
-    caption.push(if is_right { "right".into() } else { format!("truth: {truth} {}", percent(p_truth)) });
+    let mut caption = vec![format!("{predicted} ({})", percent(p_predicted))];
+    caption.push(if is_right { "right".into() } else { format!("truth: {truth} ({})", percent(p_truth)) });
     Picture {
         png: png.to_vec(),
         alternative: format!("Test image {}: {truth}, predicted {predicted}, {verdict}", point.row),

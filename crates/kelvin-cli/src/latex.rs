@@ -68,7 +68,12 @@ fn latex(text: &str) -> String {
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
         // A letter and the hat on it are one sign.
-        let signs = [("β\u{302}*", r"$\hat{\beta}^{*}$"), ("R\u{302}", r"$\hat{R}$"), ("β\u{302}", r"$\hat{\beta}$")];
+        let signs = [
+            ("×10³", r"$\times 10^{3}$"),
+            ("β\u{302}*", r"$\hat{\beta}^{*}$"),
+            ("R\u{302}", r"$\hat{R}$"),
+            ("β\u{302}", r"$\hat{\beta}$"),
+        ];
         if let Some((sign, formula)) = signs.iter().find(|(sign, _)| rest.starts_with(sign)) {
             safe.push_str(formula);
             rest = &rest[sign.len()..];

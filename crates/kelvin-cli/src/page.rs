@@ -10,6 +10,8 @@ use crate::table::Table;
 
 const STYLE: &str = include_str!("../assets/report.css");
 const SCRIPT: &str = include_str!("../assets/report.js");
+const FOOTER: &str = "Values of a figure show on hovering, or by the arrow keys once Tab has reached it. Figures are also files: \
+                      <code>figures/</code> beside this page has each as SVG, PNG and PDF, with its numbers as CSV.";
 /// Nothing is loaded from anywhere, whatever the page says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
@@ -102,7 +104,7 @@ impl Page {
              <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n<title>{title}</title>\n\
              <style>\n{STYLE}</style>\n<noscript><style>.view[hidden]:not([data-rescaled]) {{ display: block; }}</style></noscript>\n\
              </head>\n<body>\n{}<main>\n<header>\n<h1>{title}</h1>\n{lead}</header>\n\
-             {sections}</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+             {sections}<footer>{FOOTER}</footer>\n</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
             self.contents(),
         )
     }
@@ -127,7 +129,7 @@ fn section_html(index: usize, section: &Section) -> String {
 fn block_html(block: &Block) -> String {
     match block {
         Block::Paragraph(text) => format!("<p>{}</p>\n", inline(text)),
-        Block::Table(table) => format!("<div class=\"scroll\" tabindex=\"0\">\n{}</div>\n", table.to_html()),
+        Block::Table(table) => table_html(table),
         Block::Heading(text) => format!("<h3>{}</h3>\n", inline(text)),
         Block::Figure(figure) => figure_html(figure),
         Block::Pictures(pictures) => {
@@ -146,6 +148,18 @@ fn block_html(block: &Block) -> String {
             format!("<details>\n<summary>{}</summary>\n{blocks}</details>\n", inline(summary))
         }
     }
+}
+
+/// The title stands outside the part that scrolls, so that it is read as a whole.
+fn table_html(table: &Table) -> String {
+    let title = escape(&table.title);
+    let shown =
+        if title.is_empty() { title.clone() } else { format!("<p class=\"title\" aria-hidden=\"true\">{title}</p>\n") };
+    format!(
+        "{shown}<div class=\"scroll\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table aria-label=\"{title}\">\n{}\
+         </table>\n</div>\n",
+        table.inner_html()
+    )
 }
 
 fn picture_html(picture: &Picture) -> String {
@@ -215,7 +229,8 @@ mod tests {
     #[test]
     fn every_block_is_there_and_escaped() {
         let html = demo::page().to_html();
-        for piece in ["<caption>", "<figure>", "class=\"warning\"", "<dl>", "<pre", "<details>", "<nav", "<code>"] {
+        for piece in ["class=\"title\"", "<figure>", "class=\"warning\"", "<dl>", "<pre", "<details>", "<nav", "<code>"]
+        {
             assert!(html.contains(piece), "{piece}");
         }
         let linked = html.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "");

@@ -3,6 +3,7 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
+use crate::figures::NamedRun;
 use crate::findings::Findings;
 use crate::paper_numbers::PaperNumbers;
 use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
@@ -17,8 +18,17 @@ pub struct Layout {
     pub compare: bool,
 }
 
+impl Layout {
+    /// What stands behind ±, in ours and in the paper's columns.
+    fn over_repetitions(self) -> String {
+        let paper = if self.compare && self.spread == Spread::StandardError { ", the paper's ± SD" } else { "" };
+        format!("{} over repetitions{paper}", self.spread.name())
+    }
+}
+
 /// A data set's column, and that of the paper's numbers where they are asked for and known.
 struct Column<'a> {
+    label: &'a str,
     findings: &'a Findings,
     sweep: Sweep<'a>,
     paper: Option<&'static PaperNumbers>,
@@ -27,16 +37,13 @@ struct Column<'a> {
 const METHODS: usize = 4;
 
 /// The tables, each with the name of its file; those that no run has numbers for are left out.
-pub fn tables(runs: &[&Findings], layout: Layout) -> Vec<(&'static str, Table)> {
-    let column = |findings: &&'_ Findings| {
-        let paper = PaperNumbers::of(&findings.name).filter(|_| layout.compare);
-        (paper, are_classes(&findings.rows))
-    };
+pub fn tables(runs: &[NamedRun<'_>], layout: Layout) -> Vec<(&'static str, Table)> {
     let columns: Vec<(Column<'_>, bool)> = runs
         .iter()
-        .map(|findings| {
-            let (paper, classes) = column(findings);
-            (Column { findings, sweep: Sweep::new(findings), paper }, classes)
+        .map(|run| {
+            let (label, findings) = (run.label.as_str(), run.findings);
+            let paper = PaperNumbers::of(&findings.name).filter(|_| layout.compare);
+            (Column { label, findings, sweep: Sweep::new(findings), paper }, are_classes(&findings.rows))
         })
         .collect();
     let of_kind = |classes: bool| columns.iter().filter(|column| column.1 == classes).map(|column| &column.0).collect();
@@ -76,8 +83,7 @@ fn rows_of<'a>(column: &Column<'a>, criterion: Criterion) -> [Vec<&'a Row>; METH
 fn names(columns: &[&Column<'_>]) -> Vec<String> {
     let mut names = Vec::new();
     for column in columns {
-        let known = PaperNumbers::of(&column.findings.name).map(|paper| paper.name);
-        let name = known.unwrap_or(&column.findings.name);
+        let name = PaperNumbers::of(column.label).map_or(column.label, |paper| paper.name);
         names.push(name.to_owned());
         names.extend(column.paper.map(|_| format!("{name} (paper)")));
     }
@@ -119,7 +125,7 @@ fn scores(column: &Column<'_>, criterion: Criterion, method: usize, spread: Spre
 fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: Layout) -> Table {
     let columns: Vec<&Column<'_>> = numbers.iter().chain(classes).copied().collect();
     let header = std::iter::once("method".to_owned()).chain(names(&columns));
-    let title = format!("Point predictions on test rows, mean ± {} over repetitions", layout.spread.name());
+    let title = format!("Point predictions on test rows, mean ± {}", layout.over_repetitions());
     let mut table = Table::new(title, header);
     table.spans = vec![(String::new(), 1)];
     for (name, columns) in [("MSE ×10³ ↓", numbers), ("accuracy % ↑", classes)] {
@@ -141,7 +147,7 @@ fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: L
 
 fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
     let header = ["model".to_owned(), "method".into()].into_iter().chain(names(columns));
-    let title = format!("{title}, mean ± {} over repetitions (higher is better)", layout.spread.name());
+    let title = format!("{title}, mean ± {} (higher is better)", layout.over_repetitions());
     let mut table = Table::new(title, header);
     table.alignments[1] = crate::table::Alignment::Left;
     for model in PredictiveModel::BOTH {

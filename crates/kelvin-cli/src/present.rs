@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::figures::{Figure, RunFigures};
+use crate::figures::{Figure, NamedRun, RunFigures, across};
 use crate::findings::Findings;
 use crate::page::Page;
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::{Spread, Sweep};
-use crate::report;
+use crate::report::{self, Story};
 use crate::run_files::RunFiles;
 use crate::run_folder::{write, write_figure};
 use crate::run_record::RunCommand;
@@ -49,7 +49,7 @@ pub fn write_all(folder: &Path, findings: &Findings) -> anyhow::Result<()> {
 /// Writes tables, figures and report.html of one run into its folder.
 pub fn write_run(run: RunFiles, layout: Layout) -> anyhow::Result<()> {
     let (folder, findings) = (run.folder.clone(), &run.findings);
-    let paper_tables = paper_layout::tables(&[findings], layout);
+    let paper_tables = paper_layout::tables(&named(std::slice::from_ref(&run)), layout);
     if findings.command == RunCommand::Sweep {
         // The one table of a run is scores.csv with fewer columns.
         for (file, table) in tables(findings) {
@@ -58,7 +58,7 @@ pub fn write_run(run: RunFiles, layout: Layout) -> anyhow::Result<()> {
         write(&folder, "summary.csv", Sweep::new(findings).summary_csv().as_bytes())?;
         write_tables(&folder, &paper_tables)?;
     }
-    let figures = RunFigures::of(findings, run.chosen.as_ref())?;
+    let figures = RunFigures::of(&run)?;
     write_figures(&folder, figures.all())?;
     let beside = if layout.compare { paper_tables.into_iter().map(|(_, table)| table).collect() } else { Vec::new() };
     write_page(&folder, &report::page(&run, figures, beside))
@@ -66,21 +66,38 @@ pub fn write_run(run: RunFiles, layout: Layout) -> anyhow::Result<()> {
 
 /// Writes one page about several runs, with its tables and figures, into a folder of its own.
 pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyhow::Result<()> {
-    let all: Vec<&Findings> = runs.iter().map(|run| &run.findings).collect();
+    let all = named(&runs);
+    let labels: Vec<String> = all.iter().map(|run| run.label.clone()).collect();
     let tables = paper_layout::tables(&all, layout);
     write_tables(folder, &tables)?;
-    let strengths: Vec<(&Findings, f64)> =
-        runs.iter().map(|run| (&run.findings, run.settings.data.augmentation)).collect();
-    let figures = crate::figures::across(&strengths)?;
+    let figures = across(&all)?;
     write_figures(folder, figures.iter())?;
     let mut stories = Vec::new();
-    for run in runs {
-        let own = RunFigures::of(&run.findings, run.chosen.as_ref())
-            .with_context(|| format!("making the figures of {}", run.folder.display()))?;
-        stories.push((run, own));
+    for (run, label) in runs.into_iter().zip(labels) {
+        let own = RunFigures::of(&run).with_context(|| format!("making the figures of {}", run.folder.display()))?;
+        stories.push(Story { label, run, figures: own });
     }
     let beside = tables.into_iter().map(|(_, table)| table).collect();
     write_page(folder, &report::page_of_several(stories, beside, figures))
+}
+
+/// Runs with labels that tell them apart: their names, or the names of their folders.
+pub fn named(runs: &[RunFiles]) -> Vec<NamedRun<'_>> {
+    let label = |run: &RunFiles| {
+        let name = &run.findings.name;
+        let is_shared = runs.iter().filter(|other| other.findings.name == *name).count() > 1;
+        match run.folder.file_name() {
+            Some(folder) if is_shared => folder.to_string_lossy().into_owned(),
+            _ => name.clone(),
+        }
+    };
+    runs.iter()
+        .map(|run| NamedRun {
+            label: label(run),
+            findings: &run.findings,
+            augmentation: run.settings.data.augmentation,
+        })
+        .collect()
 }
 
 /// Tables as files for papers and programs.

@@ -18,29 +18,46 @@ pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
     Page {
         title: format!("kelvin: {}", run.findings.name),
         lead: verdict(&run.findings),
-        sections: story(run, figures, beside),
+        sections: parts(run, figures, beside),
     }
 }
 
+/// A run on a page of several.
+pub struct Story {
+    /// What tells it from the others.
+    pub label: String,
+    pub run: RunFiles,
+    pub figures: RunFigures,
+}
+
 /// The page of several runs: what they show together, then the story of each.
-pub fn page_of_several(runs: Vec<(RunFiles, RunFigures)>, beside: Vec<Table>, figures: Vec<Figure>) -> Page {
-    let answers = runs.iter().map(|(run, _)| (run.findings.name.clone(), verdict(&run.findings))).collect();
+pub fn page_of_several(stories: Vec<Story>, beside: Vec<Table>, figures: Vec<Figure>) -> Page {
+    let answers = stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
     let mut blocks = vec![Block::Definitions(answers)];
-    blocks.extend(beside.into_iter().map(Block::Table));
+    blocks.extend(beside.into_iter().map(folded_if_long));
     let mut sections = vec![section("Side by side", blocks)];
     if !figures.is_empty() {
         sections.push(section("Figures of all runs", figures.into_iter().map(Block::Figure).collect()));
     }
-    let names: Vec<String> = runs.iter().map(|(run, _)| run.findings.name.clone()).collect();
-    for (run, figures) in runs {
+    let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).collect();
+    for Story { label, run, figures } in stories {
         let mut blocks = vec![Block::Paragraph(verdict(&run.findings))];
-        for part in story(&run, figures, Vec::new()) {
+        for part in parts(&run, figures, Vec::new()) {
             blocks.push(Block::Heading(part.heading));
             blocks.extend(part.blocks);
         }
-        sections.push(section(&run.findings.name, blocks));
+        sections.push(section(&label, blocks));
     }
-    Page { title: format!("kelvin: {}", names.join(", ")), lead: String::new(), sections }
+    Page { title: format!("kelvin: {}", labels.join(", ")), lead: String::new(), sections }
+}
+
+/// A table, folded away where it has more rows than a reader wants to pass by.
+fn folded_if_long(table: Table) -> Block {
+    const LONG: usize = 30;
+    match table.rows.len() {
+        0..=LONG => Block::Table(table),
+        _ => Block::Details { summary: table.title.clone(), blocks: vec![Block::Table(table)] },
+    }
 }
 
 fn section(heading: &str, blocks: Vec<Block>) -> Section {
@@ -48,7 +65,7 @@ fn section(heading: &str, blocks: Vec<Block>) -> Section {
 }
 
 /// The parts of a run's story, in order; what a run does not have is left out.
-fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section> {
+fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section> {
     let findings = &run.findings;
     let mut tables = tables(findings);
     // A sweep's tables of chains stand with its chains.
@@ -57,7 +74,7 @@ fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         Some(Block::Table(tables.remove(at).1))
     };
     let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
-    let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(Block::Table).collect();
+    let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
     let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
     let mut fit: Vec<Block> = shown(figures.fit).collect();
     if fit.is_empty() {
@@ -71,7 +88,7 @@ fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
     }
     let mut chains: Vec<Block> = shown(figures.chains).collect();
     chains.push(agreement.unwrap_or_else(|| Block::Table(chains_table(&findings.rows))));
-    let parts = [
+    let all = [
         section("Scores", scores),
         section("Scores against β", fit),
         section("The search for β", shown(figures.search).collect()),
@@ -92,7 +109,7 @@ fn story(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
             ],
         ),
     ];
-    parts.into_iter().filter(|part| !part.blocks.is_empty()).collect()
+    all.into_iter().filter(|part| !part.blocks.is_empty()).collect()
 }
 
 /// One box a kind of warning, however many chains share it.

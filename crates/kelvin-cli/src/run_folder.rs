@@ -243,7 +243,7 @@ fn check_contents(path: &Path, record: &RunRecord) -> anyhow::Result<Option<RunR
 
 /// Removes files that were not finished when a process was killed; whoever has the lock is the only one to write.
 fn sweep_up(path: &Path) {
-    for folder in [".", "draws", "figures", "predictions", CHECKPOINTS] {
+    for folder in [".", "cases", "draws", "figures", "predictions", "tables", CHECKPOINTS] {
         let entries = path.join(folder).read_dir().into_iter().flatten().flatten();
         for file in entries.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "part")) {
             let _ = std::fs::remove_file(file);

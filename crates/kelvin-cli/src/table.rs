@@ -121,14 +121,20 @@ impl Table {
 
     /// An HTML table with its title as caption; the class `right` marks numbers, `rule` a row with a rule above it.
     pub fn to_html(&self) -> String {
+        let caption = match self.title.as_str() {
+            "" => String::new(),
+            title => format!("<caption>{}</caption>\n", escape(title)),
+        };
+        format!("<table>\n{caption}{}</table>\n", self.inner_html())
+    }
+
+    /// The inside of an HTML table: head and body.
+    pub fn inner_html(&self) -> String {
         let class = |i| match self.alignment(i) {
             Alignment::Left => "",
             Alignment::Right => " class=\"right\"",
         };
-        let mut html = String::from("<table>\n");
-        if !self.title.is_empty() {
-            html += &format!("<caption>{}</caption>\n", escape(&self.title));
-        }
+        let mut html = String::new();
         html += "<thead>\n";
         if !self.spans.is_empty() {
             let span = |(name, columns): &(String, usize)| match name.as_str() {
@@ -148,7 +154,7 @@ impl Table {
             let rule = if self.rules.contains(&index) { " class=\"rule\"" } else { "" };
             html += &format!("<tr{rule}>{}</tr>\n", (0..self.num_columns()).map(one).collect::<String>());
         }
-        html + "</tbody>\n</table>\n"
+        html + "</tbody>\n"
     }
 
     pub(crate) fn is_bold(&self, row: usize, column: usize) -> bool {

@@ -148,15 +148,18 @@ fn a_quick_run_prints_a_table_and_fills_a_folder() {
     for name in RUN_FILES {
         assert!(files.contains_key(name), "{name}");
     }
-    for figure in ["selection_path", "predictions", "calibration", "energy_traces"] {
+    for figure in ["selection_path", "predictions", "calibration", "coverage", "tensor_temperatures", "energy_traces"] {
         assert!(files[&format!("figures/{figure}.svg")].starts_with(b"<svg"), "{figure}");
         assert!(files[&format!("figures/{figure}.png")].starts_with(b"\x89PNG"), "{figure}");
+        assert!(files[&format!("figures/{figure}.pdf")].starts_with(b"%PDF"), "{figure}");
+        assert!(files[&format!("figures/{figure}.csv")].starts_with(b"series,"), "{figure}");
     }
     assert!(!files.keys().any(|name| name.ends_with(".part")));
     let split: Value = serde_json::from_slice(&files["split.json"]).unwrap();
     assert_eq!(["train", "val", "test"].map(|part| split[part].as_array().unwrap().len()), [824, 103, 103]);
-    let report = text(&files["report.html"]).replace("http://www.w3.org/2000/svg", "");
-    assert!(report.contains("</html>") && !report.contains("http") && !report.contains("<script"));
+    let report = text(&files["report.html"]).replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "");
+    assert!(report.contains("</html>") && !report.contains("http"), "the page must not reach out");
+    assert!(report.contains("default-src 'none'"), "and may not");
 
     let metrics = rows(&text(&files["scores.csv"]));
     let methods: Vec<&str> = metrics.iter().map(|row| row["method"].as_str()).collect();

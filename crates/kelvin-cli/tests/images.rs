@@ -113,6 +113,9 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
     assert!(metrics[4]["mean_entropy_sm"].parse::<f64>().is_ok() && metrics[4]["entropy_auroc_sm"].is_empty());
     let report = std::fs::read_to_string(here.join("run/report.html")).unwrap();
     assert!(["12×12×1", "rings", "horizontal, vertical"].iter().all(|phrase| report.contains(phrase)));
+    let pictures = std::fs::read_dir(here.join("run/cases")).unwrap().count();
+    assert!((12..=24).contains(&pictures), "{pictures} pictures of the most uncertain and the most wrong");
+    assert!(report.matches("<img alt=\"Test image ").count() >= pictures, "each is shown");
 
     write_idx(&here.join("new.idx"), 3, 12, 12);
     let out = succeeds(here, &["predict", "run", "--input", "new.idx"]);

@@ -41,10 +41,24 @@ fn left_margin(chart: &Chart, ticks: &Ticks) -> f64 {
     widest + TICK + 6.0 + label
 }
 
+/// The share of a drawing that names may take.
+const MOST_OF_NAMES: f64 = 0.42;
+
+/// A name without its beginning where it is too wide: paths tell most at their end.
+fn shortened(name: &str, width: f64) -> String {
+    let mut shown = name.to_owned();
+    let mut rest = name.chars();
+    while text_width(&shown, TICK_FONT.size) > width && rest.next().is_some() {
+        shown = format!("…{}", rest.as_str());
+    }
+    shown
+}
+
 /// What a chart with named places needs below its title and legend.
 pub(super) fn height_of_names(chart: &Chart) -> f64 {
-    const ROW: f64 = 24.0;
-    ROW * chart.y.names.len() as f64 + 19.0 + TICK + 17.0 + LABEL_ROOM + 10.0
+    // Long lists stand closer.
+    let row = if chart.y.names.len() > 20 { 17.0 } else { 24.0 };
+    row * chart.y.names.len() as f64 + 19.0 + TICK + 17.0 + LABEL_ROOM + 10.0
 }
 
 /// Draws a chart without its title and legend.
@@ -63,7 +77,9 @@ pub(super) fn draw(svg: &mut Svg, chart: &Chart, area: Area) {
     vertical_labels(svg, chart, &frame);
     horizontal_labels(svg, chart, &frame);
     if !chart.x.label.is_empty() {
-        let middle = (frame.x.start + frame.x.end) / 2.0;
+        // Wide margins push the middle of the frame aside: the label stays inside the drawing.
+        let half = text_width(&chart.x.label, LABEL_FONT.size) / 2.0;
+        let middle = ((frame.x.start + frame.x.end) / 2.0).min(area.left + area.width - half).max(area.left + half);
         svg.text(middle, area.top + area.height - 4.0, Anchor::Middle, LABEL_FONT, &chart.x.label);
     }
     if !chart.y.label.is_empty() {
@@ -79,7 +95,10 @@ fn vertical_layout(chart: &Chart, area: Area) -> (Mapping, Ticks) {
     let (low, high) = range::of(&chart.y, &seen_y(chart), ROOM);
     let mapping = Mapping { scale: chart.y.scale, low, high, start: area.top + area.height - below, end: top };
     if !chart.y.names.is_empty() {
-        let tick = |(index, name): (usize, &String)| Tick { at: (index + 1) as f64, label: name.clone() };
+        let tick = |(index, name): (usize, &String)| {
+            let label = shortened(name, MOST_OF_NAMES * area.width);
+            Tick { at: (index + 1) as f64, label }
+        };
         let labelled = chart.y.names.iter().enumerate().map(tick).collect();
         return (mapping, Ticks { labelled, minor: Vec::new() });
     }
@@ -236,5 +255,18 @@ fn horizontal_labels(svg: &mut Svg, chart: &Chart, frame: &Frame) {
         least = y + line_height;
         let font = Font { size: REFERENCE_FONT_SIZE, bold: false, colour };
         svg.text(frame.x.end + 6.0, y + 3.8, Anchor::Start, font, &label);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_keeps_its_end() {
+        assert_eq!(shortened("dense1.bias", 100.0), "dense1.bias");
+        let short = shortened("residual9.body.batchnorm2.offset", 100.0);
+        assert!(short.starts_with('…') && short.ends_with("m2.offset"), "{short}");
+        assert_eq!(shortened("ab", 0.0), "…");
     }
 }

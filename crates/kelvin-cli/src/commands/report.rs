@@ -7,7 +7,7 @@ use crate::output::{WrongFlags, print_result, say};
 use crate::paper_layout::{self, Layout};
 use crate::paper_numbers::PAPER;
 use crate::paper_tables::Spread;
-use crate::present::{REPORT, create_folder, tables, write_run, write_several};
+use crate::present::{REPORT, create_folder, named, tables, write_run, write_several};
 use crate::run_files::RunFiles;
 use crate::table::Table;
 use crate::verdict::verdict;
@@ -70,7 +70,7 @@ fn printed_tables(runs: &[RunFiles], layout: Layout, format: TableFormatArgument
         [only] if !layout.compare && layout.spread == Spread::StandardDeviation => {
             tables(only).into_iter().map(|(_, table)| table).collect()
         }
-        all => paper_layout::tables(all, layout).into_iter().map(|(_, table)| table).collect(),
+        _ => paper_layout::tables(&named(runs), layout).into_iter().map(|(_, table)| table).collect(),
     };
     let render = |table: &Table| match format {
         TableFormatArgument::Text => table.to_text(),

@@ -8,20 +8,26 @@ use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Panels, Points, Refe
 use crate::findings::Findings;
 use crate::row::{BETA_STAR, Method, Row, are_classes};
 
-/// A run and the strength of its augmentation.
-pub type Strengthened<'a> = (&'a Findings, f64);
+/// A run among others.
+pub struct NamedRun<'a> {
+    /// Its name, or that of its folder where names are not enough to tell runs apart.
+    pub label: String,
+    pub findings: &'a Findings,
+    /// The strength of its augmentation.
+    pub augmentation: f64,
+}
 
 /// What several runs show together: a panel for each run with a grid, and a curve for each strength where strengths differ.
-pub fn across(runs: &[Strengthened<'_>]) -> anyhow::Result<Vec<Figure>> {
-    let with_grid: Vec<&Findings> =
-        runs.iter().map(|run| run.0).filter(|run| run.rows.iter().any(|row| row.method == Method::Grid)).collect();
+pub fn across(runs: &[NamedRun<'_>]) -> anyhow::Result<Vec<Figure>> {
+    let has_grid = |run: &&NamedRun<'_>| run.findings.rows.iter().any(|row| row.method == Method::Grid);
+    let with_grid: Vec<&NamedRun<'_>> = runs.iter().filter(has_grid).collect();
     let mut figures = Vec::new();
     if with_grid.len() > 1 {
         let lpd_figure = |file, set: &str, caption: String, lpd: LpdOf<'_>| {
             let panels = |models: Models| {
                 let label = format!("{set} LPD (nats)");
-                let chart = |run: &&Findings| lpd_chart(&run.name, &run.rows, lpd, &label, models);
-                Ok(Panels::new(format!("{set} LPD against β"), with_grid.iter().map(chart).collect()))
+                let chart = |run: &&NamedRun<'_>| lpd_chart(&run.label, &run.findings.rows, lpd, &label, models);
+                Ok(Panels::new(format!("LPD on {set} rows against β"), with_grid.iter().map(chart).collect()))
             };
             let figure = Figure::by_model(file, caption, panels)?;
             anyhow::Ok(figure.with_files_of_models().with_scale_switch("log β axis", with_other_x))
@@ -33,10 +39,10 @@ pub fn across(runs: &[Strengthened<'_>]) -> anyhow::Result<Vec<Figure>> {
         let validation = "Validation LPD against β on each data set, mean ± SD over repetitions.".to_owned();
         figures.push(lpd_figure("lpd_test", "test", test, &|row| row.test.lpd())?);
         figures.push(lpd_figure("lpd_validation", "validation", validation, &|row| row.validation.lpd())?);
-        let charts = with_grid.iter().map(|run| point_metric_chart(&run.name, &run.rows)).collect();
+        let charts = with_grid.iter().map(|run| point_metric_chart(&run.label, &run.findings.rows)).collect();
         figures.push(Figure::new(
             "point_metric",
-            Panels::new("test error or accuracy against β", charts),
+            Panels::new("Error or accuracy on test rows against β", charts),
             "Mean squared error (lower is better) or accuracy (higher is better) of the point predictions; dashed: SGD.",
         ));
     }
@@ -45,31 +51,32 @@ pub fn across(runs: &[Strengthened<'_>]) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// LPD and point metric of the runs on one data set that differ in augmentation; none where fewer than two do.
-fn by_strength(runs: &[Strengthened<'_>]) -> Option<Figure> {
-    let mut own: Vec<&Strengthened<'_>> =
-        runs.iter().filter(|(run, _)| run.problem.data == runs[0].0.problem.data).collect();
-    own.retain(|(run, _)| run.rows.iter().any(|row| row.method == Method::Grid));
-    own.sort_by(|a, b| a.1.total_cmp(&b.1));
-    own.dedup_by(|a, b| a.1 == b.1);
+fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
+    let data = &runs.first()?.findings.problem.data;
+    let mut own: Vec<&NamedRun<'_>> = runs.iter().filter(|run| run.findings.problem.data == *data).collect();
+    own.retain(|run| run.findings.rows.iter().any(|row| row.method == Method::Grid));
+    own.sort_by(|a, b| a.augmentation.total_cmp(&b.augmentation));
+    own.dedup_by(|a, b| a.augmentation == b.augmentation);
     if own.len() < 2 {
         return None;
     }
-    let rows = &own[0].0.rows;
+    let rows = &own[0].findings.rows;
     let (metric, scale) = if are_classes(rows) { ("test accuracy (%)", 100.0) } else { ("test MSE", 1.0) };
     let curves = |title: &str, label: &str, value: &dyn Fn(&Row) -> f64| {
         let mut chart = Chart::new(title, Axis::log(BETA_AXIS), Axis::linear(label).focused());
         chart = chart.with(Reference::vertical(1.0, "β = 1"));
-        for (index, (run, strength)) in own.iter().enumerate() {
+        for (index, run) in own.iter().enumerate() {
+            let (rows, strength) = (&run.findings.rows, significant(run.augmentation, 3));
             let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
             let dash = if index >= Colour::CYCLE.len() { Dash::Dashed } else { Dash::Solid };
-            let (means, deviations) = over_grid(&run.rows, value);
-            let line = Line::new(format!("strength {}", significant(*strength, 3)), colour, means).with_dash(dash);
+            let (means, deviations) = over_grid(rows, value);
+            let line = Line::new(format!("strength {strength}"), colour, means).with_dash(dash);
             chart = chart.with(line.with_std(&deviations));
-            let chosen: Vec<&Row> = run.rows.iter().filter(|row| row.method == Method::Chosen).collect();
+            let chosen: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Chosen).collect();
             let points = chosen.iter().map(|row| (row.beta, value(row))).collect();
             let hover = chosen.iter().map(|row| {
                 let (beta, at) = (significant(row.beta, 3), significant(value(row), 4));
-                format!("strength {}: {BETA_STAR} = {beta}, {at}", significant(*strength, 3))
+                format!("strength {strength}: {BETA_STAR} = {beta}, {at}")
             });
             chart = chart.with(Points::new("", colour, Marker::Ring, points).with_hover(hover.collect()));
         }
@@ -82,7 +89,7 @@ fn by_strength(runs: &[Strengthened<'_>]) -> Option<Figure> {
     ];
     let figure = Figure::new(
         "augmentation",
-        Panels::new(format!("{}: strengths of augmentation", own[0].0.problem.data), charts),
+        Panels::new(format!("{}: strengths of augmentation", data), charts),
         format!(
             "Test LPD of SM-PD and the point metric against β for each strength of augmentation (the probability that an image \
              is augmented), mean ± SD over repetitions; rings are the {BETA_STAR} of the searches."

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use kelvin::predictive::{PitValues, PredictiveModel, ReliabilityDiagram};
 
-use super::{Figure, Models, look_of};
+use super::{Figure, Models, dash_of, look_of};
 use crate::chart::{Axis, Chart, Colour, Dash, Line, Reference};
 use crate::predictions::{ClassPrediction, NumberPrediction};
 
@@ -15,11 +15,6 @@ const LEVELS: [u32; 11] = [10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99];
 
 fn shown(models: Models) -> impl Iterator<Item = PredictiveModel> {
     PredictiveModel::BOTH.into_iter().filter(move |&model| models.include(model))
-}
-
-/// How a model is drawn where the other may lie on top of it.
-fn dash_of(model: PredictiveModel) -> Dash {
-    if model == PredictiveModel::Standard { Dash::Dashed } else { Dash::Solid }
 }
 
 fn pit_values(points: &[NumberPrediction], model: PredictiveModel) -> anyhow::Result<PitValues> {

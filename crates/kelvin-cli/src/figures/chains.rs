@@ -1,12 +1,13 @@
 //! Whether chains can be believed: temperatures of each tensor and draw, energies, and the running score.
 
-use kelvin::diagnostics::{mean_ess, temperature_band};
+use kelvin::diagnostics::temperature_band;
 use kelvin::predictive::PredictiveModel;
 
-use super::{Figure, Models, look_of, with_other_y};
-use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, Spans, significant};
+use super::{Figure, Models, dash_of, look_of, with_other_y};
+use crate::chart::{Axis, Chart, Colour, Line, Marker, Points, Reference, Spans, significant};
 use crate::findings::{ChainFindings, Findings};
 use crate::row::BETA_STAR;
+use crate::run_files::RunFiles;
 
 /// The share of readings that bands hold.
 const LEVEL: f64 = 0.99;
@@ -54,8 +55,7 @@ pub(super) fn running_lpd(chains: &[&ChainFindings]) -> anyhow::Result<Option<Fi
             for chain in chains {
                 let values = chain.validation_lpd.iter().enumerate();
                 let points = values.filter_map(|(draw, lpd)| Some(((draw + 1) as f64, (*lpd.get(model))?))).collect();
-                let dash = if model == PredictiveModel::Standard { Dash::Solid } else { Dash::Dashed };
-                chart = chart.with(Line::trace(name, colour, points).with_dash(dash));
+                chart = chart.with(Line::trace(name, colour, points).with_dash(dash_of(model)));
             }
         }
         Ok(chart)
@@ -91,12 +91,14 @@ pub(super) fn temperature_traces(findings: &Findings, chains: &[&ChainFindings])
 }
 
 /// Mean kinetic temperature of each tensor at the draws, with the band that a mean of so many readings should keep to.
-pub(super) fn tensor_temperatures(findings: &Findings, chains: &[&ChainFindings]) -> anyhow::Result<Option<Figure>> {
+pub(super) fn tensor_temperatures(run: &RunFiles, chains: &[&ChainFindings]) -> anyhow::Result<Option<Figure>> {
     let chains: Vec<&&ChainFindings> = chains.iter().filter(|chain| !chain.tensor_temperatures.is_empty()).collect();
-    let tensors = &findings.problem.tensors;
-    let Some(readings) = chains.iter().map(|chain| effective_readings(chain)).reduce(f64::min) else {
+    let tensors = &run.findings.problem.tensors;
+    let Some(draws) = chains.iter().map(|chain| chain.kinetic_temperature.len()).min() else {
         return Ok(None);
     };
+    let friction_times = 0.5 * (1.0 - run.settings.sampler.momentum) * run.findings.sampling.cycle_steps as f64;
+    let readings = independent_readings(draws, friction_times);
     // The first tensor stands highest.
     let place = |index: usize| (tensors.len() - index) as f64;
     let names = tensors.iter().rev().map(|(name, _)| name.clone()).collect();
@@ -133,17 +135,72 @@ pub(super) fn tensor_temperatures(findings: &Findings, chains: &[&ChainFindings]
     }
     let caption = format!(
         "Mean over a chain's draws of mᵀM⁻¹m/d in each tensor, over the temperature asked for. Band: 99 % of such means at the \
-         right temperature, each of {} independent readings (what the draws' temperatures are worth by their \
-         autocorrelation). Outside: {outside} of {}.",
+         right temperature; {draws} draws, {} friction times apart, are worth {} independent readings. Outside: {outside} of {}.",
+        significant(friction_times, 2),
         significant(readings, 3),
         chains.len() * tensors.len(),
     );
     Ok(Some(Figure::new("tensor_temperatures", chart, caption)))
 }
 
-/// How many independent readings a chain's mean temperature is worth: at most one a draw.
-fn effective_readings(chain: &ChainFindings) -> f64 {
-    let draws = chain.kinetic_temperature.len().max(1) as f64;
-    let worth = mean_ess(&[&chain.kinetic_temperature]).ok().filter(|ess| ess.is_finite());
-    worth.map_or(draws, |ess| ess.clamp(1.0, draws))
+/// How many independent readings the mean temperature of draws is worth, if they are so many friction times apart.
+///
+/// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest; over a cycle γt is
+/// (1 − μ) times the sum of C, which is half its steps. The band is one of chains that are right, so it takes this rate and not
+/// the autocorrelation of the readings, which grows where a chain is wrong.
+fn independent_readings(draws: usize, friction_times: f64) -> f64 {
+    let correlation = (-friction_times).exp();
+    (draws as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use kelvin::predictive::ByModel;
+
+    use super::*;
+    use crate::row::Method;
+
+    fn chain(validation_lpd: Vec<ByModel<f64>>) -> ChainFindings {
+        ChainFindings {
+            name: "chosen-1".into(),
+            label: "chain 1".into(),
+            method: Method::Chosen,
+            repetition: 0,
+            beta: 2.0,
+            sampler_temperature: 0.5,
+            diverged_at: None,
+            seconds: 1.0,
+            potential_energy: vec![10.0, 12.0],
+            configurational_temperature: vec![0.5, 0.5],
+            kinetic_temperature: Vec::new(),
+            validation_lpd,
+            tensor_temperatures: Vec::new(),
+            tensor_temperatures_all_steps: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_running_score_is_drawn_where_it_was_measured() {
+        assert!(running_lpd(&[&chain(Vec::new())]).unwrap().is_none());
+        let lpd = |standard, tempered| ByModel { standard, tempered };
+        let figure = running_lpd(&[&chain(vec![lpd(-2.0, -3.0), lpd(-1.0, -1.5)])]).unwrap().unwrap();
+        let csv = figure.drawings[0].plot.to_csv();
+        assert!(csv.contains("\nSM-PD,2,-1\n") && csv.contains("\nTM-PD,1,-3\n"), "{csv}");
+        assert_eq!(figure.drawings.len(), 3);
+    }
+
+    #[test]
+    fn energies_below_zero_have_no_logarithm() {
+        let mut below = chain(Vec::new());
+        assert!(energy_traces(&[&below]).scale_switch.is_some());
+        below.potential_energy[0] = -1.0;
+        assert!(energy_traces(&[&below]).scale_switch.is_none());
+    }
+
+    #[test]
+    fn draws_far_apart_count_in_full_and_close_ones_hardly() {
+        assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
+        assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
+        assert_eq!(independent_readings(10, 1e-9), 1.0);
+    }
 }

@@ -7,14 +7,15 @@ mod grid;
 mod predicted;
 mod search;
 
-pub use across::across;
+pub use across::{NamedRun, across};
 
 use kelvin::predictive::PredictiveModel;
 
-use crate::chart::{Chart, Colour, Panels};
+use crate::chart::{Chart, Colour, Dash, Panels};
 use crate::findings::{ChainFindings, Findings};
 use crate::predictions::Predictions;
 use crate::row::{Method, Row};
+use crate::run_files::RunFiles;
 
 const BETA_AXIS: &str = "inverse temperature β";
 
@@ -91,6 +92,14 @@ fn look_of(model: PredictiveModel) -> (&'static str, Colour) {
     match model {
         PredictiveModel::Standard => ("SM-PD", Colour::SM),
         PredictiveModel::Tempered => ("TM-PD", Colour::TM),
+    }
+}
+
+/// How a model is drawn where the other may lie on top of it.
+fn dash_of(model: PredictiveModel) -> Dash {
+    match model {
+        PredictiveModel::Standard => Dash::Dashed,
+        PredictiveModel::Tempered => Dash::Solid,
     }
 }
 
@@ -208,15 +217,16 @@ pub struct RunFigures {
 }
 
 impl RunFigures {
-    /// The figures of what was found; `chosen` are the predictions of [`shown_row`].
-    pub fn of(findings: &Findings, chosen: Option<&Predictions>) -> anyhow::Result<Self> {
+    /// The figures of what was found.
+    pub fn of(run: &RunFiles) -> anyhow::Result<Self> {
+        let findings = &run.findings;
         let fit = if findings.rows.iter().any(|row| row.method == Method::Grid) {
             grid::of_grid(findings)?
         } else {
             Vec::new()
         };
         let (mut calibration, mut predictions) = (Vec::new(), Vec::new());
-        match chosen {
+        match &run.chosen {
             Some(Predictions::Numbers(points)) => {
                 calibration = vec![calibration::pit_histogram(points)?, calibration::interval_coverage(points)?];
                 predictions = vec![predicted::predictions(&findings.problem.target, points)];
@@ -230,7 +240,7 @@ impl RunFigures {
         let at_chosen = findings.rows.iter().filter(|row| row.method == Method::Chosen);
         let at_chosen: Vec<&ChainFindings> = at_chosen.flat_map(|row| findings.chains_of(row)).collect();
         if !at_chosen.is_empty() {
-            temperatures.extend(chains::tensor_temperatures(findings, &at_chosen)?);
+            temperatures.extend(chains::tensor_temperatures(run, &at_chosen)?);
             temperatures.extend(chains::temperature_traces(findings, &at_chosen)?);
             chains.push(chains::energy_traces(&at_chosen));
             chains.extend(chains::running_lpd(&at_chosen)?);

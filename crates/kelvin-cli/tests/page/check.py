@@ -105,19 +105,19 @@ def noise(events, page):
     return found
 
 
-def check(chromium, path, pictures):
+def check(chromium, path, pictures, timing):
     """What is wrong with a page, and a line of what was measured."""
     url, wrong = path.resolve().as_uri(), []
     size = path.stat().st_size
     if size > MOST_BYTES:
         wrong.append(f"{size} bytes are more than {MOST_BYTES}")
-    ready = 0.0
+    ready = float("inf")
     for name, (width, height) in (("phone", PHONE), ("desk", DESK)):
         for dark in (False, True):
             chromium.open(url, width, height, dark)
             wrong += noise(chromium.events, url)
-            # The first loading also starts the browser.
-            ready = chromium.value("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd")
+            # The best of several loadings: the others say how busy the machine is.
+            ready = min(ready, chromium.value("performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"))
             wrong += [f"{name}: {text}" for text in chromium.value(TEXTS)]
             across = chromium.value("document.documentElement.scrollWidth - innerWidth")
             if across > 0:
@@ -136,7 +136,7 @@ def check(chromium, path, pictures):
     unseen = chromium.value("[...document.querySelectorAll('figure')].filter(f => f.getBoundingClientRect().height < 150).length")
     if not figures or unseen:
         wrong.append(f"{unseen} of {figures} figures are not seen")
-    if ready > MOST_MILLISECONDS:
+    if timing and ready > MOST_MILLISECONDS:
         wrong.append(f"ready after {ready:.0f} ms")
     chromium.open(url, *DESK, scripts=False)
     chromium.ask("Emulation.setScriptExecutionDisabled", value=False)
@@ -149,6 +149,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     parser.add_argument("--pictures", type=pathlib.Path, help="folder for pictures of the pages")
+    parser.add_argument("--no-timing", action="store_true", help="do not mind how soon pages are ready")
     asked = parser.parse_args()
     program = browser.find()
     if not program:
@@ -159,7 +160,7 @@ def main():
     chromium, failed = browser.Browser(program), False
     try:
         for path in asked.pages:
-            wrong, measured = check(chromium, path, asked.pictures)
+            wrong, measured = check(chromium, path, asked.pictures, not asked.no_timing)
             print(f"{path}: {measured}")
             for text in dict.fromkeys(wrong):
                 print(f"  WRONG: {text}")

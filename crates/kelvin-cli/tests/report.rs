@@ -1,0 +1,213 @@
+//! `kelvin report`: what it makes of finished runs, and what it says of folders that are none.
+
+use std::path::Path;
+
+use assert_cmd::Command;
+use tempfile::TempDir;
+
+/// Little sampling: these tests are about what is made of it.
+const SHORT: [&str; 15] = [
+    "--quick",
+    "--quiet",
+    "--set",
+    "selection.epochs=40",
+    "--set",
+    "sampler.epochs=60",
+    "--set",
+    "sampler.burn_in=20",
+    "--set",
+    "sampler.cycle=5",
+    "--set",
+    "sampler.ramp_start=5",
+    "--set",
+    "sampler.ramp_end=10",
+    "--json",
+];
+
+fn kelvin(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::cargo_bin("kelvin").unwrap();
+    let command = command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu");
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+fn succeeds(folder: &Path, arguments: &[&str]) -> (String, String) {
+    let (code, out, err) = kelvin(folder, arguments);
+    assert_eq!(code, Some(0), "kelvin {arguments:?}\n{out}\n{err}");
+    (out, err)
+}
+
+fn refuses(folder: &Path, code: i32, arguments: &[&str], phrases: &[&str]) {
+    let (found, out, err) = kelvin(folder, arguments);
+    assert_eq!((found, out.as_str()), (Some(code), ""), "kelvin {arguments:?}\n{err}");
+    for phrase in phrases {
+        assert!(err.contains(phrase), "kelvin {arguments:?}: no `{phrase}` in\n{err}");
+    }
+}
+
+fn short(folder: &Path, arguments: &[&str]) {
+    let mut all = arguments.to_vec();
+    all.extend(SHORT);
+    succeeds(folder, &all);
+}
+
+fn sweep(folder: &Path, preset: &str, out: &str) {
+    short(folder, &["sweep", preset, "--repetitions", "2", "--set", "run.grid=[0.3, 1.0, 3.0]", "--out", out]);
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    std::fs::read_to_string(path.as_ref()).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+#[test]
+fn a_report_is_made_again_from_the_files_alone() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    short(here, &["run", "concrete", "--out", "run"]);
+    let page = read(here.join("run/report.html"));
+    for name in ["report.html", "figures/predictions.pdf", "figures/predictions.csv"] {
+        std::fs::remove_file(here.join("run").join(name)).unwrap();
+    }
+    std::fs::remove_dir_all(here.join("run/draws")).unwrap();
+    let (out, err) = succeeds(here, &["report", "run"]);
+    assert!(out.contains("concrete-quick: β\u{302}* = ") && out.contains("LPD SM"), "{out}");
+    assert!(err.contains("report: run/report.html"), "{err}");
+    assert_eq!(read(here.join("run/report.html")), page);
+    assert!(here.join("run/figures/predictions.pdf").exists());
+    // The story, in order.
+    let headings =
+        ["Scores", "The search for β", "Calibration", "Predictions", "Cases to look at", "Temperatures", "Chains"];
+    let headings = headings.into_iter().chain(["Warnings", "Settings and provenance"]);
+    let places: Vec<usize> = headings.map(|name| page.find(&format!("<h2>{name}</h2>")).expect(name)).collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn several_runs_share_one_page_with_the_paper_s_arrangement() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    sweep(here, "concrete", "first");
+    sweep(here, "concrete", "second");
+    short(here, &["run", "stripes", "--out", "images"]);
+    let (out, _) = succeeds(here, &["report", "first", "second", "images", "--format", "latex", "--spread", "se"]);
+    assert!(out.contains(r"\toprule") && out.contains(r"\bottomrule") && out.contains("first & second"), "{out}");
+    assert!(out.contains("SE over repetitions") && !out.contains("SD over"), "{out}");
+    let page = read(here.join("report/report.html"));
+    for phrase in
+        ["<h2>first</h2>", "<h2>second</h2>", "<h2>stripes-quick</h2>", "MSE ×10³ ↓", "accuracy % ↑", "split-R\u{302}"]
+    {
+        assert!(page.contains(phrase), "{phrase}");
+    }
+    for table in
+        ["point_predictions", "lpd_regression", "lpd_classification", "kinetic_temperature", "split_rhat", "wall_clock"]
+    {
+        for ending in ["md", "tex", "csv", "html"] {
+            assert!(here.join(format!("report/tables/{table}.{ending}")).exists(), "{table}.{ending}");
+        }
+    }
+    for figure in ["lpd_test", "lpd_test_sm", "lpd_test_tm", "lpd_validation", "point_metric"] {
+        assert!(read(here.join(format!("report/figures/{figure}.csv"))).starts_with("panel,series,"), "{figure}");
+    }
+}
+
+#[test]
+fn strengths_of_augmentation_share_a_figure() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    for (strength, out) in [("0", "none"), ("0.5", "half")] {
+        let strength = format!("data.augmentation={strength}");
+        let arguments = [
+            "sweep",
+            "stripes",
+            "--repetitions",
+            "2",
+            "--set",
+            "run.grid=[1.0, 10.0]",
+            "--set",
+            &strength,
+            "--out",
+            out,
+        ];
+        short(here, &arguments);
+    }
+    succeeds(here, &["report", "half", "none", "--out", "both"]);
+    let numbers = read(here.join("both/figures/augmentation.csv"));
+    assert!(numbers.contains("test LPD (SM)") && numbers.contains("test accuracy"), "{numbers}");
+    let (none, half) = (numbers.find("strength 0,"), numbers.find("strength 0.5,"));
+    assert!(none.is_some() && none < half, "weakest first: {numbers}");
+}
+
+/// A name is all that says which experiment of the paper a sweep repeats.
+#[test]
+fn the_paper_s_numbers_stand_beside_ours() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    sweep(here, "concrete", "sweep");
+    let (_, err) = succeeds(here, &["report", "sweep", "--compare", "paper"]);
+    assert!(err.contains("the paper has no numbers for concrete-quick") && err.contains("cifar10-da"), "{err}");
+    let results = here.join("sweep/results.json");
+    let renamed = read(&results).replace("\"name\": \"concrete-quick\"", "\"name\": \"concrete\"");
+    std::fs::write(&results, renamed).unwrap();
+    let (out, err) = succeeds(here, &["report", "sweep", "--compare", "paper", "--format", "csv"]);
+    assert!(!err.contains("no numbers"), "{err}");
+    for number in ["106 ± 20", "−0.186 ± 0.049", "0.019 ± 0.035", "1.54", "0.37"] {
+        assert!(out.contains(number), "{number}\n{out}");
+    }
+    assert!(read(here.join("sweep/report.html")).contains("Concrete (paper)"));
+}
+
+#[test]
+fn what_is_no_finished_run_is_refused_in_plain_words() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    refuses(here, 2, &["report"], &["RUN"]);
+    refuses(here, 1, &["report", "nowhere"], &["there is no folder nowhere"]);
+    std::fs::create_dir(here.join("empty")).unwrap();
+    refuses(here, 1, &["report", "empty"], &["empty is no run folder of kelvin"]);
+    short(here, &["run", "concrete", "--out", "run"]);
+    refuses(here, 1, &["report", "run", "empty"], &["empty is no run folder of kelvin"]);
+    std::fs::write(here.join("taken"), "").unwrap();
+    refuses(here, 2, &["report", "run", "run", "--out", "taken"], &["taken is a file"]);
+
+    let results = here.join("run/results.json");
+    let whole = read(&results);
+    std::fs::write(&results, &whole[..whole.len() / 2]).unwrap();
+    refuses(here, 1, &["report", "run"], &["results.json is damaged", "kelvin resume run"]);
+    std::fs::remove_file(&results).unwrap();
+    refuses(here, 1, &["report", "run"], &["is not finished", "kelvin resume run"]);
+    std::fs::write(&results, &whole).unwrap();
+    std::fs::write(here.join("run/predictions/chosen.csv"), "row,truth\n").unwrap();
+    refuses(here, 1, &["report", "run"], &["predictions/chosen.csv, line 1"]);
+    std::fs::remove_file(here.join("run/predictions/chosen.csv")).unwrap();
+    refuses(here, 1, &["report", "run"], &["cannot read run/predictions/chosen.csv"]);
+}
+
+/// The page in a real browser; says so where there is none.
+#[test]
+fn pages_are_looked_at_in_a_browser_where_there_is_one() {
+    use std::io::Write as _;
+
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    sweep(here, "concrete", "sweep");
+    short(here, &["run", "stripes", "--out", "images"]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/check.py");
+    let checked = std::process::Command::new("python3")
+        .current_dir(here)
+        .arg(script)
+        .args(["--no-timing", "sweep/report.html", "images/report.html"])
+        .output();
+    match checked {
+        Ok(output) => {
+            let said =
+                [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+            assert!(output.status.success(), "{said}");
+            // The test harness swallows what `eprintln!` says in a test that passes.
+            writeln!(std::io::stderr(), "{said}").expect("standard error can be written");
+        }
+        Err(error) => {
+            writeln!(std::io::stderr(), "SKIPPED: python3 cannot be started: {error}").expect("standard error")
+        }
+    }
+}
