@@ -6,6 +6,7 @@ mod gaussian_toy;
 mod linear_regression;
 mod quadratic;
 
+pub use cholesky::trace_of_product_with_inverse;
 pub use gaussian::Gaussian;
 pub use gaussian_toy::{GaussianToy, OptimalTemperature};
 pub use linear_regression::{LinearRegression, LinearRegressionError, Objective};
