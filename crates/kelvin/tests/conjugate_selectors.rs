@@ -47,9 +47,9 @@ fn slopes_from_draws_agree_with_the_reference() {
     let found = LpdSlope::new(beta, &[chain]).unwrap();
     assert_close("per point", &found.per_row, &golden.f64s("samples.expected.estimate_per_point"), 1e-9);
     assert_close("estimate", &[found.slope], &[golden.scalar("samples.expected.estimate")], 1e-9);
-    // The reference's error counts independent draws; ours finds about as many effective ones.
+    // The reference estimates its error in another way; both are right to a third or so.
     let ratio = found.chain_error.unwrap() / golden.scalar("samples.estimate_standard_error");
-    assert!((0.85..1.15).contains(&ratio), "{ratio}");
+    assert!((0.7..1.5).contains(&ratio), "{ratio}");
     let exact = golden.scalar("samples.exact");
     assert!((found.slope - exact).abs() < 5.0 * found.chain_error.unwrap());
 }
@@ -161,11 +161,26 @@ fn refining_finds_the_maximum_from_either_side() {
             let refined = selector.refine(&laboratory, start).unwrap();
             let found = refined.inverse_temperature;
             assert!(score(best) - score(found) < 2e-3, "{model:?} from {start}: {found} instead of {best}");
-            assert!(refined.converged && refined.visits.len() <= 4, "{model:?} from {start}");
+            assert!(refined.converged && refined.visits.len() <= 5, "{model:?} from {start}");
             let selection = selector.select(&laboratory).unwrap();
             let chains = 2.0 + (refined.visits.len() - 1) as f64;
             assert_eq!((selection.inverse_temperature, selection.cost.chains), (found, chains));
         }
+    }
+}
+
+/// With a tenth of the draws slopes are too rough to lead, and LPD itself leads to the right third.
+#[test]
+fn where_slopes_are_rough_densities_lead() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 30);
+    let (model, objective) = MODELS[0];
+    let best = laboratory.exact_best(objective);
+    for start in [best / 4.0, 4.0 * best] {
+        let selector = RefineSelector { start: Some(start), ..RefineSelector::new(model) };
+        let refined = selector.refine(&laboratory, start).unwrap();
+        let (found, score) = (refined.inverse_temperature, |beta| laboratory.exact_lpd(objective, beta));
+        assert!(score(found) > score(start) && (found / best).ln().abs() < 0.8, "{start}: {found} instead of {best}");
     }
 }
 

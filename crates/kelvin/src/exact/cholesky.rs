@@ -48,11 +48,23 @@ impl Cholesky {
         x
     }
 
+    /// xᵀAx = ‖Lᵀx‖².
+    pub(super) fn quadratic_form(&self, x: &[f64]) -> f64 {
+        let column = |k: usize| (k..self.size).map(|row| self.lower[row * self.size + k] * x[row]).sum::<f64>();
+        (0..self.size).map(|k| column(k).powi(2)).sum()
+    }
+
     /// A⁻¹, row-major.
     pub(super) fn inverse(&self) -> Vec<f64> {
         let unit = |row: usize| (0..self.size).map(|column| f64::from(row == column)).collect::<Vec<_>>();
         (0..self.size).flat_map(|row| self.solve(&unit(row))).collect()
     }
+}
+
+/// tr(B A⁻¹) of row-major symmetric matrices, or `None` if A is not positive definite.
+pub fn trace_of_product_with_inverse(b: &[f64], a: &[f64], size: usize) -> Option<f64> {
+    let factor = Cholesky::new(a, size)?;
+    Some((0..size).map(|row| factor.solve(&b[row * size..(row + 1) * size])[row]).sum())
 }
 
 #[cfg(test)]
@@ -65,6 +77,9 @@ mod tests {
         let cholesky = Cholesky::new(&[4.0, 2.0, 2.0, 5.0], 2).unwrap();
         assert_eq!(cholesky.lower, [2.0, 0.0, 1.0, 2.0]);
         assert_eq!(cholesky.solve(&[8.0, 12.0]), [1.0, 2.0]);
+        assert_eq!(cholesky.quadratic_form(&[1.0, 2.0]), 32.0);
+        // [[1, 0], [0, 2]] A⁻¹ has the trace (5 + 2 · 4)/16.
+        assert_eq!(trace_of_product_with_inverse(&[1.0, 0.0, 0.0, 2.0], &[4.0, 2.0, 2.0, 5.0], 2), Some(13.0 / 16.0));
         assert_eq!(cholesky.half_solve(&[8.0, 12.0]), [4.0, 4.0]);
         assert_eq!(cholesky.inverse(), [5.0 / 16.0, -2.0 / 16.0, -2.0 / 16.0, 4.0 / 16.0]);
     }

@@ -133,6 +133,16 @@ impl LinearRegression {
         self.precision.inverse().into_iter().map(|entry| scale * entry).collect()
     }
 
+    /// Var xᵀθ = σ²/β xᵀΣx under the tempered posterior.
+    pub fn spread(&self, input: &[f64], inverse_temperature: f64) -> f64 {
+        self.noise_variance / inverse_temperature * self.leverage(input)
+    }
+
+    /// δᵀ Cov⁻¹ δ of a displacement from the mean, with the covariance of the tempered posterior.
+    pub fn squared_distance(&self, displacement: &[f64], inverse_temperature: f64) -> f64 {
+        self.precision.quadratic_form(displacement) * inverse_temperature / self.noise_variance
+    }
+
     /// xᵀΣx, how far from the data an input lies.
     fn leverage(&self, input: &[f64]) -> f64 {
         self.precision.half_solve(input).iter().map(|y| y * y).sum()
@@ -318,6 +328,14 @@ mod tests {
         assert_near(tempered.mean, 16.0 / 3.25, 1e-14);
         assert_near(tempered.variance, 0.25 * (1.0 + 5.0 / 3.25), 1e-15);
         assert_near(fit.standard_predictive(&[1.0, 2.0], 2.0).variance, 0.5 + 0.25 * 5.0 / 3.25, 1e-15);
+    }
+
+    #[test]
+    fn spreads_and_distances_are_those_of_the_covariance() {
+        // The covariance at β = 2 is 0.25/3.25 I.
+        let fit = two_features();
+        assert_near(fit.spread(&[1.0, 2.0], 2.0), 5.0 * 0.25 / 3.25, 1e-15);
+        assert_near(fit.squared_distance(&[1.0, 2.0], 2.0), 5.0 * 3.25 / 0.25, 1e-12);
     }
 
     #[test]

@@ -51,6 +51,8 @@ impl Settings {
         positive("model.batch_norm_epsilon", model.batch_norm_epsilon.unwrap_or(1.0))?;
         positive("model.noise_variance", model.noise_variance)?;
         positive("model.prior_variance", model.prior_variance)?;
+        let degrees = model.prior_degrees.unwrap_or(3.0);
+        check(degrees.is_finite() && degrees > 2.0, "model.prior_degrees", "a finite number > 2", degrees)?;
 
         positive("selection.learning_rate", selection.learning_rate)?;
         if let Some((mean, std)) = selection.log_beta_prior {

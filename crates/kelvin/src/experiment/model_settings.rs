@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::error::ExperimentError;
 use super::layer_list;
 use crate::data::nearest_name;
-use crate::network::{KernelStart, Layer, Network, NetworkError, Normalisation, Shape};
+use crate::network::{KernelStart, Layer, Layout, Network, NetworkError, Normalisation, Shape};
+use crate::prior::{IsotropicGaussian, Laplace, LayerwiseGaussian, Prior, PriorError, StudentT};
 
 /// Network, likelihood and prior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,8 +33,13 @@ pub struct ModelSettings {
     pub start: Option<KernelStart>,
     /// σ² of a regression, on the scale of the standardised target.
     pub noise_variance: f64,
-    /// σ_p² of every parameter.
+    /// The shape of the prior.
+    pub prior: PriorName,
+    /// σ_p² of every parameter; with a layerwise prior that of kernels is divided by their fan-in.
     pub prior_variance: f64,
+    /// Degrees of freedom of a Student-t prior, more than 2; 5 where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prior_degrees: Option<f64>,
     /// The user's own network, layer by layer.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "layer_list::deserialize")]
     pub layers: Option<Vec<Layer>>,
@@ -49,7 +55,9 @@ impl Default for ModelSettings {
             batch_norm_epsilon: None,
             start: None,
             noise_variance: 0.01,
+            prior: PriorName::Gaussian,
             prior_variance: 0.1,
+            prior_degrees: None,
             layers: None,
         }
     }
@@ -66,6 +74,24 @@ pub enum NetworkName {
     /// A ResNet of so many layers.
     Resnet(usize),
 }
+
+/// The shape of the prior.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriorName {
+    /// N(0, σ_p²) for every parameter.
+    #[default]
+    Gaussian,
+    /// N(0, σ_p²/fan-in) for kernels, N(0, σ_p²) for all else.
+    Layerwise,
+    /// Laplace of variance σ_p².
+    Laplace,
+    /// Student-t of variance σ_p².
+    StudentT,
+}
+
+/// Degrees of freedom of a Student-t prior where none are given.
+const PRIOR_DEGREES: f64 = 5.0;
 
 /// What stands behind the convolutions of a ResNet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -134,12 +160,19 @@ impl ModelSettings {
             }
         }
         self.start = Some(self.kernel_start());
+        if self.prior == PriorName::StudentT {
+            self.prior_degrees.get_or_insert(PRIOR_DEGREES);
+        }
         self
     }
 
     /// The same after `key` was set: a network takes the place of another, and the settings of that go with it.
     pub(super) fn after_setting(mut self, key: &str) -> Self {
         match key {
+            "model.prior" if self.prior != PriorName::StudentT => {
+                self.prior_degrees = None;
+                return self;
+            }
             "model.layers" => self.network = None,
             "model.network" => self.layers = None,
             "model.normalisation" if self.normalisation == Some(NormalisationSetting::FilterResponse) => {
@@ -207,7 +240,20 @@ impl ModelSettings {
         let without = self.normalisation == Some(NormalisationSetting::FilterResponse);
         let no_batch_norm = "model.normalisation = \"filter_response\" leaves no batch norm";
         not_for("model.batch_norm_momentum", no_batch_norm, self.batch_norm_momentum.is_some() && without)?;
-        not_for("model.batch_norm_epsilon", no_batch_norm, self.batch_norm_epsilon.is_some() && without)
+        not_for("model.batch_norm_epsilon", no_batch_norm, self.batch_norm_epsilon.is_some() && without)?;
+        let of_tails = "it is for model.prior = \"student_t\"; leave it out";
+        not_for("model.prior_degrees", of_tails, self.prior_degrees.is_some() && self.prior != PriorName::StudentT)
+    }
+
+    /// The prior of parameters with this layout.
+    pub(super) fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
+        let variance = self.prior_variance;
+        Ok(match self.prior {
+            PriorName::Gaussian => Box::new(IsotropicGaussian::new(variance)?),
+            PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, layout)?),
+            PriorName::Laplace => Box::new(Laplace::new(variance)?),
+            PriorName::StudentT => Box::new(StudentT::new(variance, self.prior_degrees.unwrap_or(PRIOR_DEGREES))?),
+        })
     }
 
     /// The network for rows of this shape.
@@ -372,6 +418,26 @@ mod tests {
         refused(
             "network = 'resnet-8'\nnormalisation = 'filter_response'\nbatch_norm_epsilon = 0.1",
             &["model.batch_norm_epsilon", "leaves no batch norm"],
+        );
+    }
+
+    #[test]
+    fn priors_by_name() {
+        let layout = Network::dense(2, &[3], 1).unwrap().layout();
+        let density =
+            |text: &str| read(text).unwrap().build_prior(&layout).unwrap().log_density(&vec![0.4; layout.len()]);
+        let densities = ["", "prior = 'layerwise'", "prior = 'laplace'", "prior = 'student_t'"].map(density);
+        for (index, one) in densities.iter().enumerate() {
+            assert!(densities[..index].iter().all(|other| (one - other).abs() > 0.1), "{densities:?}");
+        }
+        assert_eq!(density("prior = 'student_t'"), density("prior = 'student_t'\nprior_degrees = 5"));
+        let refused = read("prior_degrees = 4").unwrap_err();
+        assert!(refused.contains("model.prior_degrees does not apply"), "{refused}");
+        let spelled_out = read("prior = 'student_t'").unwrap().spelled_out();
+        assert_eq!(spelled_out.prior_degrees, Some(5.0));
+        assert_eq!(
+            ModelSettings { prior: PriorName::Laplace, ..spelled_out }.after_setting("model.prior").prior_degrees,
+            None
         );
     }
 

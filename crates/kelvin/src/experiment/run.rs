@@ -13,7 +13,6 @@ use crate::data::Augmentation;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::potential::{Posterior, Potential};
-use crate::prior::IsotropicGaussian;
 use crate::sampler::{
     Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
 };
@@ -114,7 +113,7 @@ impl<'p> Experiment<'p> {
     /// The same on an engine of one's choice.
     pub fn on(engine: Arc<dyn Engine>, problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
         settings.check()?;
-        let prior = IsotropicGaussian::new(settings.model.prior_variance)?;
+        let prior = settings.model.build_prior(&problem.network.layout())?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
         let held_out = |examples| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));

@@ -62,7 +62,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 15] = [
+pub(super) const OPTIONAL: [&str; 16] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
@@ -72,6 +72,7 @@ pub(super) const OPTIONAL: [&str; 15] = [
     "model.normalisation",
     "model.batch_norm_momentum",
     "model.batch_norm_epsilon",
+    "model.prior_degrees",
     "model.start",
     "model.layers",
     "selection.log_beta_prior",

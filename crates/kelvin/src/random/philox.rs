@@ -22,8 +22,10 @@ pub enum Purpose {
     Synthetic = 8,
     /// The rows from which a draw's statistics of batch norms are taken anew.
     StatisticsOrder = 9,
+    /// The rows of a bootstrap sample.
+    Bootstrap = 10,
     /// Answers that a kept draw predicts: its outputs with their noise.
-    Replication = 10,
+    Replication = 11,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

@@ -19,17 +19,10 @@ pub fn flat_interval(points: &[(f64, &[f64])]) -> Option<BetaInterval> {
     if points.len() < 2 || best_values.len() < 2 || !mean(best_values).is_finite() {
         return None;
     }
-    // How much worse a β is, and the standard error of that.
-    let loss = |values: &[f64]| {
-        let differences: Vec<f64> = best_values.iter().zip(values).map(|(best, value)| best - value).collect();
-        let (count, centre) = (differences.len() as f64, mean(&differences));
-        let variance = differences.iter().map(|d| (d - centre).powi(2)).sum::<f64>() / (count - 1.0);
-        (centre, (variance / count).sqrt())
-    };
     let border = |others: &mut dyn Iterator<Item = usize>| {
         let mut inside = (points[best].0.ln(), None);
         for index in others {
-            let (log_beta, (loss, error)) = (points[index].0.ln(), loss(points[index].1));
+            let (log_beta, (loss, error)) = (points[index].0.ln(), paired_loss(best_values, points[index].1));
             let excess = loss - error;
             if excess > 0.0 || excess.is_nan() {
                 let share = match inside.1 {
@@ -46,6 +39,15 @@ pub fn flat_interval(points: &[(f64, &[f64])]) -> Option<BetaInterval> {
     };
     let (low, high) = (border(&mut (0..best).rev()), border(&mut (best + 1..points.len())));
     Some(BetaInterval { low, high, meaning: IntervalMeaning::Flat })
+}
+
+/// By how much the mean of `values` lies below that of `best`, row by row, and the standard error of that.
+pub(super) fn paired_loss(best: &[f64], values: &[f64]) -> (f64, f64) {
+    let differences: Vec<f64> = best.iter().zip(values).map(|(best, value)| best - value).collect();
+    let count = differences.len() as f64;
+    let centre = differences.iter().sum::<f64>() / count;
+    let variance = differences.iter().map(|d| (d - centre).powi(2)).sum::<f64>() / (count - 1.0);
+    (centre, (variance / count).sqrt())
 }
 
 #[cfg(test)]

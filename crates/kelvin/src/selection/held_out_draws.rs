@@ -5,7 +5,7 @@ use super::laboratory::Laboratory;
 use crate::data::Targets;
 use crate::draws::Draws;
 use crate::likelihood::Likelihood;
-use crate::predictive::{PredictiveModel, for_each_output};
+use crate::predictive::{LogMeanExp, PredictiveModel, for_each_output};
 use crate::temperature::Tempering;
 
 /// Draws of chains at one β with their outputs at validation rows.
@@ -66,6 +66,27 @@ impl<'a> HeldOutDraws<'a> {
     /// β of the chains.
     pub fn inverse_temperature(&self) -> f64 {
         self.inverse_temperature
+    }
+
+    /// The fewest draws of a chain.
+    pub fn shortest_chain(&self) -> usize {
+        self.chains.iter().map(|chain| chain.outputs.len()).min().unwrap_or(0)
+    }
+
+    /// log p̂(y_i|x_i) of every row, from the last so many draws of each chain: a mean of few densities has a smaller logarithm
+    /// than one of many, so that only equal numbers can be compared.
+    pub fn predictive_log_densities(&self, model: PredictiveModel, last: usize) -> Vec<f64> {
+        let mut found = ChainDensities::default();
+        let mut means: Vec<LogMeanExp> = Vec::new();
+        for chain in &self.chains {
+            for outputs in &chain.outputs[chain.outputs.len().saturating_sub(last)..] {
+                found.log_densities.clear();
+                self.add_densities(model, self.inverse_temperature, outputs, &mut found);
+                means.resize(found.log_densities.len(), LogMeanExp::new());
+                means.iter_mut().zip(&found.log_densities).for_each(|(mean, &density)| mean.add(density));
+            }
+        }
+        means.iter().map(|mean| mean.value().unwrap_or(f64::NEG_INFINITY)).collect()
     }
 
     /// Densities of every chain's draws at β', which for the tempered model need not be that of the chains.

@@ -7,10 +7,16 @@
 //! w ∝ p(y_i|x_i,θ,β), and the mean of ∂ log p(y_i|x_i,θ,β)/∂β under w is added. Where only the likelihood is tempered J is
 //! log p(D|θ). (Ng, van der Heide, Hodgkinson, Wei, UAI 2025, Appendix B.)
 //!
-//! Draws at β also stand for a nearby β' with weights exp((β' − β) J), as long as these weights are worth enough draws.
+//! Several chains are a mixture with fixed shares: chains of a network keep to the modes they found, whatever β is, so J is
+//! compared with the mean of its own chain. (Pooled, the differences between modes would swamp the slope.)
 //!
-//! Two standard errors: that of the finite chain, from the influence φ_s = mean_i{(w_si/w̄_i)(J_s + t_si − E_w[J + t])} − (J_s − J̄)
-//! of each draw and the effective sample size of the φ_s, so that autocorrelation counts; and that of the finite validation set.
+//! Draws at β also stand for a nearby β' with weights exp((β' − β) J) inside their chain, as long as these are worth enough draws.
+//!
+//! Two standard errors: that of finite chains from these starts, from the influence of each draw on the slope,
+//! ```text
+//! φ_s = mean_i {(w_si/w̄_i)(J_s − J̄ + t_si − slope_i)} − share · (J_s − J̄)          t = ∂ log p(y_i|x_i,θ,β)/∂β, tempered model
+//! ```
+//! and the effective sample size of the φ_s in each chain, so that autocorrelation counts; and that of the finite validation set.
 
 use std::fmt;
 
@@ -29,7 +35,7 @@ pub struct LpdSlope {
     pub inverse_temperature: f64,
     /// d LPD/dβ.
     pub slope: f64,
-    /// Standard error from the finite number of draws, autocorrelation counted; none of draws too few to tell.
+    /// Standard error from the finite length of these chains, autocorrelation counted; none of draws too few to tell.
     pub chain_error: Option<f64>,
     /// Standard error from the finite number of held-out rows.
     pub rows_error: f64,
@@ -73,21 +79,18 @@ impl LpdSlope {
 
     /// The slope at β', from draws at β with weights exp((β' − β) J); densities are those at β'.
     pub fn reweighted(sampled_beta: f64, inverse_temperature: f64, chains: &[ChainDensities]) -> Option<Self> {
-        let log_joint: Vec<f64> = chains.iter().flat_map(|chain| chain.log_joint.iter().copied()).collect();
-        let num_draws = log_joint.len();
+        let num_draws: usize = chains.iter().map(|chain| chain.log_joint.len()).sum();
         let num_rows = chains.first()?.log_densities.len() / chains.first()?.log_joint.len().max(1);
         if num_draws == 0 || num_rows == 0 {
             return None;
         }
-        let base = base_weights(&log_joint, inverse_temperature - sampled_beta);
-        // Subtracting the mean first keeps digits that J, a sum over all training rows, would lose.
-        let mean_joint: f64 = base.iter().zip(&log_joint).map(|(weight, joint)| weight * joint).sum();
-        let centred: Vec<f64> = log_joint.iter().map(|joint| joint - mean_joint).collect();
-
-        let mut influence: Vec<f64> =
-            base.iter().zip(&centred).map(|(weight, joint)| -weight * num_draws as f64 * joint).collect();
+        let base = base_weights(chains, inverse_temperature - sampled_beta);
+        // J less the mean of its chain: J is a sum over all training rows, and digits would be lost without.
+        let centred = centred_in_chains(chains, &base);
+        let mut influence = vec![0.0; num_draws];
         let (mut per_row, mut sizes, mut lpd) = (Vec::with_capacity(num_rows), Vec::new(), 0.0);
         let mut terms = vec![(0.0, 0.0); num_draws];
+        let mut shares = vec![0.0; chains.len()];
         for row in 0..num_rows {
             let of_row = chains.iter().flat_map(|chain| {
                 let at = (0..chain.log_joint.len()).map(move |draw| draw * num_rows + row);
@@ -104,6 +107,12 @@ impl LpdSlope {
             for (draw, influence) in influence.iter_mut().enumerate() {
                 *influence += num_draws as f64 * weights[draw] / total * (moved(draw) - slope) / num_rows as f64;
             }
+            let mut rest = &weights[..];
+            for (share, chain) in shares.iter_mut().zip(chains) {
+                let (own, others) = rest.split_at(chain.log_joint.len());
+                *share += own.iter().sum::<f64>() / total / num_rows as f64;
+                rest = others;
+            }
             lpd += (largest + total.ln()) / num_rows as f64;
             sizes.push(total * total / squares);
             per_row.push(slope);
@@ -112,20 +121,22 @@ impl LpdSlope {
         if !(slope.is_finite() && lpd.is_finite()) {
             return None;
         }
-        // The error wants chains of one length; what is longer counts in the slope alone.
-        let shortest = chains.iter().map(|chain| chain.log_joint.len()).min()?;
-        let mut first = 0;
-        let mut own = |chain: &ChainDensities| {
-            let own = &influence[first..first + shortest];
-            first += chain.log_joint.len();
-            own
-        };
-        let of_chains: Vec<&[f64]> = chains.iter().map(&mut own).collect();
+        let (mut first, mut variance) = (0, Some(0.0));
+        for (chain, share) in chains.iter().zip(&shares) {
+            let own = first..first + chain.log_joint.len();
+            let in_chain = num_draws as f64 / own.len() as f64;
+            for draw in own.clone() {
+                influence[draw] -= share * in_chain * num_draws as f64 * base[draw] * centred[draw];
+            }
+            let error = mean_mcse(&[&influence[own.clone()]]).ok();
+            variance = variance.zip(error).map(|(sum, error)| sum + (error / in_chain).powi(2));
+            first = own.end;
+        }
         sizes.sort_by(f64::total_cmp);
         Some(Self {
             inverse_temperature,
             slope,
-            chain_error: mean_mcse(&of_chains).ok(),
+            chain_error: variance.map(f64::sqrt),
             rows_error: standard_error(&per_row),
             weights_ess: sizes[sizes.len() / 2],
             num_draws,
@@ -154,19 +165,35 @@ impl LpdSlope {
     }
 }
 
-/// Normalised weights ∝ exp(distance · J).
-fn base_weights(log_joint: &[f64], distance: f64) -> Vec<f64> {
-    let largest = log_joint.iter().map(|joint| distance * joint).fold(f64::NEG_INFINITY, f64::max);
-    let mut weights: Vec<f64> = log_joint.iter().map(|joint| (distance * joint - largest).exp()).collect();
-    let total: f64 = weights.iter().sum();
-    weights.iter_mut().for_each(|weight| *weight /= total);
-    weights
+/// Weights ∝ exp(distance · J) inside each chain; a chain has its share of all draws, and all sum to 1.
+fn base_weights(chains: &[ChainDensities], distance: f64) -> Vec<f64> {
+    let num_draws: usize = chains.iter().map(|chain| chain.log_joint.len()).sum();
+    let mut all = Vec::with_capacity(num_draws);
+    for ChainDensities { log_joint, .. } in chains {
+        let largest = log_joint.iter().map(|joint| distance * joint).fold(f64::NEG_INFINITY, f64::max);
+        let weights = log_joint.iter().map(|joint| (distance * joint - largest).exp());
+        let total: f64 = weights.clone().sum();
+        let share = log_joint.len() as f64 / num_draws as f64;
+        all.extend(weights.map(|weight| share * weight / total));
+    }
+    all
+}
+
+/// J less its weighted mean in the chain.
+fn centred_in_chains(chains: &[ChainDensities], base: &[f64]) -> Vec<f64> {
+    let mut centred = Vec::with_capacity(base.len());
+    for ChainDensities { log_joint, .. } in chains {
+        let weights = &base[centred.len()..centred.len() + log_joint.len()];
+        let total: f64 = weights.iter().sum();
+        let mean = weights.iter().zip(log_joint).map(|(weight, joint)| weight * joint).sum::<f64>() / total;
+        centred.extend(log_joint.iter().map(|joint| joint - mean));
+    }
+    centred
 }
 
 /// How many draws those at β are worth when they are weighted to stand for β'.
 pub fn reweighting_ess(chains: &[ChainDensities], sampled_beta: f64, inverse_temperature: f64) -> f64 {
-    let log_joint: Vec<f64> = chains.iter().flat_map(|chain| chain.log_joint.iter().copied()).collect();
-    let weights = base_weights(&log_joint, inverse_temperature - sampled_beta);
+    let weights = base_weights(chains, inverse_temperature - sampled_beta);
     1.0 / weights.iter().map(|weight| weight * weight).sum::<f64>()
 }
 

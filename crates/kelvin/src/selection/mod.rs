@@ -4,29 +4,42 @@
 //! took, and what to know before believing it.
 
 mod beta_posterior;
+mod bootstrap_spread;
+mod credible_coverage;
 mod curve;
 mod error;
+mod evidence;
 mod flatness;
 mod grid;
 mod guo;
 mod held_out_draws;
+mod information_gain;
 mod joint;
 mod judged;
 mod laboratory;
+mod linear_model;
 mod lpd_slope;
+mod prediction_coverage;
 mod refine;
+mod safe_bayes;
 mod selector;
 
 pub use beta_posterior::{BetaPosterior, LogBetaPrior};
+pub use bootstrap_spread::BootstrapSpreadSelector;
+pub use credible_coverage::CredibleCoverageSelector;
 pub use curve::Curve;
 pub use error::SelectionError;
+pub use evidence::EvidenceSelector;
 pub use flatness::flat_interval;
 pub use grid::{GridSelector, MeasuredGrid};
 pub use guo::{GuoSelector, Scaling, best_scaling};
 pub use held_out_draws::{ChainDensities, HeldOutDraws};
+pub use information_gain::InformationGainSelector;
 pub use joint::{Checkpoint, JointChoice, JointSelector, Search, choose_jointly};
 pub use judged::{Criterion, Judged};
 pub use laboratory::Laboratory;
 pub use lpd_slope::{Direction, LpdSlope, reweighting_ess};
+pub use prediction_coverage::PredictionCoverageSelector;
 pub use refine::{RefineSelector, Refined};
+pub use safe_bayes::{SafeBayesSelector, SafeLoss};
 pub use selector::{BetaInterval, Cost, Goal, IntervalMeaning, Prices, Selection, Selector};

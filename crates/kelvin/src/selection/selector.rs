@@ -36,9 +36,26 @@ pub enum Goal {
     Calibration,
     /// Held-out Brier score.
     BrierScore,
+    /// That the posterior gathers around the best parameters of a wrong model. Not held-out density.
+    Concentration,
+    /// That data tell as much about the parameters as they would if the model were right. Not held-out density.
+    InformationGain,
+    /// That the posterior is as wide as the spread of estimates over new data. Not held-out density.
+    BootstrapSpread,
+    /// That credible sets of the parameters hold the estimate as often as they say. Not held-out density.
+    CredibleCoverage,
+    /// That prediction intervals hold new answers as often as they say. Not held-out density.
+    PredictionCoverage,
+    /// Probability of the training answers under model and prior together. Not held-out density.
+    Evidence,
 }
 
 impl Goal {
+    /// Whether a β with this goal is meant to raise the held-out log predictive density, or stands in for one that is.
+    pub fn serves_lpd(self) -> bool {
+        matches!(self, Self::PlugInDensity | Self::PredictiveDensity(_))
+    }
+
     /// The goal in words.
     pub fn describe(self) -> &'static str {
         match self {
@@ -48,6 +65,12 @@ impl Goal {
             Self::PointError => "held-out error of point predictions",
             Self::Calibration => "held-out calibration",
             Self::BrierScore => "held-out Brier score",
+            Self::Concentration => "a posterior that gathers around the best parameters (not LPD)",
+            Self::InformationGain => "information gained about the parameters (not LPD)",
+            Self::BootstrapSpread => "a posterior as wide as estimates spread over new data (not LPD)",
+            Self::CredibleCoverage => "coverage of credible sets of the parameters (not LPD)",
+            Self::PredictionCoverage => "coverage of prediction intervals (not LPD)",
+            Self::Evidence => "probability of the training answers (not LPD)",
         }
     }
 }
