@@ -62,7 +62,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 16] = [
+pub(super) const OPTIONAL: [&str; 17] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
