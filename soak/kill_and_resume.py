@@ -8,7 +8,7 @@ Exits with 1 and names the files where anything but times differs. Where a sweep
 begun. Every process is killed between 0.02 and `--longest` seconds after its start, so that kills hit reading, searching, sampling,
 checkpoints and the writing of results alike. What is compared: every draw bit by bit (safetensors), tables, summaries, figures, settings,
 warnings, predictions; of scores.csv and results.json all but the seconds. Left out, since they hold times or circumstances: provenance.json, hashes.json,
-report.html, wall_clock.csv, and the folder of checkpoints.
+report.html, status.json, tables of wall-clock, PDF (whose writer orders its objects at random), and the folder of checkpoints.
 """
 import argparse
 import csv

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
     use crate::row::Method;
 
-    fn chain(validation_lpd: Vec<ByModel<f64>>) -> ChainFindings {
+    fn chain(validation_lpd: Vec<ByModel<Option<f64>>>) -> ChainFindings {
         ChainFindings {
             name: "chosen-1".into(),
             label: "chain 1".into(),
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn the_running_score_is_drawn_where_it_was_measured() {
         assert!(running_lpd(&[&chain(Vec::new())]).unwrap().is_none());
-        let lpd = |standard, tempered| ByModel { standard, tempered };
+        let lpd = |standard, tempered| ByModel { standard: Some(standard), tempered: Some(tempered) };
         let figure = running_lpd(&[&chain(vec![lpd(-2.0, -3.0), lpd(-1.0, -1.5)])]).unwrap().unwrap();
         let csv = figure.drawings[0].plot.to_csv();
         assert!(csv.contains("\nSM-PD,2,-1\n") && csv.contains("\nTM-PD,1,-3\n"), "{csv}");
