@@ -34,6 +34,7 @@ mod provenance;
 mod recomputed;
 mod report;
 mod row;
+mod row_blocks;
 mod run_files;
 mod run_folder;
 mod run_record;

@@ -5,12 +5,11 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use kelvin::data::Targets;
 use kelvin::draws::Draws;
-use kelvin::experiment::{Experiment, ExperimentError, Predictive};
-use kelvin::predictive::{
-    ByModel, ClassificationPredictive, GaussianMixture, PredictiveModel, RegressionPredictive, for_each_output,
-};
+use kelvin::experiment::{Experiment, Predictive};
+use kelvin::predictive::{ByModel, ClassificationPredictive, GaussianMixture, PredictiveModel, RegressionPredictive};
 
 use crate::findings::Units;
+use crate::row_blocks::{RowBlocks, outputs_of_draws};
 
 /// The interval whose ends are given.
 pub const INTERVAL: f64 = 0.9;
@@ -233,23 +232,23 @@ fn intervals<'d>(
     variance: ByModel<f64>,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> anyhow::Result<Vec<ByModel<(f64, f64)>>> {
-    let mut outputs: Vec<Vec<f32>> = Vec::new();
-    for draws in draws {
-        if !draws.are_stored() {
-            let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
-            return Ok(vec![unknown; experiment.test.num_rows()]);
-        }
-        for_each_output(&*experiment.engine, &experiment.test, draws, |means| {
-            outputs.push(means);
-            Ok::<(), ExperimentError>(())
-        })?;
+    let draws: Vec<&Draws> = draws.into_iter().collect();
+    if !draws.iter().all(|draws| draws.are_stored()) {
+        let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
+        return Ok(vec![unknown; experiment.test.num_rows()]);
     }
-    let of_point = |point: usize| {
-        let means: Vec<f32> = outputs.iter().map(|outputs| outputs[point]).collect();
-        let interval = |model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL);
-        Ok(ByModel { standard: interval(PredictiveModel::Standard)?, tempered: interval(PredictiveModel::Tempered)? })
-    };
-    (0..experiment.test.num_rows()).map(of_point).collect()
+    let problem = experiment.problem;
+    let num_draws = draws.iter().map(|draws| draws.len()).sum();
+    let mut intervals = Vec::new();
+    for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {
+        let outputs = outputs_of_draws(&*experiment.engine, &problem.network, &block, draws.iter().copied())?;
+        for point in 0..block.len() {
+            let means: Vec<f32> = outputs.iter().map(|outputs| outputs[point]).collect();
+            let of = by_model(|model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL))?;
+            intervals.push(of);
+        }
+    }
+    Ok(intervals)
 }
 
 fn numbers(

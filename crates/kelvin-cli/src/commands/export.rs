@@ -17,9 +17,8 @@ use crate::output::{WrongFlags, print_result, say};
 use crate::row::Method;
 
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
-    let findings = Findings::read(&arguments.run)?;
     if arguments.format == ExportFormatArgument::Tensorboard {
-        return export_events(arguments, &findings);
+        return export_events(arguments, &Findings::read(&arguments.run)?);
     }
     let run = FinishedRun::read(&arguments.run)?;
     let method = arguments.method.map(|method| match method {
@@ -27,7 +26,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
         MethodArgument::Chosen => Method::Chosen,
         MethodArgument::Grid => Method::Grid,
     });
-    let selection = Selection::new(&findings, method, arguments.beta)?;
+    let selection = Selection::new(&run.findings, method, arguments.beta)?;
     selection.notes.iter().for_each(|note| say(&format!("note: {note}\n")));
     let asked = tensors(&run.network.layout(), &arguments.weights)?;
     let draws = open_draws(&run, &selection, !arguments.weights.is_empty())?;

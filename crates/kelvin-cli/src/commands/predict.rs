@@ -4,15 +4,11 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{
-    Examples, Inputs, Standardiser, Table, Targets, prediction_inputs, read_cifar_batch, read_idx_images,
-};
+use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
-use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Shape;
-use kelvin::predictive::{GaussianMixture, PredictiveModel, for_each_output};
-use kelvin::sampler::Engine;
+use kelvin::predictive::{GaussianMixture, PredictiveModel};
 use kelvin::write_file::replace_with;
 use serde_json::{Map, Value};
 
@@ -21,13 +17,10 @@ use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
 use crate::interrupt::resume_command;
 use crate::output::say;
+use crate::row_blocks::{RowBlocks, outputs_of_draws};
 use crate::run_folder::stored_run;
 use crate::run_record::RunCommand;
 
-/// Outputs of all draws that are in memory at a time, 16 MiB, and what blocks of rows are a multiple of: evaluators take rows
-/// so many at a time.
-const MOST_OUTPUTS: usize = 4 << 20;
-const ROWS_TOGETHER: usize = 64;
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
@@ -43,14 +36,14 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     };
     let draws = open_draws(&arguments.run, &model)?;
     let predictor = Predictor::new(&model, arguments.model)?;
-    let blocks = Blocks::new(&model, inputs, draws.iter().map(Draws::len).sum());
+    let blocks = RowBlocks::new(&model.network, model.likelihood, &inputs, draws.iter().map(Draws::len).sum());
     let num_rows = blocks.num_rows();
     let predict = |out: &mut dyn Write| -> anyhow::Result<()> {
         if !arguments.json {
             write_line(out, predictor.names.iter().cloned().map(Value::from))?;
         }
         for block in blocks {
-            let rows = predictor.rows(&outputs_of_draws(&*engine, &draws, &model, block)?)?;
+            let rows = predictor.rows(&outputs_of_draws(&*engine, &model.network, &block, &draws)?)?;
             for row in rows {
                 if arguments.json {
                     let object: Map<String, Value> = predictor.names.iter().cloned().zip(row).collect();
@@ -93,50 +86,6 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             ));
             Ok(())
         }
-    }
-}
-
-/// The rows, so many at a time that the outputs of all draws for them stay in memory.
-struct Blocks {
-    inputs: Inputs,
-    num_features: usize,
-    likelihood: Likelihood,
-    rows_each: usize,
-    next: usize,
-}
-
-impl Blocks {
-    fn new(model: &SavedModel, inputs: Inputs, num_draws: usize) -> Self {
-        let per_row = num_draws.max(1) * model.network.num_outputs();
-        let rows_each = (MOST_OUTPUTS / per_row).max(1).next_multiple_of(ROWS_TOGETHER);
-        Self { inputs, num_features: model.network.num_inputs(), likelihood: model.likelihood, rows_each, next: 0 }
-    }
-
-    fn num_rows(&self) -> usize {
-        self.inputs.len() / self.num_features
-    }
-}
-
-impl Iterator for Blocks {
-    type Item = Examples;
-
-    fn next(&mut self) -> Option<Examples> {
-        let rows = self.next..self.num_rows().min(self.next + self.rows_each);
-        if rows.is_empty() {
-            return None;
-        }
-        self.next = rows.end;
-        let values = rows.start * self.num_features..rows.end * self.num_features;
-        let inputs = match &self.inputs {
-            Inputs::Numbers(numbers) => Inputs::Numbers(numbers[values].into()),
-            Inputs::Bytes(bytes) => Inputs::Bytes(bytes[values].into()),
-        };
-        // New rows have no answers yet.
-        let targets = match self.likelihood {
-            Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; rows.len()]),
-            Likelihood::Categorical { .. } => Targets::Classes(vec![0; rows.len()]),
-        };
-        Some(Examples { inputs, num_features: self.num_features, targets })
     }
 }
 
@@ -244,27 +193,12 @@ fn open_draws(run: &Path, model: &SavedModel) -> anyhow::Result<Vec<Draws>> {
         all.push(Draws::open(&folder.join(format!("{name}.safetensors")), &model.network)?);
     }
     if all.iter().all(Draws::is_empty) {
-        bail!("{} holds no draws; run the experiment again", folder.display());
+        bail!(
+            "{} holds no draws to predict with\n  run the experiment again, with sampler.draws = \"stored\"",
+            folder.display()
+        );
     }
     Ok(all)
-}
-
-/// Outputs of every draw at some rows: one vector a draw.
-fn outputs_of_draws(
-    engine: &dyn Engine,
-    draws: &[Draws],
-    model: &SavedModel,
-    examples: Examples,
-) -> anyhow::Result<Vec<Vec<f32>>> {
-    let held_out = HeldOut::new(&model.network, &examples);
-    let mut outputs = Vec::new();
-    for draws in draws {
-        for_each_output(engine, &held_out, draws, |output| {
-            outputs.push(output);
-            anyhow::Ok(())
-        })?;
-    }
-    Ok(outputs)
 }
 
 /// From outputs to the columns that are printed.
@@ -356,77 +290,4 @@ fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::i
     };
     let cells: Vec<String> = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted)).collect();
     writeln!(out, "{}", cells.join(","))
-}
-
-#[cfg(test)]
-mod tests {
-    use kelvin::network::{Layer, Network, Weights};
-    use kelvin::sampler::CpuEngine;
-
-    use super::*;
-
-    /// Blocks must not change a bit, whatever kernel a network has.
-    #[test]
-    fn rows_in_blocks_have_the_outputs_of_rows_at_once() {
-        let dense = |units| Layer::Dense { units };
-        for (hidden, likelihood) in [
-            (vec![64], Likelihood::Gaussian { noise_variance: 0.1 }),
-            (vec![10], Likelihood::Categorical { num_classes: 3 }),
-            (vec![20, 7], Likelihood::Categorical { num_classes: 3 }),
-        ] {
-            let mut layers = Vec::new();
-            hidden.iter().for_each(|&units| layers.extend([dense(units), Layer::Relu]));
-            layers.push(dense(likelihood.num_outputs()));
-            let network = Network::new(Shape::flat(5), layers).unwrap();
-            let draws: Vec<Draws> = (0..3)
-                .map(|seed| {
-                    let parameters = network.initial_parameters(seed, 0);
-                    Draws::of_point(Weights { parameters: &parameters, statistics: &[] })
-                })
-                .collect();
-            let model = SavedModel {
-                inverse_temperature: 2.0,
-                likelihood,
-                network,
-                feature_names: Vec::new(),
-                target_name: "y".into(),
-                class_names: Vec::new(),
-                standardiser: None,
-                draws: Vec::new(),
-            };
-            let numbers: Vec<f32> = (0..5 * 203u32).map(|i| ((i * 37 % 101) as f32 - 50.0) / 30.0).collect();
-            let outputs = |rows_each: Option<usize>| {
-                let mut blocks = Blocks::new(&model, Inputs::Numbers(numbers.clone()), 3);
-                blocks.rows_each = rows_each.unwrap_or(blocks.rows_each);
-                let mut all = vec![Vec::new(); 3];
-                for block in blocks {
-                    assert!(block.len() <= rows_each.unwrap_or(203));
-                    let of_block = outputs_of_draws(&CpuEngine, &draws, &model, block).unwrap();
-                    all.iter_mut().zip(of_block).for_each(|(all, block)| all.extend(block));
-                }
-                all
-            };
-            let whole = outputs(None);
-            assert_eq!(whole[0].len(), 203 * likelihood.num_outputs());
-            assert_eq!(outputs(Some(ROWS_TOGETHER)), whole, "{likelihood:?}");
-        }
-    }
-
-    #[test]
-    fn blocks_are_smaller_the_more_draws_there_are() {
-        let network = Network::new(Shape::flat(1), vec![Layer::Dense { units: 10 }]).unwrap();
-        let model = SavedModel {
-            inverse_temperature: 1.0,
-            likelihood: Likelihood::Categorical { num_classes: 10 },
-            network,
-            feature_names: Vec::new(),
-            target_name: "y".into(),
-            class_names: Vec::new(),
-            standardiser: None,
-            draws: Vec::new(),
-        };
-        let rows = |draws| Blocks::new(&model, Inputs::Numbers(vec![0.0]), draws).rows_each;
-        assert_eq!(rows(1_000_000), ROWS_TOGETHER);
-        assert!((MOST_OUTPUTS..MOST_OUTPUTS + 10 * 100 * ROWS_TOGETHER).contains(&(rows(100) * 10 * 100)));
-    }
 }

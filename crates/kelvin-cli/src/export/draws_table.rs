@@ -9,7 +9,7 @@ use super::selection::Selection;
 use crate::findings::Findings;
 
 /// Bytes of weights that are in memory at a time.
-const LOT_BYTES: usize = 16 << 20;
+const LOT_BYTES: usize = 4 << 20;
 
 /// Writes the table; without draws there are no weights.
 pub fn write_draws(

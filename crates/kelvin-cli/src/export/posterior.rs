@@ -15,7 +15,7 @@ use crate::findings::ChainFindings;
 use crate::finished_run::FinishedRun;
 
 /// Bytes of weights that are in memory at a time.
-const LOT_BYTES: usize = 16 << 20;
+const LOT_BYTES: usize = 4 << 20;
 
 /// What is to be written of a run.
 pub struct Export<'r> {
