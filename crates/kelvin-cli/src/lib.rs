@@ -6,6 +6,7 @@ mod cases;
 mod chart;
 mod checks;
 mod commands;
+mod comparison;
 mod cycles;
 mod device;
 mod diagnosis;

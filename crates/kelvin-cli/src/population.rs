@@ -49,8 +49,7 @@ pub fn choose(
     let (choices, seconds) = stored(experiment, folder, interrupt, &progress, |durable| {
         experiment.select_durably(repetitions, durable, &progress)
     })?;
-    let has_diverged = |choice: &Option<JointChoice>| choice.as_ref().is_none_or(|choice| choice.divergence.is_some());
-    progress.finish((0..choices.len()).filter(|&at| has_diverged(&choices[at])));
+    progress.finish();
     if folder.record().wants_pilot() {
         folder.status().write_stage(Stage::Tuning);
     }
@@ -100,7 +99,7 @@ pub fn sample(
     let (chains, seconds) = stored(experiment, folder, interrupt, &progress, |durable| {
         experiment.sample_durably(specs, &files, durable, &progress)
     })?;
-    progress.finish((0..chains.len()).filter(|&at| chains[at].chain.divergence.is_some()));
+    progress.finish();
     folder.status().write_stage(Stage::Scoring);
     Ok((chains, seconds))
 }

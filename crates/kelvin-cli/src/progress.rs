@@ -168,11 +168,8 @@ impl Progress {
         lock(&self.watched.screen).replace(text);
     }
 
-    /// Ends with a line about the whole; `diverged` are the chains that left the finite numbers.
-    pub fn finish(mut self, diverged: impl IntoIterator<Item = usize>) {
-        for index in diverged {
-            self.watched.counts[index].has_diverged.store(true, Ordering::Relaxed);
-        }
+    /// Ends with a line about the whole.
+    pub fn finish(mut self) {
         self.stop();
         let is_told = match self.watched.show {
             Show::Live => true,
@@ -314,6 +311,12 @@ impl Observer for Progress {
         noted.energy = Some(reading.potential_energy).filter(|energy| energy.is_finite());
         noted.validation_lpd = Some(lpd).filter(|lpd| lpd.standard.is_finite() && lpd.tempered.is_finite());
         noted.trace.push(reading.potential_energy);
+    }
+
+    fn diverged(&self, index: usize, step: u64) {
+        let count = &self.watched.counts[index];
+        count.step.store(step, Ordering::Relaxed);
+        count.has_diverged.store(true, Ordering::Relaxed);
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {

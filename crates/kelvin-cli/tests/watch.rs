@@ -284,6 +284,23 @@ fn a_terminal_has_a_line_for_each_chain_and_is_left_as_it_was() {
 }
 
 #[test]
+fn a_chain_that_diverged_is_told_apart_from_those_that_are_done() {
+    let folder = TempDir::new().unwrap();
+    short_run(folder.path(), &["--quiet", "--grid", "--set", "run.grid=[1e-12,1.0]"]);
+    let status = status(folder.path()).unwrap();
+    let chains = status["chains"].as_array().unwrap();
+    let results = std::fs::read(folder.path().join("run/results.json")).unwrap();
+    let results: Value = serde_json::from_slice(&results).unwrap();
+    for (chain, found) in chains.iter().zip(results["chains"].as_array().unwrap()) {
+        let phase = if found["diverged_at"].is_null() { "done" } else { "diverged" };
+        assert_eq!((&chain["label"], &chain["phase"]), (&found["label"], &phase.into()));
+    }
+    let diverged = chains.iter().find(|chain| chain["phase"] == "diverged").unwrap();
+    assert!(diverged["step"].as_u64() < diverged["steps"].as_u64() && diverged["beta"] == 1e-12, "{diverged}");
+    assert_eq!(status["steps"], status["steps_done"], "nothing is left to do");
+}
+
+#[test]
 fn a_folder_that_is_no_run_cannot_be_watched() {
     let folder = TempDir::new().unwrap();
     for (run, phrase) in [("none", "there is no folder none"), (".", "is no run folder of kelvin")] {

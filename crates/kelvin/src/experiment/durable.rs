@@ -140,6 +140,11 @@ impl Durable<'_> {
         let mut cost = Duration::ZERO;
         loop {
             let moved = moving(population);
+            for (index, at) in
+                population.chains().enumerate().filter_map(|(index, chain)| Some((index, chain.divergence?)))
+            {
+                progress.diverged(index, at.step);
+            }
             if !moved.contains(&true) {
                 return Ok(());
             }

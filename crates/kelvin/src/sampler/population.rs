@@ -82,6 +82,11 @@ pub trait Observer: Sync {
         let _ = (index, reading);
     }
 
+    /// Chain `index` left the finite numbers at this step; said when a population pauses, each time anew.
+    fn diverged(&self, index: usize, step: u64) {
+        let _ = (index, step);
+    }
+
     /// Chain `index` did so many more steps, perhaps none yet; `Break` stops it soon after, where going on later gives the
     /// same numbers. How many at a time depends on the clock. Chains that move together are asked one after the other, in
     /// order, on one thread.
