@@ -14,15 +14,18 @@ const LEVEL: f64 = 0.99;
 
 /// A line a chain of one number at each draw.
 fn with_traces(mut chart: Chart, chains: &[&ChainFindings], series: impl Fn(&ChainFindings) -> Vec<f64>) -> Chart {
-    for (index, chain) in chains.iter().enumerate() {
+    for chain in chains {
         let points = series(chain).into_iter().enumerate().map(|(draw, value)| ((draw + 1) as f64, value)).collect();
-        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour_of(index), points));
+        let (name, colour) = look_of_chain(chain);
+        chart = chart.with(Line::trace(name, colour, points));
     }
     chart
 }
 
-fn colour_of(index: usize) -> Colour {
-    Colour::CYCLE[index % Colour::CYCLE.len()]
+/// A chain is called and coloured by its repetition, whichever others are there.
+fn look_of_chain(chain: &ChainFindings) -> (String, Colour) {
+    let repetition = chain.repetition as usize;
+    (format!("chain {}", repetition + 1), Colour::CYCLE[repetition % Colour::CYCLE.len()])
 }
 
 /// Energies of the chains that made the draws.
@@ -115,23 +118,22 @@ pub(super) fn tensor_temperatures(run: &RunFiles, chains: &[&ChainFindings]) -> 
     .with(Reference::vertical(1.0, "as asked"))
     .with(Spans::across("99 % band", Colour::Muted, bands.clone()));
     let mut outside = 0;
-    for (index, chain) in chains.iter().enumerate() {
+    for chain in &chains {
+        let (chain_name, colour) = look_of_chain(chain);
         let ratio = |(tensor, measured): (usize, &f64)| (measured / chain.sampler_temperature, place(tensor));
         let points: Vec<(f64, f64)> = chain.tensor_temperatures.iter().enumerate().map(ratio).collect();
         outside +=
             points.iter().zip(&bands).filter(|((ratio, _), (_, low, high))| !(low..=high).contains(&ratio)).count();
         let hover = points.iter().zip(tensors).zip(&bands).map(|((point, (name, size)), (_, low, high))| {
             format!(
-                "chain {}, {name} ({size} numbers): {} (band {} to {})",
-                index + 1,
+                "{chain_name}, {name} ({size} numbers): {} (band {} to {})",
                 significant(point.0, 4),
                 significant(*low, 3),
                 significant(*high, 3)
             )
         });
         let hover = hover.collect();
-        let points = Points::new(format!("chain {}", index + 1), colour_of(index), Marker::Circle, points);
-        chart = chart.with(points.with_hover(hover));
+        chart = chart.with(Points::new(chain_name, colour, Marker::Circle, points).with_hover(hover));
     }
     let caption = format!(
         "Mean over a chain's draws of mᵀM⁻¹m/d in each tensor, over the temperature asked for. Band: 99 % of such means at the \
