@@ -1,6 +1,6 @@
 //! Whether the chains of a run can be believed: what was measured at each temperature, in each tensor, by each search.
 
-use kelvin::diagnostics::{autocorrelation_time, bulk_ess, mean_ess, rhat, tail_ess, temperature_band};
+use kelvin::diagnostics::{autocorrelation_time, bulk_ess, rhat, tail_ess, temperature_band};
 use kelvin::experiment::Measured;
 use serde::Serialize;
 
@@ -51,8 +51,8 @@ pub struct Tensor {
 #[derive(Debug, Serialize)]
 pub struct Tensors {
     pub num_readings: usize,
-    /// As many independent readings have a mean as certain as theirs, by the autocorrelation of the overall temperature.
-    pub effective_readings: f64,
+    /// As many independent readings have a mean as certain as theirs.
+    pub independent_readings: f64,
     pub tensors: Vec<Tensor>,
 }
 
@@ -117,7 +117,7 @@ fn temperature(findings: &Findings, method: Method, beta: f64) -> Temperature {
 /// The momenta of each tensor at β̂*, over all its chains; `None` without momenta.
 ///
 /// A reading of d momenta at temperature T is T·χ²_d/d. The mean of n independent readings is T·χ²_{nd}/(nd), whose quantiles are
-/// the band; readings that follow each other are worth fewer, and n is then their effective number. At the cycle ends the step
+/// the band; readings that follow each other are worth fewer ([`Findings::independent_readings`]). At the cycle ends the step
 /// size is near 0, so that the discretisation's own shift is none.
 pub fn tensors(findings: &Findings) -> Option<Tensors> {
     let measured = |chain: &&ChainFindings| {
@@ -128,7 +128,8 @@ pub fn tensors(findings: &Findings) -> Option<Tensors> {
     if num_readings == 0 {
         return None;
     }
-    let effective_readings: f64 = chains.iter().map(|chain| effective_readings(&chain.kinetic_temperature)).sum();
+    let worth = |chain: &&ChainFindings| findings.independent_readings(chain.kinetic_temperature.len());
+    let independent_readings: f64 = chains.iter().map(worth).sum();
     let mut tensors = Vec::new();
     for (index, (name, size)) in findings.problem.tensors.iter().enumerate() {
         let sum: f64 = chains
@@ -139,18 +140,12 @@ pub fn tensors(findings: &Findings) -> Option<Tensors> {
             })
             .sum();
         let temperature_ratio = sum / num_readings as f64;
-        let degrees = ((effective_readings * *size as f64).round() as usize).max(1);
+        let degrees = ((independent_readings * *size as f64).round() as usize).max(1);
         let band = temperature_band(degrees, 1.0, BAND).ok()?;
         let is_outside = !(band.0..=band.1).contains(&temperature_ratio);
         tensors.push(Tensor { name: name.clone(), size: *size, temperature_ratio, band, is_outside });
     }
-    Some(Tensors { num_readings, effective_readings, tensors })
-}
-
-/// How many independent readings are worth as much; all of them where there are too few to tell.
-fn effective_readings(readings: &[f64]) -> f64 {
-    let most = readings.len() as f64;
-    mean_ess(&[readings]).map_or(most, |effective| effective.clamp(1.0, most.max(1.0)))
+    Some(Tensors { num_readings, independent_readings, tensors })
 }
 
 pub fn searches(findings: &Findings) -> Vec<Search> {
@@ -171,19 +166,4 @@ pub fn searches(findings: &Findings) -> Vec<Search> {
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readings_that_follow_each_other_are_worth_fewer() {
-        // Numbers without order, and the same each ten times in a row.
-        let scattered: Vec<f64> = (0..40).map(|i| f64::from(i * 17 % 41)).collect();
-        let slow: Vec<f64> = scattered.iter().flat_map(|&value| [value; 10]).collect();
-        assert!(effective_readings(&scattered) > 20.0);
-        assert!(effective_readings(&slow) < 100.0, "{}", effective_readings(&slow));
-        assert_eq!(effective_readings(&[1.0, 2.0]), 2.0);
-    }
 }

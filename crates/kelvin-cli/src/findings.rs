@@ -103,6 +103,8 @@ pub struct SamplingFacts {
     pub burn_in_steps: u64,
     pub cycle_steps: u64,
     pub search_steps: u64,
+    /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
+    pub friction_times: f64,
     /// Whether a chain's seconds are its share of the population's.
     pub chains_share_time: bool,
 }
@@ -191,6 +193,9 @@ impl Findings {
                 burn_in_steps: settings.sampler.burn_in * steps_per_epoch,
                 cycle_steps: settings.sampler.cycle * steps_per_epoch,
                 search_steps: experiment.selection_steps()?,
+                friction_times: 0.5
+                    * (1.0 - settings.sampler.momentum)
+                    * (settings.sampler.cycle * steps_per_epoch) as f64,
                 chains_share_time: experiment.engine.moves_chains_together(),
             },
             kelvin: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT")),
@@ -281,10 +286,23 @@ impl Findings {
         })
     }
 
+    /// How many independent readings the mean kinetic temperature of so many draws of a chain is worth.
+    ///
+    /// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest. A band is one of chains that
+    /// are right, so it takes this rate and not the autocorrelation of the readings, which grows where a chain is wrong.
+    pub fn independent_readings(&self, draws: usize) -> f64 {
+        independent_readings(draws, self.sampling.friction_times)
+    }
+
     /// The step at which a chain kept its draw of this number, from 0.
     pub fn step_of_draw(&self, draw: usize) -> u64 {
         self.sampling.burn_in_steps + (draw as u64 + 1) * self.sampling.cycle_steps
     }
+}
+
+fn independent_readings(draws: usize, friction_times: f64) -> f64 {
+    let correlation = (-friction_times).exp();
+    (draws as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
 /// Why there are no results, and what to do.
@@ -355,4 +373,16 @@ fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::E
 fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
     let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
     Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_far_apart_count_in_full_and_close_ones_hardly() {
+        assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
+        assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
+        assert_eq!(independent_readings(10, 1e-9), 1.0);
+    }
 }

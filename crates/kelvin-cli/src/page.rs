@@ -156,7 +156,7 @@ fn table_html(table: &Table) -> String {
     let shown =
         if title.is_empty() { title.clone() } else { format!("<p class=\"title\" aria-hidden=\"true\">{title}</p>\n") };
     format!(
-        "{shown}<div class=\"scroll\" role=\"region\" aria-label=\"{title}\" tabindex=\"0\">\n<table aria-label=\"{title}\">\n{}\
+        "{shown}<div class=\"scroll\" role=\"group\" aria-label=\"{title}\" tabindex=\"0\">\n<table aria-label=\"{title}\">\n{}\
          </table>\n</div>\n",
         table.inner_html()
     )

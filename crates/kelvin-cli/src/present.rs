@@ -58,10 +58,14 @@ pub fn write_run(run: RunFiles, layout: Layout) -> anyhow::Result<()> {
         write(&folder, "summary.csv", Sweep::new(findings).summary_csv().as_bytes())?;
         write_tables(&folder, &paper_tables)?;
     }
-    let figures = RunFigures::of(&run)?;
+    let figures = figures_of(&run)?;
     write_figures(&folder, figures.all())?;
     let beside = if layout.compare { paper_tables.into_iter().map(|(_, table)| table).collect() } else { Vec::new() };
     write_page(&folder, &report::page(&run, figures, beside))
+}
+
+fn figures_of(run: &RunFiles) -> anyhow::Result<RunFigures> {
+    RunFigures::of(run).with_context(|| format!("cannot make the figures of {}", run.folder.display()))
 }
 
 /// Writes one page about several runs, with its tables and figures, into a folder of its own.
@@ -74,8 +78,8 @@ pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyh
     write_figures(folder, figures.iter())?;
     let mut stories = Vec::new();
     for (run, label) in runs.into_iter().zip(labels) {
-        let own = RunFigures::of(&run).with_context(|| format!("making the figures of {}", run.folder.display()))?;
-        stories.push(Story { label, run, figures: own });
+        let figures = figures_of(&run)?;
+        stories.push(Story { label, run, figures });
     }
     let beside = tables.into_iter().map(|(_, table)| table).collect();
     write_page(folder, &report::page_of_several(stories, beside, figures))

@@ -177,6 +177,11 @@ fn what_is_no_finished_run_is_refused_in_plain_words() {
     std::fs::remove_file(&results).unwrap();
     refuses(here, 1, &["report", "run"], &["is not finished", "kelvin resume run"]);
     std::fs::write(&results, &whole).unwrap();
+    let predictions = read(here.join("run/predictions/chosen.csv"));
+    let (head, first) = predictions.trim_end().rsplit_once(',').unwrap();
+    assert!((0.0..=1.0).contains(&first.parse::<f64>().unwrap()), "the last column is a probability");
+    std::fs::write(here.join("run/predictions/chosen.csv"), format!("{head},7\n")).unwrap();
+    refuses(here, 1, &["report", "run"], &["cannot make the figures of run", "is 7, which is not a probability"]);
     std::fs::write(here.join("run/predictions/chosen.csv"), "row,truth\n").unwrap();
     refuses(here, 1, &["report", "run"], &["predictions/chosen.csv, line 1"]);
     std::fs::remove_file(here.join("run/predictions/chosen.csv")).unwrap();

@@ -181,11 +181,11 @@ fn tensor_table(tensors: &Tensors) -> Table {
 /// What the band is of, and how to read it.
 fn about_the_band(tensors: &Tensors) -> String {
     let outside = tensors.tensors.iter().filter(|tensor| tensor.is_outside).count();
-    let (readings, effective) = (tensors.num_readings, significant(tensors.effective_readings, 3));
+    let (readings, effective) = (tensors.num_readings, significant(tensors.independent_readings, 3));
     wrapped(
         &format!(
-            "The band holds {} % of the means over {readings} draws ({effective} independent ones, by the autocorrelation of \
-             the whole) at the right temperature: one tensor in a hundred leaves it by chance. {outside} of {} {} outside; \
+            "The band holds {} % of the means over {readings} draws ({effective} independent ones, by the \
+             friction between them) at the right temperature: one tensor in a hundred leaves it by chance. {outside} of {} {} outside; \
              with many numbers the band is narrow, so see how far.",
             100.0 * BAND,
             tensors.tensors.len(),

@@ -14,15 +14,18 @@ const LEVEL: f64 = 0.99;
 
 /// A line a chain of one number at each draw.
 fn with_traces(mut chart: Chart, chains: &[&ChainFindings], series: impl Fn(&ChainFindings) -> Vec<f64>) -> Chart {
-    for (index, chain) in chains.iter().enumerate() {
+    for chain in chains {
         let points = series(chain).into_iter().enumerate().map(|(draw, value)| ((draw + 1) as f64, value)).collect();
-        chart = chart.with(Line::trace(format!("chain {}", index + 1), colour_of(index), points));
+        let (name, colour) = look_of_chain(chain);
+        chart = chart.with(Line::trace(name, colour, points));
     }
     chart
 }
 
-fn colour_of(index: usize) -> Colour {
-    Colour::CYCLE[index % Colour::CYCLE.len()]
+/// A chain is called and coloured by its repetition, whichever others are there.
+fn look_of_chain(chain: &ChainFindings) -> (String, Colour) {
+    let repetition = chain.repetition as usize;
+    (format!("chain {}", repetition + 1), Colour::CYCLE[repetition % Colour::CYCLE.len()])
 }
 
 /// Energies of the chains that made the draws.
@@ -97,8 +100,7 @@ pub(super) fn tensor_temperatures(run: &RunFiles, chains: &[&ChainFindings]) -> 
     let Some(draws) = chains.iter().map(|chain| chain.kinetic_temperature.len()).min() else {
         return Ok(None);
     };
-    let friction_times = 0.5 * (1.0 - run.settings.sampler.momentum) * run.findings.sampling.cycle_steps as f64;
-    let readings = independent_readings(draws, friction_times);
+    let readings = run.findings.independent_readings(draws);
     // The first tensor stands highest.
     let place = |index: usize| (tensors.len() - index) as f64;
     let names = tensors.iter().rev().map(|(name, _)| name.clone()).collect();
@@ -115,42 +117,31 @@ pub(super) fn tensor_temperatures(run: &RunFiles, chains: &[&ChainFindings]) -> 
     .with(Reference::vertical(1.0, "as asked"))
     .with(Spans::across("99 % band", Colour::Muted, bands.clone()));
     let mut outside = 0;
-    for (index, chain) in chains.iter().enumerate() {
+    for chain in &chains {
+        let (chain_name, colour) = look_of_chain(chain);
         let ratio = |(tensor, measured): (usize, &f64)| (measured / chain.sampler_temperature, place(tensor));
         let points: Vec<(f64, f64)> = chain.tensor_temperatures.iter().enumerate().map(ratio).collect();
         outside +=
             points.iter().zip(&bands).filter(|((ratio, _), (_, low, high))| !(low..=high).contains(&ratio)).count();
         let hover = points.iter().zip(tensors).zip(&bands).map(|((point, (name, size)), (_, low, high))| {
             format!(
-                "chain {}, {name} ({size} numbers): {} (band {} to {})",
-                index + 1,
+                "{chain_name}, {name} ({size} numbers): {} (band {} to {})",
                 significant(point.0, 4),
                 significant(*low, 3),
                 significant(*high, 3)
             )
         });
         let hover = hover.collect();
-        let points = Points::new(format!("chain {}", index + 1), colour_of(index), Marker::Circle, points);
-        chart = chart.with(points.with_hover(hover));
+        chart = chart.with(Points::new(chain_name, colour, Marker::Circle, points).with_hover(hover));
     }
     let caption = format!(
         "Mean over a chain's draws of mᵀM⁻¹m/d in each tensor, over the temperature asked for. Band: 99 % of such means at the \
          right temperature; {draws} draws, {} friction times apart, are worth {} independent readings. Outside: {outside} of {}.",
-        significant(friction_times, 2),
+        significant(run.findings.sampling.friction_times, 2),
         significant(readings, 3),
         chains.len() * tensors.len(),
     );
     Ok(Some(Figure::new("tensor_temperatures", chart, caption)))
-}
-
-/// How many independent readings the mean temperature of draws is worth, if they are so many friction times apart.
-///
-/// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest; over a cycle γt is
-/// (1 − μ) times the sum of C, which is half its steps. The band is one of chains that are right, so it takes this rate and not
-/// the autocorrelation of the readings, which grows where a chain is wrong.
-fn independent_readings(draws: usize, friction_times: f64) -> f64 {
-    let correlation = (-friction_times).exp();
-    (draws as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
 #[cfg(test)]
@@ -195,12 +186,5 @@ mod tests {
         assert!(energy_traces(&[&below]).scale_switch.is_some());
         below.potential_energy[0] = -1.0;
         assert!(energy_traces(&[&below]).scale_switch.is_none());
-    }
-
-    #[test]
-    fn draws_far_apart_count_in_full_and_close_ones_hardly() {
-        assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
-        assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
-        assert_eq!(independent_readings(10, 1e-9), 1.0);
     }
 }

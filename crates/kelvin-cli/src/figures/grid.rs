@@ -100,8 +100,8 @@ pub(super) fn lpd_chart(title: impl Into<String>, rows: &[Row], lpd: LpdOf<'_>, 
     chart
 }
 
-/// Where posteriors are too cold TM falls without end. The axis then shows the best half of TM, or the best third and
-/// all of SM where both are drawn, and the chosen points; the rest becomes arrows.
+/// Where posteriors are too cold TM falls without end. The axis then shows the best third of TM, all of SM where it is drawn,
+/// and the chosen points; the rest becomes arrows.
 fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, models: Models) -> Axis {
     const WORTH_CLIPPING: f64 = 4.0;
     let sm = models.include(PredictiveModel::Standard);
@@ -111,7 +111,8 @@ fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, models: Models) -> Axis {
     let values = |model| over_grid(rows, &|row| *lpd(row).get(model)).0.into_iter().map(|(_, mean)| mean);
     let mut tempered: Vec<f64> = values(PredictiveModel::Tempered).filter(|mean| mean.is_finite()).collect();
     tempered.sort_by(f64::total_cmp);
-    let mut shown = tempered[if sm { tempered.len() * 2 / 3 } else { tempered.len() / 2 }..].to_vec();
+    let best = (tempered.len() / 3).max(3).min(tempered.len());
+    let mut shown = tempered[tempered.len() - best..].to_vec();
     shown.extend(chosen_points(rows, &|row| lpd(row).tempered).0.iter().map(|point| point.1));
     if sm {
         shown.extend(values(PredictiveModel::Standard));

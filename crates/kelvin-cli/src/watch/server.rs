@@ -9,6 +9,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
@@ -245,20 +247,7 @@ impl Answer {
 /// The page's one script, as a content security policy names it.
 fn script_hash() -> String {
     let script = PAGE.split_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
-    format!("'sha256-{}'", base64(&Sha256::digest(script.map_or("", |(script, _)| script))))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for three in bytes.chunks(3) {
-        let bits = three.iter().enumerate().fold(0, |bits, (place, &byte)| bits | u32::from(byte) << (16 - 8 * place));
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
-            text.push(if place <= three.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
+    format!("'sha256-{}'", BASE64.encode(Sha256::digest(script.map_or("", |(script, _)| script))))
 }
 
 #[cfg(test)]
@@ -275,12 +264,6 @@ mod tests {
         {
             assert!(!is_address(host) || host == "::1:", "{host}");
         }
-    }
-
-    #[test]
-    fn base64_of_the_standard_s_examples() {
-        let texts = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
-        assert_eq!(texts, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
     }
 
     #[test]
