@@ -142,7 +142,7 @@ fn a_grid_finds_the_best_and_says_how_well_it_is_known() {
     assert!(by(Criterion::PointError).choose(&measured).is_ok());
     let refused = by(Criterion::Ece).select(&laboratory).unwrap_err();
     assert!(matches!(refused, SelectionError::DoesNotSuit { .. }));
-    assert!(refused.to_string().contains("grid-ece cannot choose a temperature here"), "{refused}");
+    assert!(refused.to_string().contains("grid-ece-tm cannot choose a temperature here"), "{refused}");
     // A grid that ends before the best is told so.
     let selector = GridSelector { inverse_temperatures: vec![1.0, 3.0, 10.0], ..by(Criterion::Lpd) };
     let edge = selector.select(&laboratory).unwrap();

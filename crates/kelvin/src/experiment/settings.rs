@@ -466,6 +466,21 @@ mod tests {
     }
 
     #[test]
+    fn objectives_by_name() {
+        let mut settings = preset("concrete").unwrap().settings();
+        assert_eq!(settings.selection.ascent_objective(), AscentObjective::default());
+        for (text, prior) in [("map", PriorShare::Once), ("map_per_datum", PriorShare::PerDatum)] {
+            settings = super::super::with_override(&settings, &format!("selection.objective={text}")).unwrap();
+            assert_eq!(settings.selection.ascent_objective().prior, prior);
+        }
+        settings = super::super::with_override(&settings, "selection.log_beta_prior=[0.5, 2.0]").unwrap();
+        let normal = LogBeta::Normal { mean: 0.5, variance: 4.0 };
+        assert_eq!(settings.selection.ascent_objective().log_beta, normal);
+        assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings);
+        assert!(super::super::with_override(&settings, "selection.objective=mop").is_err());
+    }
+
+    #[test]
     fn an_unknown_key_is_refused() {
         let text = preset("concrete").unwrap().settings().to_toml().unwrap().replace("hidden", "hiden");
         let error = Settings::from_toml(&text, "my.toml").unwrap_err().to_string();

@@ -34,12 +34,17 @@ pub struct GridSelector {
 
 impl Selector for GridSelector {
     fn name(&self) -> &'static str {
-        match self.criterion {
-            Criterion::Lpd => "grid-lpd",
-            Criterion::PointError => "grid-point",
-            Criterion::Ece => "grid-ece",
-            Criterion::Brier => "grid-brier",
-            Criterion::Coverage => "grid-coverage",
+        match (self.criterion, self.model) {
+            (Criterion::Lpd, PredictiveModel::Standard) => "grid-lpd-sm",
+            (Criterion::Lpd, PredictiveModel::Tempered) => "grid-lpd-tm",
+            (Criterion::PointError, PredictiveModel::Standard) => "grid-point-sm",
+            (Criterion::PointError, PredictiveModel::Tempered) => "grid-point-tm",
+            (Criterion::Ece, PredictiveModel::Standard) => "grid-ece-sm",
+            (Criterion::Ece, PredictiveModel::Tempered) => "grid-ece-tm",
+            (Criterion::Brier, PredictiveModel::Standard) => "grid-brier-sm",
+            (Criterion::Brier, PredictiveModel::Tempered) => "grid-brier-tm",
+            (Criterion::Coverage, PredictiveModel::Standard) => "grid-coverage-sm",
+            (Criterion::Coverage, PredictiveModel::Tempered) => "grid-coverage-tm",
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod beta_posterior;
 mod bootstrap_spread;
+mod catalogue;
 mod credible_coverage;
 mod curve;
 mod error;
@@ -26,6 +27,7 @@ mod selector;
 
 pub use beta_posterior::{BetaPosterior, LogBetaPrior};
 pub use bootstrap_spread::BootstrapSpreadSelector;
+pub use catalogue::{UnknownSelector, all_selectors, grid_selectors, selector};
 pub use credible_coverage::CredibleCoverageSelector;
 pub use curve::Curve;
 pub use error::SelectionError;

@@ -9,14 +9,13 @@
 //! chains lie on both sides of the maximum, the next β is where the line through their slopes crosses zero.
 //!
 //! Slopes are this good in small models only: J has the standard deviation √(d/2)/β, and with the d = 641 of a table's network and
-//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, β is moved by LPD
-//! itself: chains at β times or over 3 (the slope says which first), on in the better direction until LPD falls or stays within a
-//! paired standard error, and a parabola through the best three. Chains are compared by equal numbers of draws.
+//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, β is
+//! moved by LPD itself: by factors of three (the slope says which way first) until LPD falls on both sides of the best β seen, then
+//! to the vertex of the parabola through the best three, until that lies near a β seen. Chains are compared by equal numbers of draws.
 //! Cost: a search, a chain, and the continued chains. Objective: validation LPD of SM-PD or TM-PD.
 
 use super::curve::Curve;
 use super::error::SelectionError;
-use super::flatness::paired_loss;
 use super::held_out_draws::HeldOutDraws;
 use super::joint::JointSelector;
 use super::laboratory::Laboratory;
@@ -37,6 +36,10 @@ const MOST_NEWTON_STEPS: usize = 8;
 const SMALL_STEP: f64 = 0.01;
 /// Two standard errors of d LPD/d log β, in nats: slopes known less well do not lead.
 const PRECISE: f64 = 0.05;
+/// A β this near in log β to one seen need not be looked at.
+const SEEN: f64 = 0.25;
+/// Weights of held-out rows that are worth fewer draws than this make slopes doubtful.
+const FEW_WEIGHTS: f64 = 10.0;
 /// A slope within so many standard errors of the chain is none.
 const BELIEVED: f64 = 2.0;
 
@@ -96,6 +99,13 @@ impl Selector for RefineSelector {
         if !refined.converged {
             warnings.push(Warning::SelectionNotConverged { beta, num_checkpoints: refined.visits.len() });
         }
+        if let Some(visit) = refined.visits.iter().find(|visit| visit.weights_ess < FEW_WEIGHTS) {
+            warnings.push(Warning::FewEffectiveWeights {
+                label: format!("β = {:.3}, weighted by the density of a held-out row,", visit.inverse_temperature),
+                ess: visit.weights_ess,
+                num_draws: visit.num_draws,
+            });
+        }
         Ok(Selection {
             method: self.name(),
             goal: self.goal(),
@@ -124,7 +134,7 @@ impl RefineSelector {
             let is_flat = visit.slope.abs() <= BELIEVED * slope_error;
             let is_precise = BELIEVED * slope_error * beta <= PRECISE;
             visits.push(visit);
-            if is_flat && !is_precise {
+            if !is_precise {
                 return self.refine_by_values(laboratory, Walk { visits, draws, row_gradients });
             }
             let end = |inverse_temperature, visits, converged| {
@@ -167,44 +177,49 @@ impl RefineSelector {
 
     /// Moves on from the last visit by LPD itself.
     fn refine_by_values(&self, laboratory: &dyn Laboratory, walk: Walk) -> Result<Refined, SelectionError> {
-        let Walk { mut visits, draws, mut row_gradients } = walk;
+        let Walk { mut visits, mut draws, mut row_gradients } = walk;
         let prices = laboratory.prices();
         let Some(first) = visits.last() else { unreachable!("a walk goes on from a visit") };
         let (start, uphill) = (first.inverse_temperature, LONGEST_STEP.copysign(first.slope));
         let mut seen = vec![(start.ln(), HeldOutDraws::new(laboratory, start, &draws)?)];
-        let mut from = draws;
-        let (mut step, mut best, mut has_turned) = (uphill, 0, false);
-        while visits.len() < self.most_chains.max(1) {
-            let log_beta = seen[best].0 + step;
-            let beta = log_beta.exp();
-            from = laboratory.continue_at(beta, &from)?;
-            row_gradients += prices.continued_chain * from.len() as f64;
-            let held_out = HeldOutDraws::new(laboratory, beta, &from)?;
-            visits.extend(LpdSlope::new(beta, &held_out.densities(self.model, beta)));
-            seen.push((log_beta, held_out));
-            let (rows, new) = (self.rows(&seen), seen.len() - 1);
-            let (loss, error) = paired_loss(&rows[new], &rows[best]);
-            if loss > error {
-                best = new;
-            } else if has_turned || best != 0 {
-                break;
-            } else {
-                (has_turned, step) = (true, -step);
+        // Those before the walk were chains too; the one it begins at is counted once.
+        let most_seen = (self.most_chains + 1).saturating_sub(visits.len()).max(1);
+        loop {
+            let scores = self.scores(&seen);
+            let Some(curve) = Curve::new(scores) else {
+                let reason = "no chain has a finite density at every validation row; lower sampler.learning_rate";
+                return Err(SelectionError::NothingFound { method: self.name(), reason: reason.into() });
+            };
+            let (best, at) = curve.best_point();
+            let is_bracketed = best > 0 && best + 1 < curve.inverse_temperatures().len();
+            let inverse_temperature = curve.best_inverse_temperature();
+            let next = match best {
+                _ if seen.len() == 1 => at.ln() + uphill,
+                _ if is_bracketed => inverse_temperature.ln(),
+                0 => at.ln() - LONGEST_STEP,
+                _ => at.ln() + LONGEST_STEP,
+            };
+            let is_near = seen.iter().any(|(log_beta, _)| (log_beta - next).abs() < SEEN);
+            if is_bracketed && is_near || seen.len() >= most_seen {
+                return Ok(Refined { inverse_temperature, visits, row_gradients, converged: is_bracketed });
             }
+            let beta = next.exp();
+            draws = laboratory.continue_at(beta, &draws)?;
+            row_gradients += prices.continued_chain * draws.len() as f64;
+            let held_out = HeldOutDraws::new(laboratory, beta, &draws)?;
+            visits.extend(LpdSlope::new(beta, &held_out.densities(self.model, beta)));
+            seen.push((next, held_out));
         }
-        let rows = self.rows(&seen);
-        let mean = |rows: &[f64]| rows.iter().sum::<f64>() / rows.len() as f64;
-        let curve = Curve::new(seen.iter().zip(&rows).map(|((log_beta, _), rows)| (log_beta.exp(), mean(rows))));
-        let beta = curve.as_ref().map_or(start, Curve::best_inverse_temperature);
-        let lowest = seen.iter().all(|(log_beta, _)| *log_beta >= seen[best].0);
-        let highest = seen.iter().all(|(log_beta, _)| *log_beta <= seen[best].0);
-        Ok(Refined { inverse_temperature: beta, visits, row_gradients, converged: !(lowest || highest) })
     }
 
-    /// log p̂ of every validation row at each β seen, from equal numbers of draws.
-    fn rows(&self, seen: &[(f64, HeldOutDraws<'_>)]) -> Vec<Vec<f64>> {
+    /// β with the LPD there, from equal numbers of draws.
+    fn scores(&self, seen: &[(f64, HeldOutDraws<'_>)]) -> Vec<(f64, f64)> {
         let last = seen.iter().map(|(_, draws)| draws.shortest_chain()).min().unwrap_or(0);
-        seen.iter().map(|(_, draws)| draws.predictive_log_densities(self.model, last)).collect()
+        let lpd = |draws: &HeldOutDraws<'_>| {
+            let rows = draws.predictive_log_densities(self.model, last);
+            rows.iter().sum::<f64>() / rows.len() as f64
+        };
+        seen.iter().map(|(log_beta, draws)| (log_beta.exp(), lpd(draws))).collect()
     }
 
     /// The slope at β, and the step that it suggests.
