@@ -1,0 +1,239 @@
+#!/usr/bin/env python3
+"""Builds the tensor cores' convolutions for many tiles, checks each against PyTorch, and times it.
+
+    python3 tune_convolutions.py build              # needs nvcc (PATH or NVCC), no GPU; writes cubins beside this file
+    python3 tune_convolutions.py time --chains 10   # needs a GPU and PyTorch
+
+Each line: the layer, its tile, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
+those of ResNet-20 (c0, s1, s2, s3, their strided ones and projections) and of the MNIST network (m1, m2). Change LAYERS and TILES to try
+others; `src/images/conv_tile.rs` is where the engine's choice is made.
+"""
+import argparse
+import ctypes
+import hashlib
+import json
+import math
+import os
+import pathlib
+import re
+import struct
+import subprocess
+
+HERE = pathlib.Path(__file__).resolve().parent
+KERNELS, BUILT = HERE.parent / "kernels", HERE / "built"
+IMAGES = 128
+#        size, channels, filters, kernel, stride, packed, norm, relu
+LAYERS = {
+    "c0": (32, 3, 16, 3, 1, 1, 0, 0),
+    "s1": (32, 16, 16, 3, 1, 0, 1, 1),
+    "s2": (16, 32, 32, 3, 1, 0, 1, 1),
+    "s3": (8, 64, 64, 3, 1, 0, 1, 1),
+    "s2-strided": (32, 16, 32, 3, 2, 0, 0, 1),
+    "s3-strided": (16, 32, 64, 3, 2, 0, 0, 1),
+    "m1": (28, 1, 32, 3, 1, 1, 0, 0),
+    "m2": (14, 32, 64, 3, 1, 0, 0, 0),
+}
+#   way, layer, images, rows, warps, blocks, sixteens together, filters of a square
+TILES = [
+    ("forward", "c0", 1, 16, 8, 2, 2, 16),
+    ("forward", "s1", 1, 16, 8, 2, 2, 16),
+    ("forward", "s2", 1, 16, 8, 2, 2, 16),
+    ("forward", "s3", 4, 8, 8, 1, 4, 16),
+    ("forward", "m1", 1, 28, 8, 2, 2, 16),
+    ("forward", "m2", 1, 14, 8, 2, 4, 16),
+    ("backward", "c0", 1, 8, 4, 4, 2, 16),
+    ("backward", "s1", 1, 4, 4, 4, 2, 16),
+    ("backward", "s1", 1, 8, 8, 2, 2, 16),
+    ("backward", "s2", 1, 8, 4, 2, 2, 32),
+    ("backward", "s3", 1, 8, 8, 1, 2, 32),
+    ("backward", "s2-strided", 1, 8, 4, 2, 2, 32),
+    ("backward", "s3-strided", 1, 8, 8, 1, 2, 32),
+    ("backward", "m1", 1, 14, 8, 2, 2, 16),
+    ("backward", "m2", 1, 14, 8, 1, 2, 32),
+]
+
+
+def defines(way, layer, images, rows, warps, blocks, together, square):
+    size, channels, filters, kernel, stride, packed, norm, relu = LAYERS[layer]
+    out = -(-size // stride)
+    before = max((out - 1) * stride + kernel - size, 0) // 2
+    has_norm = layer[0] != "m"
+    steps = (kernel if packed else kernel * kernel * channels // 16) * min(filters // 8, 4)
+    values = dict(
+        IMAGE_H=size, IMAGE_W=size, CHANNELS=channels, FILTERS=filters, KERNEL=kernel, STRIDE=stride, PAD_TOP=before,
+        PAD_LEFT=before, OUT_H=out, OUT_W=out, TILE_IMAGES=images, TILE_ROWS=rows, WARPS=warps, BLOCKS=blocks,
+        M_TOGETHER=together, PACKED=packed, INPUT_NORM=norm, INPUT_RELU=relu,
+    )
+    if way == "forward":
+        return values | dict(HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm))
+    return values | dict(
+        SQUARE_FILTERS=square, POOL=1, OUTPUT_RELU=0, OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
+        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)),
+    )
+
+
+def shared_bytes(way, d):
+    """As `conv_tile.rs` computes it."""
+    step = d["STRIDE"] if d["KERNEL"] == 1 else 1
+    lines = d["TILE_IMAGES"] * ((d["TILE_ROWS"] - 1) * (d["STRIDE"] // step) + d["KERNEL"])
+    if d["PACKED"]:
+        depth, taps, stage = 16, d["KERNEL"], 0
+        chunks = lines * ((d["OUT_W"] + d["KERNEL"]) // 2 * 2) // 2
+        tile = 2 * ((chunks + 2 + 7) // 8 * 8 + 4)
+    else:
+        depth, taps = d["CHANNELS"], d["KERNEL"] ** 2
+        width = (d["OUT_W"] - 1) * (d["STRIDE"] // step) + d["KERNEL"]
+        tile = lines * width * (depth // 8 + 1)
+        stage = lines * min(d["IMAGE_W"] // step, width - d["PAD_LEFT"]) * (depth // 8)
+    weights = taps * depth * (d["FILTERS"] // 8 + 1)
+    if way == "forward":
+        sums = d["WARPS"] // max(1, d["FILTERS"] // 32) * d["FILTERS"] * 8
+        return 16 * (tile + stage + weights) + 4 * (2 * depth + d["FILTERS"]) + sums
+    wanted = d["DATA_GRADIENT"]
+    above = -(-(d["KERNEL"] - 1 - d["PAD_TOP"]) // d["STRIDE"]) if wanted else 0
+    below = -(-d["PAD_TOP"] // d["STRIDE"]) if wanted else 0
+    rows, chunks = d["TILE_IMAGES"] * (d["TILE_ROWS"] + above + below), d["FILTERS"] // 8
+    border = (rows * (d["OUT_W"] + above + below) + 1) * (chunks + 1)
+    border += rows * d["OUT_W"] * chunks * (2 if d["OUTPUT_NORM"] else 1)
+    at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (2 * depth + 3 * d["FILTERS"])
+    squares = depth // 16 * (d["FILTERS"] // d["SQUARE_FILTERS"])
+    shares = 4 * taps * depth * d["FILTERS"] if d["WARPS"] > squares else 0
+    return max(at_work, shares, 4 * 8 * 32 * d["WARPS"] if d["BIAS_GRADIENT"] else 0)
+
+
+def expanded(name, seen):
+    if name in seen:
+        return ""
+    seen.add(name)
+    text = ""
+    for line in (KERNELS / name).read_text().splitlines(keepends=True):
+        include = re.match(r'#include "(.*)"', line)
+        text += expanded(include[1], seen) if include else line
+    return text
+
+
+def build():
+    BUILT.mkdir(exist_ok=True)
+    listed = []
+    for tile in TILES:
+        d = defines(*tile)
+        file = f"conv_{tile[0]}.cu"
+        text = "".join(f"#define {name} {value}\n" for name, value in d.items()) + expanded(file, set())
+        name = hashlib.sha1(text.encode()).hexdigest()[:16]
+        source, cubin = BUILT / f"{name}.cu", BUILT / f"{name}.cubin"
+        source.write_text(text)
+        command = [os.environ.get("NVCC", "nvcc"), "-gencode=arch=compute_90a,code=sm_90a", "-std=c++17", "-cubin", "-Xptxas", "-v"]
+        said = subprocess.run([*command, "-o", cubin, source], capture_output=True, text=True)
+        if said.returncode:
+            raise SystemExit(said.stderr)
+        registers, spilled = re.search(r"Used (\d+) reg", said.stderr)[1], re.search(r"(\d+) bytes spill loads", said.stderr)[1]
+        listed.append(dict(tile=tile, defines=d, cubin=cubin.name, registers=registers, spilled=spilled, shared=shared_bytes(tile[0], d)))
+        print(*tile, "registers", registers, "spilled", spilled, "shared", listed[-1]["shared"])
+    (BUILT / "tiles.json").write_text(json.dumps(listed))
+
+
+def time_all(chains, readings):
+    import torch
+    import torch.nn.functional as F
+
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    driver = ctypes.CDLL("libcuda.so.1")
+    torch.zeros(1, device="cuda")
+    processors = torch.cuda.get_device_properties(0).multi_processor_count
+
+    def checked(code):
+        if code:
+            raise SystemExit(f"the driver says {code}")
+
+    def normal(*shape, kind=torch.bfloat16):
+        return torch.randn(*shape, device="cuda", dtype=kind)
+
+    def error(found, wanted):
+        return float((found.double() - wanted.double()).norm() / wanted.double().norm())
+
+    for one in json.loads((BUILT / "tiles.json").read_text()):
+        way, layer = one["tile"][:2]
+        d = one["defines"]
+        module, function, resident = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
+        checked(driver.cuModuleLoadData(ctypes.byref(module), (BUILT / one["cubin"]).read_bytes()))
+        checked(driver.cuModuleGetFunction(ctypes.byref(function), module, f"conv_{way}".encode()))
+        checked(driver.cuFuncSetAttribute(function, 8, one["shared"]))
+        threads, shared = 32 * d["WARPS"], ctypes.c_size_t(one["shared"])
+        checked(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(resident), function, threads, shared))
+        size, channels, filters, kernel, out = d["IMAGE_H"], d["CHANNELS"], d["FILTERS"], d["KERNEL"], d["OUT_H"]
+        stored = 4 if d["PACKED"] else channels
+        x, y, dy = normal(chains, IMAGES, size, size, stored), normal(chains, IMAGES, out, out, filters), normal(chains, IMAGES, out, out, filters)
+        w = (normal(chains, kernel, kernel, channels, filters) * (0.7 / math.sqrt(kernel * kernel * channels))).contiguous()
+        norm, slopes = normal(chains, 4, channels, kind=torch.float32), 0.3 * normal(chains, 3, filters, kind=torch.float32)
+        bias = normal(chains, w[0].numel(), kind=torch.float32)
+        tiles = IMAGES // d["TILE_IMAGES"] * (out // d["TILE_ROWS"])
+        per_block = -(-chains * tiles // (processors * max(1, resident.value)))
+        blocks = -(-tiles // per_block)
+        parts, dx = torch.zeros(chains, blocks, filters, 2, device="cuda"), torch.zeros_like(x)
+        dw, db = torch.zeros(chains, blocks, *w.shape[1:], device="cuda"), torch.zeros(chains, blocks, filters, device="cuda")
+        at = lambda tensor: tensor.data_ptr()
+        if way == "forward":
+            packed = struct.pack("<7Q2I", at(x), at(w), at(bias), at(norm), at(y), at(parts), w[0].numel(), IMAGES, per_block)
+        else:
+            places = (x, w, norm, y, dy, slopes, dx, dw, db)
+            packed = struct.pack("<10Q2I", *map(at, places), w[0].numel(), IMAGES, per_block)
+        buffer = ctypes.create_string_buffer(packed, len(packed))
+        pointer = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
+
+        def launch():
+            stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+            checked(driver.cuLaunchKernel(function, blocks, chains, 1, threads, 1, 1, one["shared"], stream, pointer, None))
+
+        launch()
+        torch.cuda.synchronize()
+        seen = x[0][..., :channels].float()
+        if d["INPUT_NORM"]:
+            seen = seen * norm[0, 0] + norm[0, 1]
+        seen = (F.relu(seen) if d["INPUT_RELU"] else seen).bfloat16().float().requires_grad_()
+        weights = w[0].float().requires_grad_()
+        after = max((out - 1) * d["STRIDE"] + kernel - size, 0) - d["PAD_TOP"]
+        padded = F.pad(seen.permute(0, 3, 1, 2), (d["PAD_LEFT"], after, d["PAD_TOP"], after))
+        wanted = F.conv2d(padded, weights.permute(3, 2, 0, 1), stride=d["STRIDE"]).permute(0, 2, 3, 1)
+        if way == "forward":
+            errors = [error(y[0], wanted.detach() + (bias[0, :filters] if d["ADD_BIAS"] else 0))]
+            moved, products = x[0].numel() + y[0].numel(), 1
+        else:
+            upstream = dy[0].float()
+            if d["OUTPUT_NORM"]:
+                upstream = (slopes[0, 0] * upstream + slopes[0, 1] * y[0].float() + slopes[0, 2]).bfloat16().float()
+            of_input, of_weights = torch.autograd.grad(wanted, (seen, weights), upstream)
+            errors = [error(dw[0].sum(0), of_weights)]
+            if d["DATA_GRADIENT"]:
+                errors.append(error(dx[0], of_input * (seen > 0) if d["MASK"] else of_input))
+            products = 1 + d["DATA_GRADIENT"]
+            moved = x[0].numel() * products + y[0].numel() * (1 + d["OUTPUT_NORM"])
+        times = []
+        for _ in range(readings):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            for _ in range(20):
+                launch()
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e3 / 20)
+        took = sorted(times)[readings // 2]
+        flops = 2 * IMAGES * out * out * filters * channels * kernel * kernel * products
+        print(
+            f"{way:8} {layer:10} {one['tile'][2:]} blocks {resident.value} registers {one['registers']} spilled {one['spilled']}"
+            f"  {took / chains:6.2f} µs a chain {2 * moved * chains / took / 1e6:5.2f} TB/s {flops * chains / took / 1e6:4.0f} TFLOP/s"
+            f"  errors {' '.join(f'{value:.1e}' for value in errors)}",
+            flush=True,
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["build", "time"])
+    parser.add_argument("--chains", type=int, default=10)
+    parser.add_argument("--readings", type=int, default=5)
+    asked = parser.parse_args()
+    build() if asked.what == "build" else time_all(asked.chains, asked.readings)
+
+
+if __name__ == "__main__":
+    main()
