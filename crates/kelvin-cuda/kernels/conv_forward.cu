@@ -2,17 +2,18 @@
 //
 // An implicit product of pixels × (taps · channels) by (taps · channels) × filters. A block takes a few tiles of whole
 // output rows, one after the other: the tile's input, normalised and cut off at 0 on the way in, lies in shared memory with
-// its border of zeros, the chain's weights beside it; each warp multiplies sixteen pixels at a time by all filters. The next
-// tile is on its way from memory while the present one is multiplied.
+// its border of zeros, the chain's weights beside it; each warp multiplies a strip of sixteens of pixels at a time by up to 32
+// filters, or without strips (STRIP 0) M_TOGETHER sixteens that lie anywhere. The next tile is on its way from memory while the
+// present one is multiplied.
 // With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen numbers.
 //
 // Bytes: the input once (plus the rows that neighbouring tiles share), the weights once a block, the output once.
 // Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
 //
 // Defines: IMAGE_H IMAGE_W CHANNELS FILTERS KERNEL STRIDE PAD_TOP PAD_LEFT OUT_H OUT_W, the tile TILE_IMAGES TILE_ROWS
-// WARPS BLOCKS, and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS (0 or 1).
+// WARPS BLOCKS STRIP M_TOGETHER, and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS HOLD_WEIGHTS (0 or 1).
 
-#include "conv_tile.cuh"
+#include "conv_strip.cuh"
 
 struct ConvForwardArguments {
     const bf16* input;     // [chain][image][row][column][channel]
@@ -28,12 +29,16 @@ struct ConvForwardArguments {
 
 namespace {
 
-// Tiles of sixteen pixels that a warp multiplies by the same weights.
-constexpr int M_AT_ONCE = M_TOGETHER;
 // Of many filters a warp takes 32: their sums fit into its registers.
 constexpr int N_PARTS = FILTERS > 32 ? FILTERS / 32 : 1, M_WARPS = WARPS / N_PARTS;
 constexpr int N_TILES = FILTERS / N_PARTS / 8;
+// Sixteens that a warp multiplies by the same weights.
+#if STRIP
+constexpr int M_AT_ONCE = STRIP;
+#else
+constexpr int M_AT_ONCE = M_TOGETHER;
 constexpr bool FULL = tile_is_full<M_WARPS, M_AT_ONCE>();
+#endif
 constexpr int K_STEPS = TAPS * DEPTH / 16;
 // Weights of few filters and channels stay in registers.
 constexpr bool WEIGHTS_IN_REGISTERS = HOLD_WEIGHTS;
@@ -109,16 +114,50 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
         if (at + 1 < last) stage_tile(stage, input, at + 1, arguments.num_images, thread);
         copy_async_commit();
 
+        float y[M_AT_ONCE][N_TILES][4];
+        auto clear = [&] {
+#pragma unroll
+            for (int m = 0; m < M_AT_ONCE; ++m) {
+#pragma unroll
+                for (int n = 0; n < N_TILES; ++n) y[m][n][0] = y[m][n][1] = y[m][n][2] = y[m][n][3] = 0.0f;
+            }
+        };
+#if STRIP
+#pragma unroll 1
+        for (int number = m_warp; number < Strips<STRIP>::COUNT; number += M_WARPS) {
+            const Strips<STRIP> strip(number);
+            const int line = strip.image_of(lane & 15) * TILE_H + strip.row;
+            const uint4* const from = tile + tile_chunk(line, strip.column_of(lane & 15)) + (lane >> 4);
+            clear();
+            // From a row to the next, and from a column to the next.
+            constexpr int below = PACKED ? TILE_W / 2 : TILE_W * (CHUNKS + 1), right = CHUNKS + 1;
+            constexpr int across = PACKED ? 1 : KERNEL;
+            multiply_strip<across, DEPTH, N_TILES, below, right>(y, from, [&](u32(&w)[N_TILES][2], int v, int h, int k) {
+                const int step = (v * across + h) * (DEPTH / 16) + k;
+                if (WEIGHTS_IN_REGISTERS) {
+#pragma unroll
+                    for (int n = 0; n < N_TILES; ++n) {
+                        w[n][0] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][0];
+                        w[n][1] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][1];
+                    }
+                } else {
+                    load_weights(w, weights, step, n_part, lane);
+                }
+            });
+            // The number in the tile of a sixteen's pixel, and whether it is one of these.
+            auto pixel_of = [&](int m, int of) { return strip.pixel(m, of); };
+            auto is_own = [&](int m, int of) { return strip.owns(m, of); };
+#else
 #pragma unroll 1
         for (int base = m_warp * M_AT_ONCE; base < M_TILES; base += M_WARPS * M_AT_ONCE) {
-            float y[M_AT_ONCE][N_TILES][4];
             int row[M_AT_ONCE];
 #pragma unroll
             for (int m = 0; m < M_AT_ONCE; ++m) {
                 row[m] = input_chunk((base + m) * 16 + (lane & 15)) + (lane >> 4);
-#pragma unroll
-                for (int n = 0; n < N_TILES; ++n) y[m][n][0] = y[m][n][1] = y[m][n][2] = y[m][n][3] = 0.0f;
             }
+            auto pixel_of = [&](int m, int of) { return (base + m) * 16 + of; };
+            auto is_own = [&](int m, int of) { return FULL || in_tile(pixel_of(m, of)); };
+            clear();
 #pragma unroll
             for (int tap = 0; tap < TAPS; ++tap) {
 #pragma unroll
@@ -136,6 +175,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
                     }
                 }
             }
+#endif
 #pragma unroll
             for (int m = 0; m < M_AT_ONCE; ++m) {
                 if (ADD_BIAS) {
@@ -147,11 +187,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
                     }
                 }
                 // After the exchange this lane has eight filters of one pixel: of the upper or the lower eight.
-                const int pixel = (base + m) * 16 + (lane >> 2) + ((lane & 2) ? 8 : 0);
+                const int own = (lane >> 2) + ((lane & 2) ? 8 : 0);
                 // The pixels of a tile follow each other in memory.
-                const u32 place = (u32)at * TILE_PIXELS + pixel;
+                const u32 place = (u32)at * TILE_PIXELS + pixel_of(m, own);
                 const bool exists =
-                    (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || place < arguments.num_images * (OUT_H * OUT_W));
+                    is_own(m, own) && (TILE_IMAGES == 1 || place < arguments.num_images * (OUT_H * OUT_W));
                 uint4* const to = (uint4*)output + (place * (FILTERS / 8) + n_part * N_TILES + (lane & 1));
 #pragma unroll
                 for (int n = 0; n < N_TILES; n += 2) {
@@ -161,8 +201,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
                     if (exists) to[n] = chunk;
                 }
                 if (STATISTICS) {
-                    const bool upper = FULL || in_tile((base + m) * 16 + (lane >> 2));
-                    const bool lower = FULL || in_tile((base + m) * 16 + 8 + (lane >> 2));
+                    const bool upper = is_own(m, lane >> 2), lower = is_own(m, 8 + (lane >> 2));
 #pragma unroll
                     for (int n = 0; n < N_TILES; ++n) {
 #pragma unroll

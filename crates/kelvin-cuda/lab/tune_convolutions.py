@@ -33,27 +33,41 @@ LAYERS = {
     "m1": (28, 1, 32, 3, 1, 1, 0, 0),
     "m2": (14, 32, 64, 3, 1, 0, 0, 0),
 }
-#   way, layer, images, rows, warps, blocks, sixteens together, filters of a square
+#   way, layer, images, rows, warps, blocks, sixteens together, filters of a square, sixteens of a strip, of a weights' strip
 TILES = [
-    ("forward", "c0", 1, 16, 8, 2, 2, 16),
-    ("forward", "s1", 1, 16, 8, 2, 2, 16),
-    ("forward", "s2", 1, 16, 8, 2, 2, 16),
-    ("forward", "s3", 4, 8, 8, 1, 4, 16),
-    ("forward", "m1", 1, 28, 8, 2, 2, 16),
-    ("forward", "m2", 1, 14, 8, 2, 4, 16),
-    ("backward", "c0", 1, 8, 4, 4, 2, 16),
-    ("backward", "s1", 1, 4, 4, 4, 2, 16),
-    ("backward", "s1", 1, 8, 8, 2, 2, 16),
-    ("backward", "s2", 1, 8, 4, 2, 2, 32),
-    ("backward", "s3", 1, 8, 8, 1, 2, 32),
-    ("backward", "s2-strided", 1, 8, 4, 2, 2, 32),
-    ("backward", "s3-strided", 1, 8, 8, 1, 2, 32),
-    ("backward", "m1", 1, 14, 8, 2, 2, 16),
-    ("backward", "m2", 1, 14, 8, 1, 2, 32),
+    ("forward", "c0", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward", "c0", 1, 16, 8, 2, 2, 16, 4, 0),
+    ("forward", "s1", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward", "s1", 1, 16, 8, 2, 2, 16, 4, 0),
+    ("forward", "s2", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward", "s2", 1, 16, 4, 3, 2, 16, 4, 0),
+    ("forward", "s2", 1, 16, 8, 2, 2, 16, 2, 0),
+    ("forward", "s3", 4, 8, 8, 1, 4, 16, 0, 0),
+    ("forward", "s3", 4, 8, 8, 1, 4, 16, 4, 0),
+    ("forward", "m1", 1, 28, 8, 2, 2, 16, 0, 0),
+    ("forward", "m1", 1, 28, 8, 2, 2, 16, 4, 0),
+    ("forward", "m2", 1, 14, 8, 2, 4, 16, 0, 0),
+    ("forward", "m2", 1, 14, 8, 2, 4, 16, 4, 0),
+    ("backward", "c0", 1, 8, 4, 4, 2, 16, 0, 0),
+    ("backward", "s1", 1, 4, 4, 4, 2, 16, 0, 0),
+    ("backward", "s1", 1, 8, 4, 3, 2, 16, 4, 4),
+    ("backward", "s1", 1, 8, 8, 2, 2, 16, 2, 2),
+    ("backward", "s1", 1, 4, 4, 4, 2, 16, 2, 2),
+    ("backward", "s2", 1, 8, 4, 2, 2, 32, 0, 0),
+    ("backward", "s2", 1, 8, 4, 2, 2, 32, 4, 4),
+    ("backward", "s2", 1, 16, 8, 1, 2, 32, 4, 4),
+    ("backward", "s3", 1, 8, 8, 1, 2, 32, 0, 0),
+    ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 8),
+    ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 4),
+    ("backward", "s2-strided", 1, 8, 4, 2, 2, 32, 0, 0),
+    ("backward", "s3-strided", 1, 8, 8, 1, 2, 32, 0, 0),
+    ("backward", "m1", 1, 14, 8, 2, 2, 16, 0, 0),
+    ("backward", "m2", 1, 14, 8, 1, 2, 32, 0, 0),
+    ("backward", "m2", 1, 14, 8, 1, 2, 32, 4, 7),
 ]
 
 
-def defines(way, layer, images, rows, warps, blocks, together, square):
+def defines(way, layer, images, rows, warps, blocks, together, square, strip, weight_strip):
     size, channels, filters, kernel, stride, packed, norm, relu = LAYERS[layer]
     out = -(-size // stride)
     before = max((out - 1) * stride + kernel - size, 0) // 2
@@ -62,12 +76,12 @@ def defines(way, layer, images, rows, warps, blocks, together, square):
     values = dict(
         IMAGE_H=size, IMAGE_W=size, CHANNELS=channels, FILTERS=filters, KERNEL=kernel, STRIDE=stride, PAD_TOP=before,
         PAD_LEFT=before, OUT_H=out, OUT_W=out, TILE_IMAGES=images, TILE_ROWS=rows, WARPS=warps, BLOCKS=blocks,
-        M_TOGETHER=together, PACKED=packed, INPUT_NORM=norm, INPUT_RELU=relu,
+        M_TOGETHER=together, STRIP=strip, PACKED=packed, INPUT_NORM=norm, INPUT_RELU=relu,
     )
     if way == "forward":
         return values | dict(HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm))
     return values | dict(
-        SQUARE_FILTERS=square, POOL=1, OUTPUT_RELU=0, OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
+        SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=1, OUTPUT_RELU=0, OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
         BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)),
     )
 
@@ -75,6 +89,7 @@ def defines(way, layer, images, rows, warps, blocks, together, square):
 def shared_bytes(way, d):
     """As `conv_tile.rs` computes it."""
     step = d["STRIDE"] if d["KERNEL"] == 1 else 1
+    overhang = -d["OUT_W"] % 16 if d["STRIP"] and d["OUT_W"] != 8 else 0
     lines = d["TILE_IMAGES"] * ((d["TILE_ROWS"] - 1) * (d["STRIDE"] // step) + d["KERNEL"])
     if d["PACKED"]:
         depth, taps, stage = 16, d["KERNEL"], 0
@@ -83,7 +98,7 @@ def shared_bytes(way, d):
     else:
         depth, taps = d["CHANNELS"], d["KERNEL"] ** 2
         width = (d["OUT_W"] - 1) * (d["STRIDE"] // step) + d["KERNEL"]
-        tile = lines * width * (depth // 8 + 1)
+        tile = (lines * width + overhang) * (depth // 8 + 1)
         stage = lines * min(d["IMAGE_W"] // step, width - d["PAD_LEFT"]) * (depth // 8)
     weights = taps * depth * (d["FILTERS"] // 8 + 1)
     if way == "forward":
@@ -93,7 +108,7 @@ def shared_bytes(way, d):
     above = -(-(d["KERNEL"] - 1 - d["PAD_TOP"]) // d["STRIDE"]) if wanted else 0
     below = -(-d["PAD_TOP"] // d["STRIDE"]) if wanted else 0
     rows, chunks = d["TILE_IMAGES"] * (d["TILE_ROWS"] + above + below), d["FILTERS"] // 8
-    border = (rows * (d["OUT_W"] + above + below) + 1) * (chunks + 1)
+    border = (rows * (d["OUT_W"] + max(above + below, overhang)) + 1) * (chunks + 1)
     border += rows * d["OUT_W"] * chunks * (2 if d["OUTPUT_NORM"] else 1)
     at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (2 * depth + 3 * d["FILTERS"])
     squares = depth // 16 * (d["FILTERS"] // d["SQUARE_FILTERS"])

@@ -24,8 +24,9 @@ pub struct Tiled {
 }
 
 impl Tiled {
+    /// As many that the blocks of those chains all run at the same time: one too many would be waited for by all.
     pub(super) fn tiles_per_block(&self, num_images: usize) -> usize {
-        (CHAINS * self.tile.count(self.output_rows, num_images)).div_ceil(self.slots).max(1)
+        self.tile.count(self.output_rows, num_images).div_ceil((self.slots / CHAINS).max(1))
     }
 
     /// Blocks of a chain.

@@ -1,0 +1,183 @@
+// The gradient of a convolution's input: a product of dy around each pixel by the weights.
+
+#include "conv_dy.cuh"
+
+#if DATA_GRADIENT
+
+namespace {
+
+#if STRIP
+
+// A warp multiplies a strip by sixteen channels. Columns of the products are channels in such an order that a lane ends up with
+// four neighbouring ones (`lane % 4` times four and on), and that rows of weights lie in different banks.
+constexpr int N_PARTS = CHANNELS / 16, M_WARPS = WARPS / N_PARTS, N_TILES = 2;
+static_assert(WARPS % N_PARTS == 0, "warps for all channels");
+
+DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16*, bf16* input_gradient,
+                          const float*, const float*, int at, u32 num_images, int warp, int lane) {
+    const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
+    const int column = lane & 7, second = (lane >> 4 ^ lane >> 2) & 1;
+    const uint4* const own_weights = weights + padded<FILTERS / 8>(n_part * 16 + (column >> 1) * 4 + second * 2 + (column & 1),
+                                                                   lane >> 3 & 1);
+#pragma unroll 1
+    for (int number = m_warp; number < Strips<STRIP>::COUNT; number += M_WARPS) {
+        const Strips<STRIP> strip(number);
+        float dx[STRIP][N_TILES][4];
+#pragma unroll
+        for (int m = 0; m < STRIP; ++m) {
+#pragma unroll
+            for (int n = 0; n < N_TILES; ++n) dx[m][n][0] = dx[m][n][1] = dx[m][n][2] = dx[m][n][3] = 0.0f;
+        }
+        const int line = strip.image_of(lane & 15) * DY_H + strip.row;
+        const uint4* const from = dy + padded<DY_CHUNKS>(line * DY_W + strip.column_of(lane & 15), lane >> 4);
+        constexpr int below = DY_W * (DY_CHUNKS + 1), right = DY_CHUNKS + 1;
+        multiply_strip<KERNEL, FILTERS, N_TILES, below, right>(dx, from, [&](u32(&w)[N_TILES][2], int v, int h, int k) {
+            // The first row and column of dy meet the last tap.
+            const int tap = (KERNEL - 1 - v) * KERNEL + KERNEL - 1 - h;
+            u32 four[4];
+            load_matrices(four, own_weights + tap * CHANNELS * (FILTERS / 8 + 1) + 2 * k);
+            w[0][0] = four[0], w[0][1] = four[1], w[1][0] = four[2], w[1][1] = four[3];
+        });
+        // Four channels of two pixels of each sixteen.
+        uint2* to[STRIP][2];
+        bool exists[STRIP][2];
+        uint2 previous[STRIP][2];
+#pragma unroll
+        for (int m = 0; m < STRIP; ++m) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const int of = (lane >> 2) + half * 8;
+                const bool has_image = TILE_IMAGES == 1 || first_image(at) + strip.image_of(of) < (int)num_images;
+                exists[m][half] = has_image && strip.owns(m, of);
+                const u32 place = (u32)at * TILE_PIXELS + strip.pixel(m, of);
+                to[m][half] = (uint2*)input_gradient + (place * (CHANNELS / 4) + n_part * 4 + (lane & 3));
+                if (ADD_PREVIOUS && exists[m][half]) previous[m][half] = *to[m][half];
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < STRIP; ++m) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                if (!exists[m][half]) continue;
+                if (ADD_PREVIOUS) {
+                    const uint2 before = previous[m][half];
+                    const u32 first = lane & 2 ? before.y : before.x, last = lane & 2 ? before.x : before.y;
+                    dx[m][0][2 * half] += low_bf16(first), dx[m][0][2 * half + 1] += high_bf16(first);
+                    dx[m][1][2 * half] += low_bf16(last), dx[m][1][2 * half + 1] += high_bf16(last);
+                }
+                const u32 first = pack_bf16(dx[m][0][2 * half], dx[m][0][2 * half + 1]);
+                const u32 last = pack_bf16(dx[m][1][2 * half], dx[m][1][2 * half + 1]);
+                uint2 value = lane & 2 ? make_uint2(last, first) : make_uint2(first, last);
+                if (MASK) {
+                    // The tile holds what readers see.
+                    const int of = (lane >> 2) + half * 8;
+                    const int row = strip.image_of(of) * TILE_H + strip.row + m + PAD, own = strip.column_of(of) + PAD;
+                    const uint2 seen = ((const uint2*)(tile + padded<CHUNKS>(row * TILE_W + own, n_part * 2)))[lane & 3];
+                    value = make_uint2(masked(value.x, seen.x), masked(value.y, seen.y));
+                }
+                *to[m][half] = value;
+            }
+        }
+    }
+}
+
+#else
+
+constexpr int M_AT_ONCE = M_TOGETHER;
+constexpr int N_PARTS = CHANNELS > 32 ? CHANNELS / 32 : 1, M_WARPS = WARPS / N_PARTS;
+constexpr int N_TILES = CHANNELS / N_PARTS / 8;
+constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
+constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
+
+DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
+                          bf16* input_gradient, const float* scale, const float* shift, int at, u32 num_images,
+                          int warp, int lane) {
+    const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
+    // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
+#pragma unroll 1
+    for (int pair = m_warp; pair < STRIDE * STRIDE * M_PAIRS; pair += M_WARPS) {
+        const int kind = pair / M_PAIRS, base = pair % M_PAIRS * M_AT_ONCE;
+        const int row_rest = kind / STRIDE, column_rest = kind % STRIDE;
+        float dx[M_AT_ONCE][N_TILES][4];
+        int from[M_AT_ONCE];
+#pragma unroll
+        for (int m = 0; m < M_AT_ONCE; ++m) {
+            from[m] = padded<DY_CHUNKS>(dy_row((base + m) * 16 + (lane & 15)), lane >> 4);
+            // A border around the row of zeros there is not: pixels that are none read some other pixel, and are not stored.
+            if (!in_tile((base + m) * 16 + (lane & 15))) from[m] = padded<DY_CHUNKS>(BEFORE * DY_W + BEFORE, lane >> 4);
+#pragma unroll
+            for (int n = 0; n < N_TILES; ++n) dx[m][n][0] = dx[m][n][1] = dx[m][n][2] = dx[m][n][3] = 0.0f;
+        }
+#pragma unroll
+        for (int tap = 0; tap < TAPS; ++tap) {
+            const int down = row_rest + PAD - tap / KERNEL, right = column_rest + PAD - tap % KERNEL;
+            if (STRIDE > 1 && (down % STRIDE != 0 || right % STRIDE != 0)) continue;
+            const int offset = (down / STRIDE * DY_W + right / STRIDE) * (DY_CHUNKS + 1);
+#pragma unroll
+            for (int k = 0; k < FILTERS / 16; ++k) {
+                u32 w[N_TILES][2];
+#pragma unroll
+                for (int n = 0; n < N_TILES; n += 2) {
+                    u32 four[4];
+                    const int channel = (n_part * N_TILES + n) * 8 + (lane & 7) + ((lane & 16) >> 1);
+                    load_matrices(four,
+                                  weights + padded<FILTERS / 8>(tap * CHANNELS + channel, 2 * k + (lane >> 3 & 1)));
+                    w[n][0] = four[0], w[n][1] = four[1], w[n + 1][0] = four[2], w[n + 1][1] = four[3];
+                }
+#pragma unroll
+                for (int m = 0; m < M_AT_ONCE; ++m) {
+                    u32 d[4];
+                    load_matrices(d, dy + from[m] + offset + 2 * k);
+#pragma unroll
+                    for (int n = 0; n < N_TILES; ++n) multiply_add(dx[m][n], d, w[n][0], w[n][1]);
+                }
+            }
+        }
+#pragma unroll
+        for (int m = 0; m < M_AT_ONCE; ++m) {
+            // After the exchange this lane has eight channels of one pixel: of the upper or the lower eight.
+            const int pixel = (base + m) * 16 + (lane >> 2) + ((lane & 2) ? 8 : 0);
+            const int rest = pixel % (TILE_ROWS * OUT_W), image = pixel / (TILE_ROWS * OUT_W);
+            const int row = rest / OUT_W * STRIDE + row_rest, column = rest % OUT_W * STRIDE + column_rest;
+            const bool exists =
+                (FULL || in_tile(pixel)) && (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images);
+            // The input pixels of a tile follow each other in memory.
+            const u32 place = (u32)at * (TILE_PIXELS * STRIDE * STRIDE) +
+                              (STRIDE == 1 ? pixel : (image * TILE_ROWS * STRIDE + row) * IMAGE_W + column);
+            const uint4* const seen_here =
+                tile + padded<CHUNKS>((image * TILE_H + row + PAD) * TILE_W + column + PAD, 0);
+#pragma unroll
+            for (int n = 0; n < N_TILES; n += 2) {
+                uint4 chunk =
+                    gather_quad(pack_bf16(dx[m][n][0], dx[m][n][1]), pack_bf16(dx[m][n + 1][0], dx[m][n + 1][1]),
+                                pack_bf16(dx[m][n][2], dx[m][n][3]), pack_bf16(dx[m][n + 1][2], dx[m][n + 1][3]), lane);
+                if (!exists) continue;
+                const int own = n_part * N_TILES + n + (lane & 1);
+                uint4* const to = (uint4*)input_gradient + (place * CHUNKS + own);
+                if (ADD_PREVIOUS) {
+                    Eight d = unpacked(chunk);
+                    const Eight previous = unpacked(*to);
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) d.number[i] += previous.number[i];
+                    chunk = packed(d);
+                }
+                if (MASK) {
+                    // The tile holds what readers see, where it holds every pixel.
+                    const uint4 seen = STEP == 1
+                                           ? seen_here[own]
+                                           : read_value<INPUT_NORM, true>(((const uint4*)input)[place * CHUNKS + own],
+                                                                          scale + own * 8, shift + own * 8);
+                    chunk = make_uint4(masked(chunk.x, seen.x), masked(chunk.y, seen.y), masked(chunk.z, seen.z),
+                                       masked(chunk.w, seen.w));
+                }
+                *to = chunk;
+            }
+        }
+    }
+}
+
+#endif
+
+}  // namespace
+
+#endif
