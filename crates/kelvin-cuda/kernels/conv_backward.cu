@@ -15,7 +15,7 @@
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
 // Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1 for none); OUTPUT_NORM
-// OUTPUT_RELU (behind the pool) DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
+// OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
 
 #include "conv_input_gradient.cuh"
 #include "conv_weight_gradient.cuh"
@@ -24,7 +24,7 @@ struct ConvBackwardArguments {
     const bf16* input;            // V(from)
     const bf16* weights;          // [chain] parameter_stride apart
     const float* norm;            // of the input: s and t, [chain][4][channel]
-    const bf16* output;           // V(to), where it has a norm or a pool and ReLU
+    const bf16* output;           // V(to), where it has a norm or a pool and ReLU; bits (conv_tile.cuh) where OUTPUT_BITS
     const bf16* output_gradient;  // D(to), or that of the pool that reads it
     const float* slopes;          // through the output's norm: a, b and c, [chain][3][filter]
     bf16* input_gradient;         // D(from)
@@ -53,6 +53,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const u64 inputs = (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
     const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS),
               gradients = outputs / (POOL * POOL);
+
+    const uint4* const bits = (const uint4*)arguments.output + (u64)chain * arguments.num_images * (BIT_LINES * BIT_LINE);
 
     if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
@@ -88,6 +90,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
             stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at,
                      arguments.num_images, thread);
+            if (OUTPUT_BITS) stage_bits(dy_stage, bits, at, arguments.num_images, thread);
         }
         copy_async_commit();
     };

@@ -21,8 +21,12 @@ constexpr int DY_LINES = TILE_IMAGES * DY_H, DY_COUNT = DY_LINES * OUT_W * DY_CH
 // One row of zeros at the end, for pixels that are none.
 constexpr int DY_ZERO = TILE_IMAGES * DY_H * DY_W;
 constexpr int DY_ROOM = (DY_ZERO + 1) * (DY_CHUNKS + 1);
-constexpr bool READS_OUTPUT = OUTPUT_NORM || OUTPUT_RELU;
-constexpr int DY_STAGE_ROOM = DY_COUNT * (READS_OUTPUT ? 2 : 1);
+constexpr bool READS_OUTPUT = OUTPUT_NORM || (OUTPUT_RELU && !OUTPUT_BITS);
+// Pairs of rows whose bits a tile needs.
+constexpr int BIT_PAIRS = DY_H / 2 + 1, BIT_ROOM = OUTPUT_BITS ? TILE_IMAGES * BIT_PAIRS * BIT_LINE : 0;
+constexpr int DY_STAGE_ROOM = DY_COUNT * (READS_OUTPUT ? 2 : 1) + BIT_ROOM;
+static_assert(!OUTPUT_BITS || (OUTPUT_RELU && POOL == 2 && SIXTEEN_IMAGES == 1 && TILE_ROWS % 2 == 0),
+              "bits of a pool of 2×2");
 static_assert(!OUTPUT_NORM || POOL == 1, "a norm lies between an output and its pool");
 static_assert(OUT_H % POOL == 0 && OUT_W % POOL == 0 && (POOL & (POOL - 1)) == 0,
               "pools divide the output, and by a power of 2");
@@ -56,6 +60,25 @@ DEVICE void zero_dy_borders(uint4* dy, int thread) {
 constexpr int DY_LINE = OUT_W * DY_CHUNKS, DY_LINES_AT_ONCE = THREADS / DY_LINE;
 static_assert(DY_LINES_AT_ONCE > 0, "threads for a line at least");
 
+// The first pair of rows of a tile; it may lie above the image.
+DEVICE int first_pair(int at) { return (first_row(at) - BEFORE) >> 1; }
+
+// Asks memory for the bits of a tile's ReLU.
+DEVICE void stage_bits(uint4* stage, const uint4* bits, int at, u32 num_images, int thread) {
+    for (int index = thread; index < BIT_ROOM; index += THREADS) {
+        const int image = index / (BIT_PAIRS * BIT_LINE), pair = first_pair(at) + index / BIT_LINE % BIT_PAIRS;
+        const bool inside = has_output_row(at, image, 2 * pair, num_images);
+        const int line = inside ? (first_image(at) + image) * BIT_LINES + pair : 0;
+        copy_async(stage + DY_COUNT + index, bits + line * BIT_LINE + index % BIT_LINE, inside);
+    }
+}
+
+// `value` where the output was above 0: eight filters of a pixel, from the words of its pair of rows.
+DEVICE uint4 masked_by_bits(uint4 value, uint4 words, int bit) {
+    auto both = [&](u32 word) { return (word >> bit & 0x00010001u) * 0xFFFFu; };
+    return make_uint4(value.x & both(words.x), value.y & both(words.y), value.z & both(words.z), value.w & both(words.w));
+}
+
 // Asks memory for this thread's chunks of D(to) and V(to).
 DEVICE void stage_dy(uint4* stage, const bf16* gradient, const bf16* output, int at, u32 num_images, int thread) {
     const int first = thread / DY_LINE, rest = thread % DY_LINE;
@@ -86,7 +109,9 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
     if (OUTPUT_NORM) a8 = eight_at(a + chunk * 8), b8 = eight_at(b + chunk * 8), c8 = eight_at(c + chunk * 8);
     const int row = first_row(at) + first - BEFORE;
     const uint4* const from = stage + first * DY_LINE + rest;
-    uint4* const to = dy + padded<DY_CHUNKS>(first * DY_W + BEFORE + rest / DY_CHUNKS, chunk);
+    const int column = rest / DY_CHUNKS, first_bit = (column >> 1 & 4) + chunk % 4;
+    const uint4* const words = stage + DY_COUNT + (column / 16 * BIT_PARTS + chunk / 4) * 8 + column % 8;
+    uint4* const to = dy + padded<DY_CHUNKS>(first * DY_W + BEFORE + column, chunk);
     for_lines<DY_H, DY_LINES_AT_ONCE>(first, [&](int image, int line) {
         uint4 value = from[(image * DY_H + line) * DY_LINE];
         if (OUTPUT_NORM && has_output_row(at, image, row + line, num_images)) {
@@ -98,12 +123,15 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
             value = packed(d);
         }
         if (POOL > 1) {
-            Eight d = unpacked(value);
-#pragma unroll
-            for (int i = 0; i < 8; ++i) d.number[i] *= 1.0f / (POOL * POOL);
-            value = packed(d);
+            constexpr float share = 1.0f / (POOL * POOL);
+            value = make_uint4(scale_bf16(value.x, share), scale_bf16(value.y, share), scale_bf16(value.z, share),
+                               scale_bf16(value.w, share));
         }
-        if (OUTPUT_RELU) {
+        if (OUTPUT_BITS) {
+            // Tiles begin with an even row, and pairs with the row above a border.
+            const int in_pairs = first + line + BEFORE % 2;
+            value = masked_by_bits(value, words[(image * BIT_PAIRS + in_pairs / 2) * BIT_LINE], first_bit + in_pairs % 2 * 8);
+        } else if (OUTPUT_RELU) {
             const uint4 seen = read_value<false, true>(from[DY_COUNT + (image * DY_H + line) * DY_LINE], a8, b8);
             value = make_uint4(masked(value.x, seen.x), masked(value.y, seen.y), masked(value.z, seen.z),
                                masked(value.w, seen.w));

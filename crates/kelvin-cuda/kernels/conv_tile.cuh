@@ -34,10 +34,10 @@ constexpr int OVERHANG = STRIP && OUT_W != 8 ? SEGMENTS * 16 - OUT_W : 0;
 
 // What is loaded, and the room it takes, in chunks.
 #if PACKED
-// A copy is an odd multiple of four chunks, so that the two lie in different banks; one chunk more is read (and multiplied by
-// zeros) beyond the last pixel.
-constexpr int TILE_CHUNKS = LINES * TILE_W / 2;
-constexpr int COPY_ROOM = (TILE_CHUNKS + 2 + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
+// A copy is an odd multiple of four chunks, so that the two lie in different banks; a few chunks of zeros are read (and multiplied
+// by zeros) beyond the last pixel.
+constexpr int TILE_CHUNKS = LINES * TILE_W / 2, BEYOND = 3 + OVERHANG / 2;
+constexpr int COPY_ROOM = (TILE_CHUNKS + BEYOND + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
 #else
 // Columns of the tile that lie in the image.
 constexpr int COLUMNS = IMAGE_W / STEP < TILE_W - PAD_LEFT ? IMAGE_W / STEP : TILE_W - PAD_LEFT;
@@ -49,6 +49,12 @@ constexpr int WEIGHT_ROOM = TAPS * DEPTH * (FILTERS / 8 + 1);
 constexpr int TILE_PIXELS = TILE_IMAGES * TILE_ROWS * OUT_W;
 constexpr int M_TILES = (TILE_PIXELS + 15) / 16;
 constexpr int GROUPS = OUT_H / TILE_ROWS;  // tiles of an image, where a tile is part of one
+
+// Of an output that only a pool of 2×2 with a ReLU reads, a convolution in strips keeps the pool's result, and for the way back
+// whether each number is above 0. A word has the bits of two pixels of two rows and of two filters of four chunks: for row r, pixel
+// p or p + 8 of a sixteen, chunk n, bit 8r + 4(p / 8) + n, and sixteen further up the second filter. Words lie as
+// [image][two rows][sixteen][32 filters][pixel % 8][pair of filters].
+constexpr int BIT_PARTS = (FILTERS + 31) / 32, BIT_LINE = SEGMENTS * BIT_PARTS * 8, BIT_LINES = OUT_H / 2;
 
 static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H),
               "tiles are parts of one image or whole images");
@@ -133,7 +139,7 @@ DEVICE void stage_tile(uint4*, const bf16*, int, u32, int) {}
 DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*,
                        int thread) {
 #pragma unroll 4
-    for (int index = thread; index < TILE_CHUNKS + 2; index += THREADS) {
+    for (int index = thread; index < TILE_CHUNKS + BEYOND; index += THREADS) {
         // Pixels 2·index − 1 to 2·index + 1: the first and the second make a chunk of the second copy.
         uint2 pixels[3];
 #pragma unroll

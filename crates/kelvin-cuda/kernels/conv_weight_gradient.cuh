@@ -17,6 +17,7 @@ struct WeightSums {
 #if STRIP && WEIGHT_STRIP
 
 typedef Strips<WEIGHT_STRIP> WeightStrips;
+constexpr int ACROSS = PACKED ? 1 : KERNEL, X_BELOW = PACKED ? TILE_W / 2 : TILE_W * (CHUNKS + 1);
 static_assert(TILE_ROWS % WEIGHT_STRIP == 0, "every pixel belongs to one strip");
 
 // Row by row: each is multiplied by those of dy that it meets, which stay in registers meanwhile.
@@ -45,16 +46,16 @@ DEVICE void add_weight_gradient(WeightSums& sums, const uint4* tile, const uint4
                 }
             }
 #pragma unroll
-            for (int h = 0; h < KERNEL; ++h) {
+            for (int h = 0; h < ACROSS; ++h) {
                 u32 x[4];
-                load_matrices_transposed(x, x_at + (unit * TILE_W + h) * (CHUNKS + 1));
+                load_matrices_transposed(x, x_at + unit * X_BELOW + h * (CHUNKS + 1));
 #pragma unroll
                 for (int v = 0; v < KERNEL; ++v) {
                     if (unit < v || unit - v >= WEIGHT_STRIP) continue;
                     const u32(&met)[SQUARE_TILES][2] = d[(unit - v) % KERNEL];
 #pragma unroll
                     for (int n = 0; n < SQUARE_TILES; ++n)
-                        multiply_add(sums.of[v * KERNEL + h][n], x, met[n][0], met[n][1]);
+                        multiply_add(sums.of[v * ACROSS + h][n], x, met[n][0], met[n][1]);
                 }
             }
         }

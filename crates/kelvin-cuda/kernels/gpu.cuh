@@ -33,6 +33,21 @@ DEVICE u32 max_bf16(u32 first, u32 second) {
     return larger;
 }
 
+// Each of two times a power of two, which is exact.
+DEVICE u32 scale_bf16(u32 pair, float power) {
+    const u32 factor = pack_bf16(power, power);
+    u32 scaled;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(scaled) : "r"(pair), "r"(factor), "r"(0x80008000u));
+    return scaled;
+}
+
+// The larger of two; what is no number stays none.
+DEVICE float max_or_none(float first, float second) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(first), "f"(second));
+    return larger;
+}
+
 DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 
 // Four 8×8 matrices of bf16 from shared memory: lane i names row i%8 of matrix i/8 (16 bytes, aligned to 16).

@@ -49,6 +49,7 @@ TILES = [
     ("forward", "m2", 1, 14, 8, 2, 4, 16, 0, 0),
     ("forward", "m2", 1, 14, 8, 2, 4, 16, 4, 0),
     ("backward", "c0", 1, 8, 4, 4, 2, 16, 0, 0),
+    ("backward", "c0", 1, 8, 4, 4, 2, 16, 4, 4),
     ("backward", "s1", 1, 4, 4, 4, 2, 16, 0, 0),
     ("backward", "s1", 1, 8, 4, 3, 2, 16, 4, 4),
     ("backward", "s1", 1, 8, 8, 2, 2, 16, 2, 2),
@@ -62,6 +63,7 @@ TILES = [
     ("backward", "s2-strided", 1, 8, 4, 2, 2, 32, 0, 0),
     ("backward", "s3-strided", 1, 8, 8, 1, 2, 32, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 0, 0),
+    ("backward", "m1", 1, 14, 8, 2, 2, 16, 4, 7),
     ("backward", "m2", 1, 14, 8, 1, 2, 32, 0, 0),
     ("backward", "m2", 1, 14, 8, 1, 2, 32, 4, 7),
 ]
@@ -72,6 +74,8 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
     out = -(-size // stride)
     before = max((out - 1) * stride + kernel - size, 0) // 2
     has_norm = layer[0] != "m"
+    # A pool of 2×2 and a ReLU read the outputs of the MNIST network.
+    pool = 2 if layer[0] == "m" and (strip or way == "backward") else 1
     steps = (kernel if packed else kernel * kernel * channels // 16) * min(filters // 8, 4)
     values = dict(
         IMAGE_H=size, IMAGE_W=size, CHANNELS=channels, FILTERS=filters, KERNEL=kernel, STRIDE=stride, PAD_TOP=before,
@@ -79,9 +83,11 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
         M_TOGETHER=together, STRIP=strip, PACKED=packed, INPUT_NORM=norm, INPUT_RELU=relu,
     )
     if way == "forward":
-        return values | dict(HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm))
+        return values | dict(
+            HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm), POOL=pool, POOL_RELU=int(pool > 1)
+        )
     return values | dict(
-        SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=1, OUTPUT_RELU=0, OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
+        SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
         BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)),
     )
 
@@ -94,7 +100,7 @@ def shared_bytes(way, d):
     if d["PACKED"]:
         depth, taps, stage = 16, d["KERNEL"], 0
         chunks = lines * ((d["OUT_W"] + d["KERNEL"]) // 2 * 2) // 2
-        tile = 2 * ((chunks + 2 + 7) // 8 * 8 + 4)
+        tile = 2 * ((chunks + 3 + overhang // 2 + 7) // 8 * 8 + 4)
     else:
         depth, taps = d["CHANNELS"], d["KERNEL"] ** 2
         width = (d["OUT_W"] - 1) * (d["STRIDE"] // step) + d["KERNEL"]
@@ -110,6 +116,8 @@ def shared_bytes(way, d):
     rows, chunks = d["TILE_IMAGES"] * (d["TILE_ROWS"] + above + below), d["FILTERS"] // 8
     border = (rows * (d["OUT_W"] + max(above + below, overhang)) + 1) * (chunks + 1)
     border += rows * d["OUT_W"] * chunks * (2 if d["OUTPUT_NORM"] else 1)
+    if d["OUTPUT_BITS"]:
+        border += d["TILE_IMAGES"] * (rows // d["TILE_IMAGES"] // 2 + 1) * -(-d["OUT_W"] // 16) * -(-d["FILTERS"] // 32) * 8
     at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (2 * depth + 3 * d["FILTERS"])
     squares = depth // 16 * (d["FILTERS"] // d["SQUARE_FILTERS"])
     shares = 4 * taps * depth * d["FILTERS"] if d["WARPS"] > squares else 0

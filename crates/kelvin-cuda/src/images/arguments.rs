@@ -37,7 +37,7 @@ plain! {
     }
     /// `conv_forward.cu`.
     ConvForward {
-        input: Address, weights: Address, bias: Address, norm: Address, output: Address, parts: Address,
+        input: Address, weights: Address, bias: Address, norm: Address, output: Address, bits: Address, parts: Address,
         parameter_stride: u64, num_images: u32, tiles_per_block: u32,
     }
     /// `conv_backward.cu`.

@@ -32,6 +32,8 @@ pub struct Gradients {
     pub pool: usize,
     /// Whether the pool reads the output with a ReLU.
     pub pool_relu: bool,
+    /// Whether the way forward made the pool as well, and left bits of the ReLU instead of the output.
+    pub pooled: bool,
     /// Whether the input's gradient is wanted.
     pub input: bool,
     /// Whether the bias's is.
@@ -146,7 +148,8 @@ impl ConvShape {
         let weights = self.taps() * self.depth() * (self.filters() / 8 + 1);
         if self.packed {
             let chunks = lines * ((output.width + kernel) / 2 * 2) / 2;
-            return (2 * ((chunks + 2).next_multiple_of(8) + 4), 0, weights);
+            let beyond = 3 + self.overhang(tile) / 2;
+            return (2 * ((chunks + beyond).next_multiple_of(8) + 4), 0, weights);
         }
         let chunks = self.depth() / 8;
         let width = (output.width - 1) * (stride / step) + kernel;
@@ -172,8 +175,14 @@ impl ConvShape {
         let chunks = self.filters() / 8;
         let lines = tile.images * (tile.rows + above + below);
         let border = (lines * (output.width + self.overhang(tile).max(above + below)) + 1) * (chunks + 1);
-        let border_stage =
-            lines * output.width * chunks * if gradients.output_norm || gradients.pool_relu { 2 } else { 1 };
+        let reads_output = gradients.output_norm || (gradients.pool_relu && !gradients.pooled);
+        let bits = if gradients.pooled && gradients.pool_relu {
+            let pairs = tile.images * ((tile.rows + above + below) / 2 + 1);
+            pairs * output.width.div_ceil(16) * self.filters().div_ceil(32) * 8
+        } else {
+            0
+        };
+        let border_stage = lines * output.width * chunks * if reads_output { 2 } else { 1 } + bits;
         let weights = if gradients.input { weights } else { 0 };
         let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
             + 4 * (2 * self.depth() + 3 * self.filters());
@@ -238,14 +247,17 @@ impl ConvShape {
             (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
         };
         let (wanted, sizes): (usize, &[usize]) = match self.filters() {
+            32.. if self.packed => (2, &[512]),
+            0..32 if self.packed => (4, &[256]),
             0..32 => (3, &[256]),
             32..64 => (2, &[128, 256]),
             _ => (1, &[128, 256]),
         };
         let in_strips = sizes.iter().find_map(|&pixels| {
             let (images, rows) = self.cut(pixels);
-            let parts = self.sizes.input.channels / 16;
-            let strip = if self.packed { 0 } else { self.strip(images, rows, warps / parts.max(1)) };
+            // Tasks of the input's gradient, a strip and sixteen channels each.
+            let parts = if self.packed { warps } else { self.sizes.input.channels / 16 };
+            let strip = self.strip(images, rows, warps / parts);
             let weight_strip = self.weight_strip(images, rows, warps / self.squares());
             if strip == 0 || weight_strip == 0 {
                 return None;
@@ -273,6 +285,12 @@ impl ConvShape {
             }
         }
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| fitting(self.cut(pixels), 0, 0, wanted))
+    }
+
+    /// Whether the way forward can make a pool of squares of `size` pixels of what it computes.
+    pub fn makes_pool(&self, tile: &Tile, size: usize) -> bool {
+        let output = self.sizes.output;
+        size == 2 && tile.strip > 0 && tile.rows.is_multiple_of(2) && output.width > 8 && self.filters() >= 32
     }
 
     /// What both kernels are compiled with.
@@ -303,12 +321,14 @@ impl ConvShape {
     }
 
     /// What the way forward is compiled with.
-    pub fn forward_defines(&self, tile: &Tile, bias: bool, statistics: bool) -> Vec<(&'static str, i64)> {
+    pub fn forward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         let steps = self.taps() * self.depth() / 16;
         defines.push(("HOLD_WEIGHTS", i64::from(steps * (self.filters() / 8).min(4) <= 18)));
-        defines.push(("ADD_BIAS", i64::from(bias)));
-        defines.push(("STATISTICS", i64::from(statistics)));
+        defines.push(("ADD_BIAS", i64::from(gradients.bias)));
+        defines.push(("STATISTICS", i64::from(gradients.output_norm)));
+        defines.push(("POOL", if gradients.pooled { gradients.pool as i64 } else { 1 }));
+        defines.push(("POOL_RELU", i64::from(gradients.pooled && gradients.pool_relu)));
         defines
     }
 
@@ -318,6 +338,7 @@ impl ConvShape {
         defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
         defines.push(("POOL", gradients.pool as i64));
         defines.push(("OUTPUT_RELU", i64::from(gradients.pool_relu)));
+        defines.push(("OUTPUT_BITS", i64::from(gradients.pooled && gradients.pool_relu)));
         defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
         defines.push(("WEIGHT_STRIP", tile.weight_strip as i64));
         defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
@@ -356,6 +377,7 @@ mod tests {
                     output_norm: true,
                     pool: 1,
                     pool_relu: false,
+                    pooled: false,
                     input: *from != 0,
                     bias: false,
                     adds: false,

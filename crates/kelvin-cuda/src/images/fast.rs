@@ -47,6 +47,8 @@ pub struct FastConv {
     pub(super) backward: Tiled,
     /// Whether the way forward leaves parts of the norm that follows.
     pub(super) statistics: bool,
+    /// The result of the pool that the way forward makes as well.
+    pub(super) pooled: Option<usize>,
 }
 
 /// The fast kernels of a dense layer.
@@ -122,6 +124,7 @@ fn fast_shape(
         output_norm: output.norm.is_some(),
         pool: pool.map_or(1, |(_, size)| size),
         pool_relu: pool.is_some() && output.relu,
+        pooled: false,
         input: *from != 0,
         bias: *adds_bias,
         adds,
@@ -171,11 +174,13 @@ impl Fast {
         for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
             let (mut conv, mut dense) = (None, None);
             match operation {
-                Operation::Conv { sizes, adds_bias, .. } => {
+                Operation::Conv { to, sizes, .. } => {
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
-                    let tiles = shape.and_then(|(shape, gradients)| {
-                        let tiles = shape.forward_tile(shared).zip(shape.backward_tile(&gradients, shared))?;
-                        Some((shape, gradients, tiles))
+                    let tiles = shape.and_then(|(shape, mut gradients)| {
+                        let forward = shape.forward_tile(shared)?;
+                        gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
+                        let backward = shape.backward_tile(&gradients, shared)?;
+                        Some((shape, gradients, (forward, backward)))
                     });
                     if let Some((shape, gradients, (forward, backward))) = tiles {
                         let statistics = gradients.output_norm;
@@ -186,11 +191,12 @@ impl Fast {
                             output_rows: sizes.output.height,
                             slots: processors * tile.blocks,
                         };
-                        let defines = shape.forward_defines(&forward.0, *adds_bias, statistics);
+                        let defines = shape.forward_defines(&forward.0, &gradients);
                         let forward = tiled(add("conv_forward.cu", "conv_forward", defines), forward);
                         let defines = shape.backward_defines(&backward.0, &gradients);
                         let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
-                        conv = Some(FastConv { forward, backward, statistics });
+                        let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
+                        conv = Some(FastConv { forward, backward, statistics, pooled });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {
@@ -242,6 +248,11 @@ impl Fast {
         let made = |operation: &Operation| written_by(operation).and_then(|to| Some((to, pool_of(plan, to)?.0)));
         let operations = plan.program.operations.iter().zip(&self.convs);
         operations.filter_map(|(operation, conv)| conv.and_then(|_| made(operation))).collect()
+    }
+
+    /// Whether a fast kernel has made the pool with this result.
+    pub fn makes_pool(&self, result: usize) -> bool {
+        self.convs.iter().flatten().any(|conv| conv.pooled == Some(result))
     }
 
     /// The fast kernels of a convolution, if it has any.

@@ -25,7 +25,9 @@ impl Lowering<'_> {
             weights: self.weight(kernel),
             bias: bias.map_or(0, |bias| self.parameter(bias)),
             norm: self.norm_of(from),
-            output: self.memory.value(to),
+            output: self.memory.value(fast.pooled.unwrap_or(to)),
+            // In the place of the output that nobody else reads.
+            bits: fast.pooled.map_or(0, |_| self.memory.value(to)),
             parts: self.memory.parts(),
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,

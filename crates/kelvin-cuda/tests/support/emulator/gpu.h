@@ -99,6 +99,14 @@ inline unsigned max_bf16(unsigned first, unsigned second) {
     return pack_bf16(low, high);
 }
 
+inline unsigned scale_bf16(unsigned pair, float power) {
+    return pack_bf16(__uint_as_float(pair << 16) * power, __uint_as_float(pair & 0xFFFF0000u) * power);
+}
+
+inline float max_or_none(float first, float second) {
+    return first != first || first > second ? first : second;
+}
+
 inline void load_matrices(unsigned (&to)[4], const void* row, EMULATED_PLACE) {
     emulator::load_four_matrices(to, row, false, place);
 }
