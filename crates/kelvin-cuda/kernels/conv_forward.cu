@@ -8,6 +8,8 @@
 // Where only a pool of 2×2 reads the output, POOL is 2: its result is what is written.
 // With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen numbers.
 //
+// The last block of a chain works out from all parts how the output is read (norm_finish.cuh).
+//
 // Bytes: the input once (plus the rows that neighbouring tiles share), the weights once a block, the output once.
 // Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
 //
@@ -16,6 +18,7 @@
 // POOL_RELU (0 or 1).
 
 #include "conv_strip.cuh"
+#include "norm_finish.cuh"
 
 struct ConvForwardArguments {
     const bf16* input;     // [chain][image][row][column][channel]
@@ -25,6 +28,8 @@ struct ConvForwardArguments {
     bf16* output;          // [chain][image][row][column][filter], of the pool where POOL is 2
     uint4* bits;           // of the pool's ReLU (conv_tile.cuh), where there are both
     float2* parts;         // mean and Σ(y − mean)² of each block's pixels: [chain][block][filter]
+    u32* tickets;          // [chain], 0 between launches
+    NormFinish finish;     // how the output is read; its `norm` is null where the parts are all that is wanted
     u64 parameter_stride;  // of weights and bias
     u32 num_images;
     u32 tiles_per_block;
@@ -295,5 +300,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
             arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] =
                 make_float2(mean, fmaxf(q - s * mean, 0.0f));
         }
+        if (arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
+            finish_whole_norm(arguments.finish, chain, (double*)shared);
     }
 }

@@ -38,7 +38,7 @@ plain! {
     /// `conv_forward.cu`.
     ConvForward {
         input: Address, weights: Address, bias: Address, norm: Address, output: Address, bits: Address, parts: Address,
-        parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+        tickets: Address, finish: NormFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
     }
     /// `conv_backward.cu`.
     ConvBackward {
@@ -76,22 +76,22 @@ plain! {
     NormStatistics {
         values: Address, parts: Address, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
-    /// `norm_finalise.cu`.
-    NormFinalise {
+    /// `norm_finish.cuh`.
+    NormFinish {
         parts: Address, norm: Address, bias: Address, gamma: Address, beta: Address, running_mean: Address,
         running_variance: Address, cells: Address, momentum: f64, epsilon: f64, parameter_stride: u64,
         statistics_stride: u64, channels: u32, num_parts: u32, rows_per_part: u32, num_pixels: u32, moves: u32,
         reserved: u32,
     }
-    /// `norm_sums.cu`.
-    NormSums {
-        values: Address, gradient: Address, norm: Address, parts: Address, num_pixels: u32, channels: u32,
-        num_parts: u32, rows_per_part: u32,
-    }
-    /// `norm_backward_finalise.cu`.
-    NormBackwardFinalise {
+    /// `norm_finish.cuh`.
+    NormBackwardFinish {
         parts: Address, norm: Address, slopes: Address, gamma_gradient: Address, beta_gradient: Address,
         bias_gradient: Address, channels: u32, num_parts: u32, num_pixels: u32, training: u32,
+    }
+    /// `norm_sums.cu`.
+    NormSums {
+        values: Address, gradient: Address, norm: Address, parts: Address, tickets: Address,
+        finish: NormBackwardFinish, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
     /// `response_norm.cu`.
     ResponseNorm {

@@ -1,8 +1,8 @@
 //! The launches of the tensor cores' kernels.
 
-use super::arguments::{ConvBackward, ConvForward, Product};
+use super::arguments::{ConvBackward, ConvForward, NormFinish, Product};
 use super::fast::{FastConv, FastDense};
-use super::lower::{Lowering, Parts};
+use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
 
 /// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
@@ -16,10 +16,19 @@ impl Lowering<'_> {
         self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
     }
 
-    /// A convolution's way forward; it leaves the parts of the norm that follows.
+    /// A convolution's way forward; it also finishes the norm that follows.
     pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
         let num_images = self.num_images as usize;
         let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
+        let mut finish = NormFinish::default();
+        let norm = self.plan.program.values[to].norm.filter(|_| fast.statistics);
+        if let Some(number) = norm.filter(|_| self.norms != Norms::Inference) {
+            let tile = &fast.forward.tile;
+            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
+            let num_parts = fast.forward.num_blocks(num_images) as u32;
+            finish = self.norm_finish(number, Parts { num_parts, rows_per_part: tiles_per_block * pixels as u32 });
+            self.finished_norm = Some(number);
+        }
         let arguments = ConvForward {
             input: self.memory.value(from),
             weights: self.weight(kernel),
@@ -29,19 +38,13 @@ impl Lowering<'_> {
             // In the place of the output that nobody else reads.
             bits: fast.pooled.map_or(0, |_| self.memory.value(to)),
             parts: self.memory.parts(),
+            tickets: self.memory.tickets.at(0),
+            finish,
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block,
         };
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
-        if fast.statistics {
-            let tile = &fast.forward.tile;
-            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
-            self.parts_in_passing = Some(Parts {
-                num_parts: fast.forward.num_blocks(num_images) as u32,
-                rows_per_part: tiles_per_block * pixels as u32,
-            });
-        }
     }
 
     /// All of a convolution's way back.

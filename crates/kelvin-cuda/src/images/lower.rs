@@ -56,7 +56,7 @@ pub enum Running {
     Become,
 }
 
-/// Parts of a norm's sums that a kernel left in the group's memory.
+/// Parts of a norm's sums that a kernel leaves in the group's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     /// How many.
@@ -84,8 +84,8 @@ pub struct Lowering<'a> {
     pub(super) written: Vec<usize>,
     /// Partial sums of each tensor.
     pub(super) splits: Vec<usize>,
-    /// Sums of the norm of the value that was written last, where its kernel took them in passing.
-    pub(super) parts_in_passing: Option<Parts>,
+    /// The norm of the value that was written last, where its kernel finished it in passing.
+    pub(super) finished_norm: Option<usize>,
 }
 
 impl<'a> Lowering<'a> {
@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
             sources: vec![GradientSource::default(); tables.num_tensors()],
             written: vec![0; plan.program.values.len()],
             splits: super::memory::num_splits(&plan.program, fast, num_images),
-            parts_in_passing: None,
+            finished_norm: None,
         }
     }
 

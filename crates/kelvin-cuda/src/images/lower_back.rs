@@ -160,8 +160,7 @@ impl Lowering<'_> {
         self.over_pixels(self.compiled.channel_sums, to, (num_splits, 1), &arguments);
     }
 
-    /// The gradient of what a convolution or dense layer read. A faster kernel that is the last to write to D of a value
-    /// with a norm may also leave the norm's sums: it then sets `parts_in_passing`.
+    /// The gradient of what a convolution or dense layer read.
     fn input_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
         let arguments = PlainConvInput {
             output: self.upstream(to),
