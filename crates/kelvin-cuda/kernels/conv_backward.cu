@@ -11,14 +11,18 @@
 // sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels of all tiles of the block;
 // warps with the same channels and filters are added in the end, in their order.
 //
+// With NORM_SUMS, D(from) is complete and V(from) has a norm: its sums are taken in passing, and the last block of a chain works
+// out what follows from them (norm_finish.cuh).
+//
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
 // Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1 for none); OUTPUT_NORM
-// OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK (0 or 1).
+// OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK NORM_SUMS (0 or 1).
 
 #include "conv_input_gradient.cuh"
 #include "conv_weight_gradient.cuh"
+#include "norm_finish.cuh"
 
 struct ConvBackwardArguments {
     const bf16* input;            // V(from)
@@ -30,6 +34,9 @@ struct ConvBackwardArguments {
     bf16* input_gradient;         // D(from)
     float* weight_gradient;       // [chain][block][tap][channel][filter]
     float* bias_gradient;         // [chain][block][filter]
+    float2* parts;                // of the input's norm: Σ D and Σ D·ẑ, [chain][block][channel]
+    u32* tickets;                 // [chain], 0 between launches
+    NormBackwardFinish finish;    // what follows from them
     u64 parameter_stride;
     u32 num_images;
     u32 tiles_per_block;
@@ -47,6 +54,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     float* const a = shift + DEPTH;
     float* const b = a + FILTERS;
     float* const c = b + FILTERS;
+    float* const means = c + FILTERS;
 
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 chain = blockIdx.y;
@@ -61,6 +69,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         for (int i = thread; i < CHANNELS; i += THREADS) {
             scale[i] = arguments.norm[chain * (4 * CHANNELS) + i];
             shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
+            means[i] = arguments.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
         }
     }
     if (OUTPUT_NORM) {
@@ -73,6 +82,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     zero_borders(tile, thread);
 
     float bias[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+#if DATA_GRADIENT
+    ChannelSums norm_sums = {};
+#endif
     WeightSums sums;
 #pragma unroll
     for (int tap = 0; tap < TAPS; ++tap) {
@@ -103,8 +115,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         __syncthreads();
         ask(at + 1);
 #if DATA_GRADIENT
-        data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift, at,
-                      arguments.num_images, warp, lane);
+        data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift, means,
+                      norm_sums, at, arguments.num_images, warp, lane);
 #endif
         add_weight_gradient(sums, tile, dy, warp, lane);
     }
@@ -123,5 +135,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             for (int t = f / 8; t < THREADS; t += DY_CHUNKS) sum += room[t * 8 + f % 8];
             arguments.bias_gradient[part * FILTERS + f] = sum;
         }
+        __syncthreads();
     }
+#if NORM_SUMS
+    write_norm_sums(norm_sums, (float2*)shared, arguments.norm + chain * (4 * CHANNELS), arguments.parts + part * CHANNELS,
+                    warp, lane);
+    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
+        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
+#endif
 }

@@ -13,8 +13,15 @@ namespace {
 constexpr int N_PARTS = CHANNELS / 16, M_WARPS = WARPS / N_PARTS, N_TILES = 2;
 static_assert(WARPS % N_PARTS == 0, "warps for all channels");
 
-DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16*, bf16* input_gradient,
-                          const float*, const float*, int at, u32 num_images, int warp, int lane) {
+// Σ D(from) and Σ D(from)·(V(from) − mean) of this lane's four channels, over all of its pixels.
+struct ChannelSums {
+    float gradient[4];
+    float product[4];
+};
+
+DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
+                          bf16* input_gradient, const float*, const float*, const float* means, ChannelSums& sums, int at,
+                          u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     const int column = lane & 7, second = (lane >> 4 ^ lane >> 2) & 1;
     const uint4* const own_weights = weights + padded<FILTERS / 8>(n_part * 16 + (column >> 1) * 4 + second * 2 + (column & 1),
@@ -41,7 +48,7 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
         // Four channels of two pixels of each sixteen.
         uint2* to[STRIP][2];
         bool exists[STRIP][2];
-        uint2 previous[STRIP][2];
+        uint2 previous[STRIP][2], values[STRIP][2];
 #pragma unroll
         for (int m = 0; m < STRIP; ++m) {
 #pragma unroll
@@ -49,9 +56,10 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 const int of = (lane >> 2) + half * 8;
                 const bool has_image = TILE_IMAGES == 1 || first_image(at) + strip.image_of(of) < (int)num_images;
                 exists[m][half] = has_image && strip.owns(m, of);
-                const u32 place = (u32)at * TILE_PIXELS + strip.pixel(m, of);
-                to[m][half] = (uint2*)input_gradient + (place * (CHANNELS / 4) + n_part * 4 + (lane & 3));
+                const u32 place = ((u32)at * TILE_PIXELS + strip.pixel(m, of)) * (CHANNELS / 4) + n_part * 4 + (lane & 3);
+                to[m][half] = (uint2*)input_gradient + place;
                 if (ADD_PREVIOUS && exists[m][half]) previous[m][half] = *to[m][half];
+                if (NORM_SUMS && exists[m][half]) values[m][half] = ((const uint2*)input)[place];
             }
         }
 #pragma unroll
@@ -76,12 +84,46 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                     value = make_uint2(masked(value.x, seen.x), masked(value.y, seen.y));
                 }
                 *to[m][half] = value;
+                if (NORM_SUMS) {
+                    const float4 mean = *(const float4*)(means + n_part * 16 + (lane & 3) * 4);
+                    const uint2 v = values[m][half];
+                    const float d[4] = {low_bf16(value.x), high_bf16(value.x), low_bf16(value.y), high_bf16(value.y)};
+                    const float from_mean[4] = {low_bf16(v.x) - mean.x, high_bf16(v.x) - mean.y, low_bf16(v.y) - mean.z,
+                                                high_bf16(v.y) - mean.w};
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        sums.gradient[i] += d[i];
+                        sums.product[i] = fmaf(d[i], from_mean[i], sums.product[i]);
+                    }
+                }
             }
         }
     }
 }
 
+// Writes the block's part of the sums of the input's norm: adds up lanes, then warps, in their order.
+DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp, int lane) {
+    const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float gradient = column_sum(sums.gradient[i]), product = column_sum(sums.product[i]);
+        if (lane < 4) room[m_warp * CHANNELS + n_part * 16 + lane * 4 + i] = make_float2(gradient, product);
+    }
+    __syncthreads();
+    for (int channel = warp * 32 + lane; channel < CHANNELS; channel += THREADS) {
+        float2 sum = make_float2(0.0f, 0.0f);
+        for (int w = 0; w < M_WARPS; ++w) {
+            const float2 own = room[w * CHANNELS + channel];
+            sum.x += own.x, sum.y += own.y;
+        }
+        part[channel] = make_float2(sum.x, sum.y * norm[3 * CHANNELS + channel]);
+    }
+}
+
 #else
+
+static_assert(!NORM_SUMS, "sums of norms are those of strips");
+struct ChannelSums {};
 
 constexpr int M_AT_ONCE = M_TOGETHER;
 constexpr int N_PARTS = CHANNELS > 32 ? CHANNELS / 32 : 1, M_WARPS = WARPS / N_PARTS;
@@ -90,8 +132,8 @@ constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
 constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
 
 DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
-                          bf16* input_gradient, const float* scale, const float* shift, int at, u32 num_images,
-                          int warp, int lane) {
+                          bf16* input_gradient, const float* scale, const float* shift, const float*, ChannelSums&,
+                          int at, u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
 #pragma unroll 1

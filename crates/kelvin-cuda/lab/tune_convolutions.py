@@ -88,7 +88,7 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
         )
     return values | dict(
         SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
-        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)),
+        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)), NORM_SUMS=int(bool(norm and strip)),
     )
 
 
@@ -118,7 +118,7 @@ def shared_bytes(way, d):
     border += rows * d["OUT_W"] * chunks * (2 if d["OUTPUT_NORM"] else 1)
     if d["OUTPUT_BITS"]:
         border += d["TILE_IMAGES"] * (rows // d["TILE_IMAGES"] // 2 + 1) * -(-d["OUT_W"] // 16) * -(-d["FILTERS"] // 32) * 8
-    at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (2 * depth + 3 * d["FILTERS"])
+    at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (3 * depth + 3 * d["FILTERS"])
     squares = depth // 16 * (d["FILTERS"] // d["SQUARE_FILTERS"])
     shares = 4 * taps * depth * d["FILTERS"] if d["WARPS"] > squares else 0
     return max(at_work, shares, 4 * 8 * 32 * d["WARPS"] if d["BIAS_GRADIENT"] else 0)

@@ -42,6 +42,8 @@ pub struct Gradients {
     pub adds: bool,
     /// Whether this is the last to write to it, so that its ReLU cuts off.
     pub masks: bool,
+    /// Whether the sums of the input's norm are taken in passing; the tile's strips allow it.
+    pub norm_sums: bool,
 }
 
 /// How a kernel cuts its work.
@@ -185,7 +187,7 @@ impl ConvShape {
         let border_stage = lines * output.width * chunks * if reads_output { 2 } else { 1 } + bits;
         let weights = if gradients.input { weights } else { 0 };
         let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
-            + 4 * (2 * self.depth() + 3 * self.filters());
+            + 4 * (3 * self.depth() + 3 * self.filters());
         // In the end the shares of the weights' gradient are added there, and the bias's.
         let shares = if tile.warps > self.squares() { 4 * self.taps() * self.depth() * self.filters() } else { 0 };
         let biases = if gradients.bias { 4 * 8 * 32 * tile.warps } else { 0 };
@@ -345,6 +347,7 @@ impl ConvShape {
         defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
         defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
         defines.push(("MASK", i64::from(gradients.masks)));
+        defines.push(("NORM_SUMS", i64::from(gradients.norm_sums)));
         defines
     }
 }
@@ -382,6 +385,7 @@ mod tests {
                     bias: false,
                     adds: false,
                     masks: true,
+                    norm_sums: false,
                 };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");

@@ -49,6 +49,8 @@ pub struct FastConv {
     pub(super) statistics: bool,
     /// The result of the pool that the way forward makes as well.
     pub(super) pooled: Option<usize>,
+    /// Whether the way back goes through the norm of its input as well.
+    pub(super) norm_sums: bool,
 }
 
 /// The fast kernels of a dense layer.
@@ -129,6 +131,7 @@ fn fast_shape(
         bias: *adds_bias,
         adds,
         masks: is_last && input.relu,
+        norm_sums: is_last && input.norm.is_some() && *from != 0,
     };
     (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
 }
@@ -180,6 +183,7 @@ impl Fast {
                         let forward = shape.forward_tile(shared)?;
                         gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
                         let backward = shape.backward_tile(&gradients, shared)?;
+                        gradients.norm_sums &= backward.0.strip > 0;
                         Some((shape, gradients, (forward, backward)))
                     });
                     if let Some((shape, gradients, (forward, backward))) = tiles {
@@ -196,7 +200,7 @@ impl Fast {
                         let defines = shape.backward_defines(&backward.0, &gradients);
                         let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
                         let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
-                        conv = Some(FastConv { forward, backward, statistics, pooled });
+                        conv = Some(FastConv { forward, backward, statistics, pooled, norm_sums: gradients.norm_sums });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {

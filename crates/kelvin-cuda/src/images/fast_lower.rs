@@ -1,6 +1,6 @@
 //! The launches of the tensor cores' kernels.
 
-use super::arguments::{ConvBackward, ConvForward, NormFinish, Product};
+use super::arguments::{ConvBackward, ConvForward, NormBackwardFinish, NormFinish, Product};
 use super::fast::{FastConv, FastDense};
 use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
@@ -27,7 +27,7 @@ impl Lowering<'_> {
             let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
             let num_parts = fast.forward.num_blocks(num_images) as u32;
             finish = self.norm_finish(number, Parts { num_parts, rows_per_part: tiles_per_block * pixels as u32 });
-            self.finished_norm = Some(number);
+            self.finished_norms[number] = true;
         }
         let arguments = ConvForward {
             input: self.memory.value(from),
@@ -47,7 +47,7 @@ impl Lowering<'_> {
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
     }
 
-    /// All of a convolution's way back.
+    /// All of a convolution's way back; it may also go through the norm of what it reads.
     pub(super) fn fast_conv_backward(
         &mut self,
         fast: &FastConv,
@@ -59,6 +59,11 @@ impl Lowering<'_> {
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
+        let mut finish = NormBackwardFinish::default();
+        if let Some(number) = self.plan.program.values[from].norm.filter(|_| fast.norm_sums) {
+            finish = self.norm_backward_finish(number, fast.backward.num_blocks(num_images) as u32);
+            self.finished_norms[number] = true;
+        }
         let arguments = ConvBackward {
             input: self.memory.value(from),
             weights: self.weight(kernel),
@@ -69,6 +74,9 @@ impl Lowering<'_> {
             input_gradient,
             weight_gradient: self.sums(kernel),
             bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
+            parts: self.memory.parts(),
+            tickets: self.memory.tickets.at(0),
+            finish,
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block: fast.backward.tiles_per_block(num_images) as u32,

@@ -84,8 +84,8 @@ pub struct Lowering<'a> {
     pub(super) written: Vec<usize>,
     /// Partial sums of each tensor.
     pub(super) splits: Vec<usize>,
-    /// The norm of the value that was written last, where its kernel finished it in passing.
-    pub(super) finished_norm: Option<usize>,
+    /// The norms that a kernel finished in passing, until their turn comes.
+    pub(super) finished_norms: Vec<bool>,
 }
 
 impl<'a> Lowering<'a> {
@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
             sources: vec![GradientSource::default(); tables.num_tensors()],
             written: vec![0; plan.program.values.len()],
             splits: super::memory::num_splits(&plan.program, fast, num_images),
-            finished_norm: None,
+            finished_norms: vec![false; plan.program.norms.len()],
         }
     }
 

@@ -11,7 +11,7 @@ const CHANNELS_TOGETHER: usize = 8;
 impl Lowering<'_> {
     /// How a batch norm is read, from the batch or from running statistics.
     pub(super) fn norm_forward(&mut self, number: usize) {
-        if self.finished_norm.take() == Some(number) {
+        if std::mem::take(&mut self.finished_norms[number]) {
             return;
         }
         let shape = self.plan.program.values[self.plan.program.norms[number].value].shape;
@@ -75,6 +75,9 @@ impl Lowering<'_> {
 
     /// The way back through a batch norm, and the gradients of its parameters.
     pub(super) fn norm_backward(&mut self, number: usize) {
+        if std::mem::take(&mut self.finished_norms[number]) {
+            return;
+        }
         let value = self.plan.program.norms[number].value;
         let shape = self.plan.program.values[value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
