@@ -11,8 +11,8 @@
 // sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels of all tiles of the block;
 // warps with the same channels and filters are added in the end, in their order.
 //
-// With NORM_SUMS, D(from) is complete and V(from) has a norm: its sums are taken in passing, and the last block of a chain works
-// out what follows from them (norm_finish.cuh).
+// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum: the norm's
+// sums are taken in passing, and the last block of a chain works out what follows from them (norm_finish.cuh).
 //
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
@@ -34,7 +34,8 @@ struct ConvBackwardArguments {
     bf16* input_gradient;         // D(from)
     float* weight_gradient;       // [chain][block][tap][channel][filter]
     float* bias_gradient;         // [chain][block][filter]
-    float2* parts;                // of the input's norm: Σ D and Σ D·ẑ, [chain][block][channel]
+    const bf16* normed;           // the value whose norm D(from) goes through: V(from), or a term of that sum
+    float2* parts;                // of this norm: Σ D and Σ D·ẑ, [chain][block][channel]
     u32* tickets;                 // [chain], 0 between launches
     NormBackwardFinish finish;    // what follows from them
     u64 parameter_stride;
@@ -69,8 +70,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         for (int i = thread; i < CHANNELS; i += THREADS) {
             scale[i] = arguments.norm[chain * (4 * CHANNELS) + i];
             shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
-            means[i] = arguments.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
         }
+    }
+    if (NORM_SUMS) {
+        for (int i = thread; i < CHANNELS; i += THREADS)
+            means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
     }
     if (OUTPUT_NORM) {
         for (int i = thread; i < FILTERS; i += THREADS) {
@@ -102,6 +106,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
             stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at,
                      arguments.num_images, thread);
+#if DATA_GRADIENT && STRIP
+            if (NORM_SUMS) prefetch_tile(arguments.normed + inputs, at, arguments.num_images, thread);
+            if (ADD_PREVIOUS) prefetch_tile(arguments.input_gradient + inputs, at, arguments.num_images, thread);
+#endif
             if (OUTPUT_BITS) stage_bits(dy_stage, bits, at, arguments.num_images, thread);
         }
         copy_async_commit();
@@ -115,8 +123,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         __syncthreads();
         ask(at + 1);
 #if DATA_GRADIENT
-        data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift, means,
-                      norm_sums, at, arguments.num_images, warp, lane);
+        data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift,
+                      arguments.normed + inputs, means, norm_sums, at, arguments.num_images, warp, lane);
 #endif
         add_weight_gradient(sums, tile, dy, warp, lane);
     }
@@ -138,8 +146,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         __syncthreads();
     }
 #if NORM_SUMS
-    write_norm_sums(norm_sums, (float2*)shared, arguments.norm + chain * (4 * CHANNELS), arguments.parts + part * CHANNELS,
-                    warp, lane);
+    write_norm_sums(norm_sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
+                    arguments.parts + part * CHANNELS, warp, lane);
     if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
         finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
 #endif

@@ -11,16 +11,25 @@ namespace {
 // A warp multiplies a strip by sixteen channels. Columns of the products are channels in such an order that a lane ends up with
 // four neighbouring ones (`lane % 4` times four and on), and that rows of weights lie in different banks.
 constexpr int N_PARTS = CHANNELS / 16, M_WARPS = WARPS / N_PARTS, N_TILES = 2;
-static_assert(WARPS % N_PARTS == 0, "warps for all channels");
+static_assert(WARPS % N_PARTS == 0 && STRIP % 2 == 0, "warps for all channels, and pairs of sixteens");
 
-// Σ D(from) and Σ D(from)·(V(from) − mean) of this lane's four channels, over all of its pixels.
+// Σ D and Σ D·(V − mean) of this lane's four channels, over all of its pixels; V is the value whose norm D goes through.
 struct ChannelSums {
     float gradient[4];
     float product[4];
 };
 
-DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
-                          bf16* input_gradient, const float*, const float*, const float* means, ChannelSums& sums, int at,
+// Whether pixel `of` of sixteen `m` of a strip is one of the strip's and of the batch, and where this lane's channels of it lie in
+// memory, in fours: the pixels of a tile follow each other.
+DEVICE bool exists(const Strips<STRIP>& strip, int m, int of, int at, u32 num_images) {
+    return (TILE_IMAGES == 1 || first_image(at) + strip.image_of(of) < (int)num_images) && strip.owns(m, of);
+}
+DEVICE u32 place_of(const Strips<STRIP>& strip, int m, int of, int at, int n_part, int lane) {
+    return ((u32)at * TILE_PIXELS + strip.pixel(m, of)) * (CHANNELS / 4) + n_part * 4 + (lane & 3);
+}
+
+DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16*, bf16* input_gradient,
+                          const float*, const float*, const bf16* normed, const float* means, ChannelSums& sums, int at,
                           u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     const int column = lane & 7, second = (lane >> 4 ^ lane >> 2) & 1;
@@ -45,31 +54,23 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
             load_matrices(four, own_weights + tap * CHANNELS * (FILTERS / 8 + 1) + 2 * k);
             w[0][0] = four[0], w[0][1] = four[1], w[1][0] = four[2], w[1][1] = four[3];
         });
-        // Four channels of two pixels of each sixteen.
-        uint2* to[STRIP][2];
-        bool exists[STRIP][2];
-        uint2 previous[STRIP][2], values[STRIP][2];
+        // Four channels of two pixels of each sixteen; what is read of two sixteens is on its way at the same time.
 #pragma unroll
-        for (int m = 0; m < STRIP; ++m) {
+        for (int pair = 0; pair < STRIP; pair += 2) {
+            uint2 previous[4], values[4];
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int of = (lane >> 2) + half * 8;
-                const bool has_image = TILE_IMAGES == 1 || first_image(at) + strip.image_of(of) < (int)num_images;
-                exists[m][half] = has_image && strip.owns(m, of);
-                const u32 place = ((u32)at * TILE_PIXELS + strip.pixel(m, of)) * (CHANNELS / 4) + n_part * 4 + (lane & 3);
-                to[m][half] = (uint2*)input_gradient + place;
-                if (ADD_PREVIOUS && exists[m][half]) previous[m][half] = *to[m][half];
-                if (NORM_SUMS && exists[m][half]) values[m][half] = ((const uint2*)input)[place];
+            for (int i = 0; i < 4; ++i) {
+                const int m = pair + i / 2, of = (lane >> 2) + i % 2 * 8;
+                if (!exists(strip, m, of, at, num_images)) continue;
+                if (ADD_PREVIOUS) previous[i] = ((const uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)];
+                if (NORM_SUMS) values[i] = ((const uint2*)normed)[place_of(strip, m, of, at, n_part, lane)];
             }
-        }
 #pragma unroll
-        for (int m = 0; m < STRIP; ++m) {
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                if (!exists[m][half]) continue;
+            for (int i = 0; i < 4; ++i) {
+                const int m = pair + i / 2, half = i % 2, of = (lane >> 2) + half * 8;
+                if (!exists(strip, m, of, at, num_images)) continue;
                 if (ADD_PREVIOUS) {
-                    const uint2 before = previous[m][half];
-                    const u32 first = lane & 2 ? before.y : before.x, last = lane & 2 ? before.x : before.y;
+                    const u32 first = lane & 2 ? previous[i].y : previous[i].x, last = lane & 2 ? previous[i].x : previous[i].y;
                     dx[m][0][2 * half] += low_bf16(first), dx[m][0][2 * half + 1] += high_bf16(first);
                     dx[m][1][2 * half] += low_bf16(last), dx[m][1][2 * half + 1] += high_bf16(last);
                 }
@@ -78,22 +79,21 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 uint2 value = lane & 2 ? make_uint2(last, first) : make_uint2(first, last);
                 if (MASK) {
                     // The tile holds what readers see.
-                    const int of = (lane >> 2) + half * 8;
                     const int row = strip.image_of(of) * TILE_H + strip.row + m + PAD, own = strip.column_of(of) + PAD;
                     const uint2 seen = ((const uint2*)(tile + padded<CHUNKS>(row * TILE_W + own, n_part * 2)))[lane & 3];
                     value = make_uint2(masked(value.x, seen.x), masked(value.y, seen.y));
                 }
-                *to[m][half] = value;
+                ((uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)] = value;
                 if (NORM_SUMS) {
                     const float4 mean = *(const float4*)(means + n_part * 16 + (lane & 3) * 4);
-                    const uint2 v = values[m][half];
+                    const uint2 v = values[i];
                     const float d[4] = {low_bf16(value.x), high_bf16(value.x), low_bf16(value.y), high_bf16(value.y)};
                     const float from_mean[4] = {low_bf16(v.x) - mean.x, high_bf16(v.x) - mean.y, low_bf16(v.y) - mean.z,
                                                 high_bf16(v.y) - mean.w};
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        sums.gradient[i] += d[i];
-                        sums.product[i] = fmaf(d[i], from_mean[i], sums.product[i]);
+                    for (int c = 0; c < 4; ++c) {
+                        sums.gradient[c] += d[c];
+                        sums.product[c] = fmaf(d[c], from_mean[c], sums.product[c]);
                     }
                 }
             }
@@ -120,6 +120,13 @@ DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* 
     }
 }
 
+// Has what a tile's epilogue reads of one value on its way before it is needed.
+DEVICE void prefetch_tile(const bf16* values, int at, u32 num_images, int thread) {
+    const u32 first = (u32)at * TILE_PIXELS * CHANNELS, end = num_images * (IMAGE_H * IMAGE_W * CHANNELS);
+    for (u32 index = first + thread * 64; index < min(first + TILE_PIXELS * CHANNELS, end); index += THREADS * 64)
+        prefetch(values + index);
+}
+
 #else
 
 static_assert(!NORM_SUMS, "sums of norms are those of strips");
@@ -132,8 +139,8 @@ constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
 constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
 
 DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
-                          bf16* input_gradient, const float* scale, const float* shift, const float*, ChannelSums&,
-                          int at, u32 num_images, int warp, int lane) {
+                          bf16* input_gradient, const float* scale, const float* shift, const bf16*,
+                          const float*, ChannelSums&, int at, u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
 #pragma unroll 1

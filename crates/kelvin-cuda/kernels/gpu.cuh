@@ -83,6 +83,11 @@ DEVICE void copy_async(void* to, const void* from, bool valid) {
                  : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0));
 }
 
+// Asks for the line of global memory that holds an address to be brought into the cache that all multiprocessors share.
+DEVICE void prefetch(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)));
+}
+
 // Ends a group of copies.
 DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;"); }
 

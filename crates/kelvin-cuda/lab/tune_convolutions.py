@@ -5,8 +5,8 @@
     python3 tune_convolutions.py time --chains 10   # needs a GPU and PyTorch
 
 Each line: the layer, its tile, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
-those of ResNet-20 (c0, s1, s2, s3, their strided ones and projections) and of the MNIST network (m1, m2). Change LAYERS and TILES to try
-others; `src/images/conv_tile.rs` is where the engine's choice is made.
+those of ResNet-20 (c0, s1, s2, s3, those that read a sum and add to its gradient, the strided ones) and of the MNIST network (m1, m2). The first
+tile of a layer is the one before strips (strip 0), the second the engine's. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
 """
 import argparse
 import ctypes
@@ -28,6 +28,9 @@ LAYERS = {
     "s1": (32, 16, 16, 3, 1, 0, 1, 1),
     "s2": (16, 32, 32, 3, 1, 0, 1, 1),
     "s3": (8, 64, 64, 3, 1, 0, 1, 1),
+    "s1-sum": (32, 16, 16, 3, 1, 0, 0, 1),
+    "s2-sum": (16, 32, 32, 3, 1, 0, 0, 1),
+    "s3-sum": (8, 64, 64, 3, 1, 0, 0, 1),
     "s2-strided": (32, 16, 32, 3, 2, 0, 0, 1),
     "s3-strided": (16, 32, 64, 3, 2, 0, 0, 1),
     "m1": (28, 1, 32, 3, 1, 1, 0, 0),
@@ -40,8 +43,8 @@ TILES = [
     ("forward", "s1", 1, 16, 8, 2, 2, 16, 0, 0),
     ("forward", "s1", 1, 16, 8, 2, 2, 16, 4, 0),
     ("forward", "s2", 1, 16, 8, 2, 2, 16, 0, 0),
-    ("forward", "s2", 1, 16, 4, 3, 2, 16, 4, 0),
     ("forward", "s2", 1, 16, 8, 2, 2, 16, 2, 0),
+    ("forward", "s2", 1, 16, 4, 3, 2, 16, 4, 0),
     ("forward", "s3", 4, 8, 8, 1, 4, 16, 0, 0),
     ("forward", "s3", 4, 8, 8, 1, 4, 16, 4, 0),
     ("forward", "m1", 1, 28, 8, 2, 2, 16, 0, 0),
@@ -60,6 +63,9 @@ TILES = [
     ("backward", "s3", 1, 8, 8, 1, 2, 32, 0, 0),
     ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 8),
     ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 4),
+    ("backward", "s1-sum", 1, 8, 4, 3, 2, 16, 4, 4),
+    ("backward", "s2-sum", 1, 8, 4, 2, 2, 32, 4, 4),
+    ("backward", "s3-sum", 2, 8, 8, 1, 2, 32, 4, 8),
     ("backward", "s2-strided", 1, 8, 4, 2, 2, 32, 0, 0),
     ("backward", "s3-strided", 1, 8, 8, 1, 2, 32, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 0, 0),
@@ -88,7 +94,7 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
         )
     return values | dict(
         SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
-        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=0, MASK=int(bool(relu)), NORM_SUMS=int(bool(norm and strip)),
+        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=int(bool(strip) and has_norm and not packed),
     )
 
 
@@ -174,6 +180,16 @@ def time_all(chains, readings):
     def error(found, wanted):
         return float((found.double() - wanted.double()).norm() / wanted.double().norm())
 
+    def bits_of(y):
+        """The words of conv_tile.cuh: bit 8·(row % 2) + 4·(pixel // 8 % 2) + chunk % 4, sixteen further up the second of two filters."""
+        columns, filters = -y.shape[3] % 16 + y.shape[3], y.shape[4]
+        above = F.pad(y > 0, (0, 0, 0, columns - y.shape[3]))
+        parts = above.view(chains, IMAGES, y.shape[2] // 2, 2, columns // 16, 2, 8, filters // 32, 4, 4, 2)
+        r, half, n, c = torch.meshgrid(*(torch.arange(count, device="cuda") for count in (2, 2, 4, 2)), indexing="ij")
+        weights = (1 << (8 * r + 4 * half + n + 16 * c)).view(2, 1, 2, 1, 1, 4, 1, 2)
+        words = (parts * weights).sum((3, 5, 8, 10)).permute(0, 1, 2, 3, 5, 4, 6).contiguous()
+        return words.view(torch.int32)[..., ::2].contiguous()
+
     for one in json.loads((BUILT / "tiles.json").read_text()):
         way, layer = one["tile"][:2]
         d = one["defines"]
@@ -185,21 +201,37 @@ def time_all(chains, readings):
         checked(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(ctypes.byref(resident), function, threads, shared))
         size, channels, filters, kernel, out = d["IMAGE_H"], d["CHANNELS"], d["FILTERS"], d["KERNEL"], d["OUT_H"]
         stored = 4 if d["PACKED"] else channels
-        x, y, dy = normal(chains, IMAGES, size, size, stored), normal(chains, IMAGES, out, out, filters), normal(chains, IMAGES, out, out, filters)
+        pool = d["POOL"]
+        x, y = normal(chains, IMAGES, size, size, stored), normal(chains, IMAGES, out, out, filters)
+        dy = normal(chains, IMAGES, out // pool, out // pool, filters)
+        pooled = torch.zeros_like(dy)
         w = (normal(chains, kernel, kernel, channels, filters) * (0.7 / math.sqrt(kernel * kernel * channels))).contiguous()
         norm, slopes = normal(chains, 4, channels, kind=torch.float32), 0.3 * normal(chains, 3, filters, kind=torch.float32)
         bias = normal(chains, w[0].numel(), kind=torch.float32)
         tiles = IMAGES // d["TILE_IMAGES"] * (out // d["TILE_ROWS"])
         per_block = -(-chains * tiles // (processors * max(1, resident.value)))
         blocks = -(-tiles // per_block)
-        parts, dx = torch.zeros(chains, blocks, filters, 2, device="cuda"), torch.zeros_like(x)
+        parts, dx = torch.zeros(chains, blocks, max(filters, channels), 2, device="cuda"), torch.zeros_like(x)
         dw, db = torch.zeros(chains, blocks, *w.shape[1:], device="cuda"), torch.zeros(chains, blocks, filters, device="cuda")
         at = lambda tensor: tensor.data_ptr()
+        tickets = torch.zeros(chains, device="cuda", dtype=torch.int32)
+        # The norm that the kernel finishes: of its output on the way forward, of `normed` on the way back.
+        finished, running, ones = (torch.zeros(chains, 4 * filters, device="cuda") for _ in range(3))
+        ones.fill_(1.0)
+        normed, of_normed = normal(chains, IMAGES, size, size, stored), normal(chains, 4, channels, kind=torch.float32)
+        gradients = torch.zeros(2, chains, channels, device="cuda")
+        previous = normal(*x.shape) if d.get("ADD_PREVIOUS") else torch.zeros_like(x)
         if way == "forward":
-            packed = struct.pack("<7Q2I", at(x), at(w), at(bias), at(norm), at(y), at(parts), w[0].numel(), IMAGES, per_block)
+            rows = per_block * d["TILE_IMAGES"] * d["TILE_ROWS"] * out
+            finish = struct.pack("<8Q2d2Q6I", at(parts), at(finished) if d["STATISTICS"] else 0, 0, at(ones), at(ones), at(running), at(running), 0,
+                                 0.9, 1e-5, 4 * filters, 4 * filters, filters, blocks, rows, IMAGES * out * out, 0, 0)
+            places = (x, w, bias, norm, pooled, torch.zeros_like(y), parts, tickets)
+            packed = struct.pack("<8Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
         else:
-            places = (x, w, norm, y, dy, slopes, dx, dw, db)
-            packed = struct.pack("<10Q2I", *map(at, places), w[0].numel(), IMAGES, per_block)
+            finish = struct.pack("<6Q4I", at(parts), at(of_normed), at(finished), at(gradients[0]), at(gradients[1]), 0,
+                                 channels, blocks, IMAGES * size * size, 1)
+            places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, slopes, dx, dw, db, normed, parts, tickets)
+            packed = struct.pack("<12Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
         buffer = ctypes.create_string_buffer(packed, len(packed))
         pointer = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
 
@@ -207,6 +239,7 @@ def time_all(chains, readings):
             stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
             checked(driver.cuLaunchKernel(function, blocks, chains, 1, threads, 1, 1, one["shared"], stream, pointer, None))
 
+        dx.copy_(previous)
         launch()
         torch.cuda.synchronize()
         seen = x[0][..., :channels].float()
@@ -218,18 +251,30 @@ def time_all(chains, readings):
         padded = F.pad(seen.permute(0, 3, 1, 2), (d["PAD_LEFT"], after, d["PAD_TOP"], after))
         wanted = F.conv2d(padded, weights.permute(3, 2, 0, 1), stride=d["STRIDE"]).permute(0, 2, 3, 1)
         if way == "forward":
-            errors = [error(y[0], wanted.detach() + (bias[0, :filters] if d["ADD_BIAS"] else 0))]
-            moved, products = x[0].numel() + y[0].numel(), 1
+            wanted = wanted.detach() + (bias[0, :filters] if d["ADD_BIAS"] else 0)
+            if pool > 1:
+                wanted = F.avg_pool2d(F.relu(wanted).permute(0, 3, 1, 2), pool).permute(0, 2, 3, 1)
+            errors = [error(pooled[0], wanted)]
+            if d["STATISTICS"]:
+                errors.append(error(finished[0, 2 * filters : 3 * filters], wanted.mean((0, 1, 2))))
+            moved, products = x[0].numel() + pooled[0].numel(), 1
         else:
-            upstream = dy[0].float()
+            upstream = dy[0].float().repeat_interleave(pool, 1).repeat_interleave(pool, 2) / pool**2
+            if pool > 1:
+                upstream *= y[0] > 0
             if d["OUTPUT_NORM"]:
                 upstream = (slopes[0, 0] * upstream + slopes[0, 1] * y[0].float() + slopes[0, 2]).bfloat16().float()
             of_input, of_weights = torch.autograd.grad(wanted, (seen, weights), upstream)
             errors = [error(dw[0].sum(0), of_weights)]
             if d["DATA_GRADIENT"]:
-                errors.append(error(dx[0], of_input * (seen > 0) if d["MASK"] else of_input))
+                of_input = of_input + previous[0].float()
+                of_input = of_input * (seen > 0) if d["MASK"] else of_input
+                errors.append(error(dx[0], of_input))
+            if d["NORM_SUMS"]:
+                standard = (normed[0].float() - of_normed[0, 2]) * of_normed[0, 3]
+                errors += [error(gradients[0, 0], (of_input * standard).sum((0, 1, 2))), error(gradients[1, 0], of_input.sum((0, 1, 2)))]
             products = 1 + d["DATA_GRADIENT"]
-            moved = x[0].numel() * products + y[0].numel() * (1 + d["OUTPUT_NORM"])
+            moved = x[0].numel() * products + dy[0].numel() + y[0].numel() * d["OUTPUT_NORM"] + dx[0].numel() * (d["ADD_PREVIOUS"] + d["NORM_SUMS"])
         times = []
         for _ in range(readings):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

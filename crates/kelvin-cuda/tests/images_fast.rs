@@ -38,6 +38,11 @@ fn networks() -> Vec<(String, Network)> {
     let residual = Layer::Residual { body: unit(3), shortcut: unit(1) };
     let layers = vec![conv(16, 3, 1), Layer::Relu, residual, Layer::Relu, Layer::GlobalAvgPool, dense.clone()];
     networks.push(("residual with projection".into(), Network::new(Shape::image(8, 8, 2), layers).unwrap()));
+    // The gradient of a sum goes through the norm of its term, whose sums the convolution behind takes.
+    let residual = Layer::Residual { body: vec![conv(16, 3, 1), Layer::BATCH_NORM], shortcut: vec![] };
+    let mut layers = vec![conv(16, 3, 1), Layer::Relu, residual, Layer::Relu, conv(16, 3, 1), Layer::BATCH_NORM];
+    layers.extend([Layer::Relu, Layer::GlobalAvgPool, dense.clone()]);
+    networks.push(("residual before a convolution".into(), Network::new(Shape::image(8, 8, 2), layers).unwrap()));
     let pool = Layer::AvgPool { size: 2 };
     let mut layers = vec![conv(32, 3, 1), Layer::Relu, pool.clone(), conv(64, 3, 1), Layer::Relu, pool];
     layers.extend([Layer::Dense { units: 72 }, Layer::Relu, dense]);

@@ -43,8 +43,8 @@ plain! {
     /// `conv_backward.cu`.
     ConvBackward {
         input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address, slopes: Address,
-        input_gradient: Address, weight_gradient: Address, bias_gradient: Address, parts: Address, tickets: Address,
-        finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+        input_gradient: Address, weight_gradient: Address, bias_gradient: Address, normed: Address, parts: Address,
+        tickets: Address, finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
     }
     /// `product.cu`.
     Product {

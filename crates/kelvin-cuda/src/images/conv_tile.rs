@@ -42,7 +42,7 @@ pub struct Gradients {
     pub adds: bool,
     /// Whether this is the last to write to it, so that its ReLU cuts off.
     pub masks: bool,
-    /// Whether the sums of the input's norm are taken in passing; the tile's strips allow it.
+    /// Whether the sums of the norm that the input's gradient goes through next are taken in passing; strips allow it.
     pub norm_sums: bool,
 }
 

@@ -49,8 +49,8 @@ pub struct FastConv {
     pub(super) statistics: bool,
     /// The result of the pool that the way forward makes as well.
     pub(super) pooled: Option<usize>,
-    /// Whether the way back goes through the norm of its input as well.
-    pub(super) norm_sums: bool,
+    /// The value whose norm the way back goes through as well.
+    pub(super) normed: Option<usize>,
 }
 
 /// The fast kernels of a dense layer.
@@ -105,6 +105,21 @@ fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
     }
 }
 
+/// The value whose norm D of `value`, once complete, goes through: its own, or that of a term that shares its gradient.
+fn normed_by(plan: &Plan, value: usize) -> Option<usize> {
+    let program = &plan.program;
+    let has_norm = |of: &usize| program.values[*of].norm.is_some();
+    let is_shared = |term: &usize| plan.writers[*term] == 0 && plan.gradients[*term] == plan.gradients[value];
+    let made = program.operations.iter().find(|operation| written_by(operation) == Some(value));
+    match made {
+        _ if value == 0 => None,
+        Some(Operation::Add { left, right, .. }) if !has_norm(&value) => {
+            [*left, *right].into_iter().find(|term| is_shared(term) && has_norm(term))
+        }
+        _ => Some(value).filter(has_norm),
+    }
+}
+
 /// A convolution's shape and what its gradients need, where fast kernels can serve it.
 fn fast_shape(
     plan: &Plan,
@@ -131,7 +146,7 @@ fn fast_shape(
         bias: *adds_bias,
         adds,
         masks: is_last && input.relu,
-        norm_sums: is_last && input.norm.is_some() && *from != 0,
+        norm_sums: is_last && normed_by(plan, *from).is_some(),
     };
     (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
 }
@@ -177,7 +192,7 @@ impl Fast {
         for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
             let (mut conv, mut dense) = (None, None);
             match operation {
-                Operation::Conv { to, sizes, .. } => {
+                Operation::Conv { from, to, sizes, .. } => {
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
                     let tiles = shape.and_then(|(shape, mut gradients)| {
                         let forward = shape.forward_tile(shared)?;
@@ -200,7 +215,8 @@ impl Fast {
                         let defines = shape.backward_defines(&backward.0, &gradients);
                         let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
                         let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
-                        conv = Some(FastConv { forward, backward, statistics, pooled, norm_sums: gradients.norm_sums });
+                        let normed = normed_by(plan, *from).filter(|_| gradients.norm_sums);
+                        conv = Some(FastConv { forward, backward, statistics, pooled, normed });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {

@@ -60,7 +60,7 @@ impl Lowering<'_> {
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
         let mut finish = NormBackwardFinish::default();
-        if let Some(number) = self.plan.program.values[from].norm.filter(|_| fast.norm_sums) {
+        if let Some(number) = fast.normed.and_then(|value| self.plan.program.values[value].norm) {
             finish = self.norm_backward_finish(number, fast.backward.num_blocks(num_images) as u32);
             self.finished_norms[number] = true;
         }
@@ -74,6 +74,7 @@ impl Lowering<'_> {
             input_gradient,
             weight_gradient: self.sums(kernel),
             bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
+            normed: fast.normed.map_or(0, |value| self.memory.value(value)),
             parts: self.memory.parts(),
             tickets: self.memory.tickets.at(0),
             finish,

@@ -128,6 +128,8 @@ inline void copy_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
     self.copies.push_back({to, from, valid, self.num_groups});
 }
 
+inline void prefetch(const void*) {}
+
 inline void copy_async_commit() { emulator::fibers[emulator::current].num_groups++; }
 
 template <int pending>
