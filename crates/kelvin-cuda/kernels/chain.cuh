@@ -22,6 +22,13 @@ struct ParameterBlock {
     u32 tensor_first;
 };
 
+// The partial sums of a tensor's gradient: [chain][split][number].
+struct GradientSource {
+    const float* sums;
+    u32 num_splits;
+    u32 len;
+};
+
 // Blocks of a tensor.
 struct TensorBlocks {
     u32 first;

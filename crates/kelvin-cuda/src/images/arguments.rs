@@ -155,13 +155,13 @@ plain! {
     GradientTotal {
         blocks: Address, sources: Address, positions: Address, gradients: Address, cells: Address, squares: Address,
         square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32,
-        adds: u32, finishes: u32, has_sources: u32, reserved: u32,
+        adds: u32, finishes: u32, has_sources: u32, keeps: u32,
     }
     /// `langevin.cu`.
     LangevinStep {
-        blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
+        blocks: Address, positions: Address, momenta: Address, gradients: Address, sources: Address, weights: Address, cells: Address,
         steps: Address, masses: Address, square_sums: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
-        seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, reserved: u32,
+        seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, inverse_variance: f32,
     }
     /// `ascent.cu`.
     AscentStep {
