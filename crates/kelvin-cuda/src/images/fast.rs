@@ -3,6 +3,7 @@
 use kelvin::network::{Network, Operation};
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::fast_lower::product_stages;
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
@@ -227,7 +228,9 @@ impl Fast {
                     if aligned && plain && *to != plan.output() && !(*from == 0 && plan.packed_input) {
                         let relu = i64::from(input.relu);
                         let mut product = |a, b, relu, float, bias, adds, masks| {
+                            let stages = product_stages(a == 0 && b == 0);
                             let defines = vec![
+                                ("STAGES", stages as i64),
                                 ("A_TRANSPOSED", a),
                                 ("B_TRANSPOSED", b),
                                 ("RELU_A", relu),

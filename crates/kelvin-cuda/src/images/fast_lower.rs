@@ -5,11 +5,15 @@ use super::fast::{FastConv, FastDense};
 use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
 
-/// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
+/// Rows and columns that a block of `product.cu` makes, its threads, and how far a stage of shared memory goes along a sum.
 const PRODUCT_TILE: usize = 64;
 const PRODUCT_THREADS: u32 = 128;
 const PRODUCT_DEPTH: usize = 32;
-const PRODUCT_STAGES: usize = 3;
+
+/// Stages of `product.cu`: the forward product's sums are long, and four of its blocks fit on a multiprocessor so.
+pub(super) const fn product_stages(is_forward: bool) -> usize {
+    if is_forward { 5 } else { 3 }
+}
 
 impl Lowering<'_> {
     fn norm_of(&self, value: usize) -> u64 {
@@ -91,7 +95,8 @@ impl Lowering<'_> {
             let (rows, numbers) = if transposed { (PRODUCT_DEPTH, along) } else { (along, PRODUCT_DEPTH) };
             rows * (numbers / 8 + 1) * 16
         };
-        let bytes = PRODUCT_STAGES * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
+        let stages = product_stages(!a_transposed && !b_transposed);
+        let bytes = stages * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
         let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
         let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
         self.launches.push(Launch::new(kernel, grid, PRODUCT_THREADS, bytes as u32, arguments));
