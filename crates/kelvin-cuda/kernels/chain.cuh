@@ -1,29 +1,7 @@
-// What the device knows of a chain beside its numbers, and how the parameter vector is cut into blocks.
+// The numbers of a chain's next steps, how the parameter vector is cut into blocks, and sums over a block.
 
+#include "cell.cuh"
 #include "threads.cuh"
-
-struct ChainCell {
-    // What the sum of gradients is multiplied by: −w for an energy, 1 for an ascent.
-    double gradient_scale;
-    // w: what the log-likelihood of a batch counts for.
-    double likelihood_weight;
-    // β of the tempered likelihood.
-    double inverse_temperature;
-    double log_beta;
-    double log_beta_velocity;
-    // The norm that was compared with the limit at the last step.
-    double norm;
-    u64 step;
-    // Readings of the kinetic temperature among the sums.
-    u64 num_readings;
-    u32 id;
-    // 0 while it moves, 1 if it was stopped, 2 if it left the finite numbers.
-    u32 stopped;
-    // The next row of its table of step numbers.
-    u32 row;
-    // The next batch of an estimate of masses.
-    u32 mass_batch;
-};
 
 // Schedules already read: h or the learning rate, the share of momentum that is kept, T of the noise.
 struct StepNumbers {
@@ -42,6 +20,13 @@ struct ParameterBlock {
     u32 len;
     // Where the tensor begins.
     u32 tensor_first;
+};
+
+// The partial sums of a tensor's gradient: [chain][split][number].
+struct GradientSource {
+    const float* sums;
+    u32 num_splits;
+    u32 len;
 };
 
 // Blocks of a tensor.

@@ -28,23 +28,33 @@ constexpr int TILE_H = (TILE_ROWS - 1) * TILE_STRIDE + KERNEL;
 constexpr int TILE_W = PACKED ? (OUT_W + KERNEL) / 2 * 2 : (OUT_W - 1) * TILE_STRIDE + KERNEL;
 constexpr int LINES = TILE_IMAGES * TILE_H;
 constexpr int CHUNKS = DEPTH / 8;
+// Sixteens of pixels of strips: images of one, and sixteens of a row, of which the last may hang over its end.
+constexpr int SIXTEEN_IMAGES = OUT_W == 8 ? 2 : 1, SEGMENTS = OUT_W == 8 ? 1 : (OUT_W + 15) / 16;
+constexpr int OVERHANG = STRIP && OUT_W != 8 ? SEGMENTS * 16 - OUT_W : 0;
 
 // What is loaded, and the room it takes, in chunks.
 #if PACKED
-// A copy is an odd multiple of four chunks, so that the two lie in different banks; one chunk more is read (and multiplied by
-// zeros) beyond the last pixel.
-constexpr int TILE_CHUNKS = LINES * TILE_W / 2;
-constexpr int COPY_ROOM = (TILE_CHUNKS + 2 + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
+// A copy is an odd multiple of four chunks, so that the two lie in different banks; a few chunks of zeros are read (and multiplied
+// by zeros) beyond the last pixel.
+constexpr int TILE_CHUNKS = LINES * TILE_W / 2, BEYOND = 3 + OVERHANG / 2;
+constexpr int COPY_ROOM = (TILE_CHUNKS + BEYOND + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
 #else
 // Columns of the tile that lie in the image.
 constexpr int COLUMNS = IMAGE_W / STEP < TILE_W - PAD_LEFT ? IMAGE_W / STEP : TILE_W - PAD_LEFT;
-constexpr int TILE_CHUNKS = LINES * COLUMNS * CHUNKS, TILE_ROOM = LINES * TILE_W * (CHUNKS + 1),
-              STAGE_ROOM = TILE_CHUNKS;
+constexpr int TILE_CHUNKS = LINES * COLUMNS * CHUNKS, STAGE_ROOM = TILE_CHUNKS;
+// What hangs over the last row lies behind it, and is zeros.
+constexpr int TILE_ROOM = (LINES * TILE_W + OVERHANG) * (CHUNKS + 1);
 #endif
 constexpr int WEIGHT_ROOM = TAPS * DEPTH * (FILTERS / 8 + 1);
 constexpr int TILE_PIXELS = TILE_IMAGES * TILE_ROWS * OUT_W;
 constexpr int M_TILES = (TILE_PIXELS + 15) / 16;
 constexpr int GROUPS = OUT_H / TILE_ROWS;  // tiles of an image, where a tile is part of one
+
+// Of an output that only a pool of 2×2 with a ReLU reads, a convolution in strips keeps the pool's result, and for the way back
+// whether each number is above 0. A word has the bits of two pixels of two rows and of two filters of four chunks: for row r, pixel
+// p or p + 8 of a sixteen, chunk n, bit 8r + 4(p / 8) + n, and sixteen further up the second filter. Words lie as
+// [image][two rows][sixteen][32 filters][pixel % 8][pair of filters].
+constexpr int BIT_PARTS = (FILTERS + 31) / 32, BIT_LINE = SEGMENTS * BIT_PARTS * 8, BIT_LINES = OUT_H / 2;
 
 static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H),
               "tiles are parts of one image or whole images");
@@ -65,16 +75,20 @@ DEVICE int first_row(int at) { return TILE_IMAGES == 1 ? at % GROUPS * TILE_ROWS
 
 DEVICE bool in_tile(int pixel) { return pixel < TILE_PIXELS; }
 
-// Where the first tap of output pixel `pixel` lies in the tile, in chunks; anywhere for pixels beyond the tile.
-DEVICE int input_chunk(int pixel) {
-    if (!in_tile(pixel)) return 0;
-    const int image = pixel / (TILE_ROWS * OUT_W), rest = pixel % (TILE_ROWS * OUT_W);
-    const int line = image * TILE_H + rest / OUT_W * TILE_STRIDE, column = rest % OUT_W * TILE_STRIDE;
+// Where a pixel of the tile lies in it, in chunks.
+DEVICE int tile_chunk(int line, int column) {
 #if PACKED
     return (column & 1) * COPY_ROOM + (line * TILE_W + column) / 2;
 #else
     return padded<CHUNKS>(line * TILE_W + column, 0);
 #endif
+}
+
+// Where the first tap of output pixel `pixel` lies in the tile, in chunks; anywhere for pixels beyond the tile.
+DEVICE int input_chunk(int pixel) {
+    if (!in_tile(pixel)) return 0;
+    const int image = pixel / (TILE_ROWS * OUT_W), rest = pixel % (TILE_ROWS * OUT_W);
+    return tile_chunk(image * TILE_H + rest / OUT_W * TILE_STRIDE, rest % OUT_W * TILE_STRIDE);
 }
 
 // From the first tap to another, in chunks.
@@ -95,12 +109,25 @@ constexpr bool tile_is_full() {
     return TILE_PIXELS % 16 == 0 && M_TILES % (m_warps * m_at_once) == 0;
 }
 
-// The number of the image's line that line `line` of the tile holds, counted over all images, or −1 outside of them.
-DEVICE int image_line(int at, int line, u32 num_images) {
-    const int image = first_image(at) + line / TILE_H;
-    const int row = (first_row(at) * TILE_STRIDE + line % TILE_H) * STEP - PAD_TOP;
-    if ((TILE_IMAGES > 1 && image >= (int)num_images) || row < 0 || row >= IMAGE_H) return -1;
-    return image * IMAGE_H + row;
+// The row of its image that line `line` of an image's part of the tile holds; it may lie outside.
+DEVICE int image_row(int at, int line) { return (first_row(at) * TILE_STRIDE + line) * STEP - PAD_TOP; }
+
+// Whether image `image` of the tile has a row `row`.
+DEVICE bool has_row(int at, int image, int row, u32 num_images) {
+    return (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images) && (u32)row < (u32)IMAGE_H;
+}
+
+// Every `at_once`-th of `lines` lines of each image of a tile from the thread's `first` on: does `body(image, line)`, `line` counted
+// from the first, so that what is linear in it needs no arithmetic when it runs.
+template <int lines, int at_once, class Body>
+DEVICE void for_lines(int first, const Body& body) {
+#pragma unroll
+    for (int image = 0; image < TILE_IMAGES; ++image) {
+#pragma unroll
+        for (int line = 0; line < lines; line += at_once) {
+            if (line + at_once <= lines || first + line < lines) body(image, line);
+        }
+    }
 }
 
 #if PACKED
@@ -112,15 +139,17 @@ DEVICE void stage_tile(uint4*, const bf16*, int, u32, int) {}
 DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*,
                        int thread) {
 #pragma unroll 4
-    for (int index = thread; index < TILE_CHUNKS + 2; index += THREADS) {
+    for (int index = thread; index < TILE_CHUNKS + BEYOND; index += THREADS) {
         // Pixels 2·index − 1 to 2·index + 1: the first and the second make a chunk of the second copy.
         uint2 pixels[3];
 #pragma unroll
         for (int i = 0; i < 3; ++i) {
             const int pixel = 2 * index - 1 + i, column = pixel % TILE_W - PAD_LEFT;
-            const int line = pixel >= 0 && pixel < 2 * TILE_CHUNKS ? image_line(at, pixel / TILE_W, num_images) : -1;
-            const bool inside = line >= 0 && column >= 0 && column < IMAGE_W;
-            pixels[i] = inside ? ((const uint2*)input)[(u64)line * IMAGE_W + column] : make_uint2(0, 0);
+            const int image = pixel / TILE_W / TILE_H, row = image_row(at, pixel / TILE_W % TILE_H);
+            const bool inside = pixel >= 0 && pixel < 2 * TILE_CHUNKS && has_row(at, image, row, num_images) &&
+                                column >= 0 && column < IMAGE_W;
+            const u32 place = ((first_image(at) + image) * IMAGE_H + row) * IMAGE_W + column;
+            pixels[i] = inside ? ((const uint2*)input)[place] : make_uint2(0, 0);
         }
         tile[index] = make_uint4(pixels[1].x, pixels[1].y, pixels[2].x, pixels[2].y);
         if (index > 0) tile[COPY_ROOM + index - 1] = make_uint4(pixels[0].x, pixels[0].y, pixels[1].x, pixels[1].y);
@@ -137,6 +166,8 @@ DEVICE void zero_borders(uint4* tile, int thread) {
         const int column = border < PAD_LEFT ? border : border + COLUMNS;
         tile[padded<CHUNKS>(line * TILE_W + column, index % CHUNKS)] = make_uint4(0, 0, 0, 0);
     }
+    for (int index = thread; index < OVERHANG * (CHUNKS + 1); index += THREADS)
+        tile[padded<CHUNKS>(LINES * TILE_W, 0) + index] = make_uint4(0, 0, 0, 0);
 }
 
 // A thread has the same column and chunk of every few lines.
@@ -147,12 +178,14 @@ static_assert(LINES_AT_ONCE > 0, "threads for a line at least");
 DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, int thread) {
     const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS;
     if (first >= LINES_AT_ONCE) return;
-    const uint4* const from = (const uint4*)input + rest / CHUNKS * (STEP * CHUNKS) + rest % CHUNKS;
-#pragma unroll
-    for (int line = first; line < LINES; line += LINES_AT_ONCE) {
-        const int in_image = image_line(at, line, num_images);
-        copy_async(stage + line * LINE_CHUNKS + rest, from + (u32)max(in_image, 0) * (IMAGE_W * CHUNKS), in_image >= 0);
-    }
+    const int row = image_row(at, first);
+    const uint4* const from = (const uint4*)input + rest / CHUNKS * (STEP * CHUNKS) + rest % CHUNKS +
+                              (long long)(first_image(at) * IMAGE_H + row) * (IMAGE_W * CHUNKS);
+    uint4* const to = stage + first * LINE_CHUNKS + rest;
+    for_lines<TILE_H, LINES_AT_ONCE>(first, [&](int image, int line) {
+        copy_async(to + (image * TILE_H + line) * LINE_CHUNKS, from + (image * IMAGE_H + line * STEP) * (IMAGE_W * CHUNKS),
+                   has_row(at, image, row + line * STEP, num_images));
+    });
 }
 
 // Puts them in their places as readers see them.
@@ -162,14 +195,16 @@ DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32
     if (first >= LINES_AT_ONCE) return;
     Eight s, t;
     if (INPUT_NORM) s = eight_at(scale + chunk * 8), t = eight_at(shift + chunk * 8);
-#pragma unroll 2
-    for (int line = first; line < LINES; line += LINES_AT_ONCE) {
-        uint4 value = stage[line * LINE_CHUNKS + rest];
+    const int row = image_row(at, first);
+    const uint4* const from = stage + first * LINE_CHUNKS + rest;
+    uint4* const to = tile + padded<CHUNKS>(first * TILE_W + PAD_LEFT + rest / CHUNKS, chunk);
+    for_lines<TILE_H, LINES_AT_ONCE>(first, [&](int image, int line) {
+        uint4 value = from[(image * TILE_H + line) * LINE_CHUNKS];
         // Zeros outside of the image stay zeros, whatever the norm's shift.
-        if (!INPUT_NORM || image_line(at, line, num_images) >= 0)
+        if (!INPUT_NORM || has_row(at, image, row + line * STEP, num_images))
             value = read_value<INPUT_NORM, INPUT_RELU>(value, s, t);
-        tile[padded<CHUNKS>(line * TILE_W + PAD_LEFT + rest / CHUNKS, chunk)] = value;
-    }
+        to[(image * TILE_H + line) * TILE_W * (CHUNKS + 1)] = value;
+    });
 }
 
 #endif

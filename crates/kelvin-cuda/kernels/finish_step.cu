@@ -26,6 +26,7 @@ struct FinishStepArguments {
 };
 
 extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
+    take_turn();
     const u32 chain = blockIdx.y;
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;

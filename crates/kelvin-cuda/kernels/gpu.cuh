@@ -33,6 +33,31 @@ DEVICE u32 max_bf16(u32 first, u32 second) {
     return larger;
 }
 
+// Each of two times a power of two, which is exact.
+DEVICE u32 scale_bf16(u32 pair, float power) {
+    const u32 factor = pack_bf16(power, power);
+    u32 scaled;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(scaled) : "r"(pair), "r"(factor), "r"(0x80008000u));
+    return scaled;
+}
+
+// The larger of two; what is no number stays none.
+DEVICE float max_or_none(float first, float second) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(first), "f"(second));
+    return larger;
+}
+
+// The first thing a kernel of a recorded step does: waits until the launch before has ended and all it wrote can be seen, for
+// this one may have been let in early, while the last blocks of that one still ran; then lets the next one in. So no two launches
+// ever work at the same time, but a launch's blocks are in their places when their turn comes.
+DEVICE void take_turn() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+
 DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 
 // Four 8×8 matrices of bf16 from shared memory: lane i names row i%8 of matrix i/8 (16 bytes, aligned to 16).
@@ -66,6 +91,11 @@ DEVICE void copy_async(void* to, const void* from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0));
+}
+
+// Asks for the line of global memory that holds an address to be brought into the cache that all multiprocessors share.
+DEVICE void prefetch(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" : : "l"(__cvta_generic_to_global(address)));
 }
 
 // Ends a group of copies.

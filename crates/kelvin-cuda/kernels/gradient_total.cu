@@ -2,18 +2,11 @@
 //
 //   g = scale·Σ over splits + θ/σ_p²       Σ g² of the block, and of all blocks
 //
-// Reads each partial sum once, in their order, and θ, and writes g: 4·splits + 8 bytes a parameter, sixteen bytes at a time
-// where all four parameters lie so. The last block to end adds up the blocks' Σ g², in their order whichever it is.
+// Reads each partial sum once, in their order, and θ, and writes g where there are several: 4·splits + 8 bytes a parameter (8 of a
+// single one), sixteen bytes at a time where all four parameters lie so. The last block to end adds up the blocks' Σ g², in their order whichever it is.
 // Specification: potential.rs (evaluate), prior.rs (add_energy_gradient).
 
 #include "chain.cuh"
-
-// The partial sums of a tensor: [chain][split][number].
-struct GradientSource {
-    const float* sums;
-    u32 num_splits;
-    u32 len;
-};
 
 struct GradientTotalArguments {
     const ParameterBlock* blocks;
@@ -34,7 +27,8 @@ struct GradientTotalArguments {
     u32 finishes;
     // Off where there is no pass at all: the prior's gradient alone.
     u32 has_sources;
-    u32 reserved;
+    // Whether g is wanted where a tensor has one partial sum: else who wants it takes it from there, and only Σ g² is found.
+    u32 keeps;
 };
 
 // Partial sums that a thread reads at the same time.
@@ -116,6 +110,7 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
         }
     }
     const float scale = (float)arguments.cells[chain].gradient_scale;
+    const bool stores = arguments.keeps || source.num_splits != 1;
     float squares = 0.0f;
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
@@ -126,12 +121,13 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
                 squares = fmaf(sums[k].of[i], sums[k].of[i], squares);
             }
         }
-        sums[k].store(gradients, Four<WIDE>::first(k), block.len);
+        if (stores) sums[k].store(gradients, Four<WIDE>::first(k), block.len);
     }
     return squares;
 }
 
 extern "C" __global__ void gradient_total(const GradientTotalArguments arguments) {
+    take_turn();
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     const u32 chain = blockIdx.y, num_blocks = arguments.num_blocks;

@@ -16,6 +16,8 @@ struct LangevinArguments {
     float* positions;
     float* momenta;
     const float* gradients;
+    // Of each tensor, null where all of g lies in `gradients`: that of a tensor with one partial sum is found from it.
+    const GradientSource* sources;
     // [chain][parameter]; null where products read θ itself.
     bf16* weights;
     ChainCell* cells;
@@ -33,7 +35,7 @@ struct LangevinArguments {
     u32 num_blocks;
     u32 num_tensors;
     u32 num_rows;
-    u32 reserved;
+    float inverse_variance;
 };
 
 // A step's numbers for the parameters of a block.
@@ -59,6 +61,7 @@ DEVICE Coefficients coefficients(const StepNumbers& at, double mass, double clip
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const LangevinArguments arguments) {
+    take_turn();
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     Coefficients* of_block = (Coefficients*)(scratch + THREADS / 32);
@@ -69,7 +72,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
     const u32 first = block.first / 64 * 64 + threadIdx.x / 16 * 64 + threadIdx.x % 16;
     const u32 end = block.first + block.len;
     const u64 own = chain * arguments.parameter_stride + first;
-    const float* gradients = arguments.gradients + own;
+    GradientSource source = {nullptr, 0, 0};
+    if (arguments.sources) source = arguments.sources[block.tensor];
+    const bool is_single = source.num_splits == 1;
+    const float* gradients = is_single ? source.sums + ((u64)chain * source.len + first - block.tensor_first)
+                                       : arguments.gradients + own;
     float* positions = arguments.positions + own;
     float g[QUADS][4], theta[QUADS][4];
 #if INTEGRATOR != 2
@@ -81,14 +88,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
     for (int i = 0; i < 4 * QUADS; i++) {
         const u32 offset = i / 4 * 4 * THREADS + i % 4 * 16;
         if (first + offset < block.first || first + offset >= end) continue;
-        g[i / 4][i % 4] = gradients[offset], theta[i / 4][i % 4] = positions[offset];
+        theta[i / 4][i % 4] = positions[offset];
 #if INTEGRATOR != 2
         m[i / 4][i % 4] = momenta[offset];
 #endif
+        g[i / 4][i % 4] = gradients[offset];
     }
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;
     const StepNumbers at = arguments.steps[(u64)chain * arguments.num_rows + cell.row];
+    const float scale = (float)cell.gradient_scale;
     const double mass = arguments.masses[(u64)chain * arguments.num_tensors + block.tensor];
     if (threadIdx.x == 0) {
         const double norm = sqrt(arguments.square_sums[chain]);
@@ -113,8 +122,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
     for (int i = 0; i < 4 * QUADS; i++) {
         const u32 offset = i / 4 * 4 * THREADS + i % 4 * 16;
         if (first + offset < block.first || first + offset >= end) continue;
-        const float force = g[i / 4][i % 4], normal = noise[i / 4][i % 4];
-        float position = theta[i / 4][i % 4];
+        float force = g[i / 4][i % 4], position = theta[i / 4][i % 4];
+        const float normal = noise[i / 4][i % 4];
+        if (is_single) force = fmaf(arguments.inverse_variance, position, scale * force);
 #if INTEGRATOR == 0
         const float momentum = fmaf(by.spread, normal, fmaf(by.kick, force, by.keep * m[i / 4][i % 4]));
         position = fmaf(by.drift, momentum, position);

@@ -1,15 +1,20 @@
-// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a part.
+// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a part, and
+// the last of a chain works out what follows.
 //
 // Part p holds pixels p·rows_per_part and on: [chain][part][channel] {Σ D, Σ D·ẑ}. Reads value and gradient once.
 // Specification: network/images/reading.rs (add_sums).
 
+#include "norm_finish.cuh"
 #include "pixel_sums.cuh"
 
 struct NormSumsArguments {
     const element* values;
     const element* gradient;
     const float* norm;
-    float* parts;
+    float2* parts;
+    // [chain]: 0 between launches.
+    u32* tickets;
+    NormBackwardFinish finish;
     u32 num_pixels;
     u32 channels;
     u32 num_parts;
@@ -17,6 +22,7 @@ struct NormSumsArguments {
 };
 
 extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
+    take_turn();
     SHARED_MEMORY(shared);
     const u32 channels = arguments.channels;
     const PixelShare share = pixel_share(channels);
@@ -38,8 +44,11 @@ extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
         }
     }
     sum_rows(sums, (float*)shared, share);
-    if (share.row != 0) return;
-    float* to = arguments.parts + 2 * (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
+    if (share.row == 0) {
+        float2* to = arguments.parts + (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++) to[2 * i] = sums[i], to[2 * i + 1] = sums[WIDTH + i];
+        for (int i = 0; i < WIDTH; i++) to[i] = make_float2(sums[i], sums[WIDTH + i]);
+    }
+    if (is_last_block(arguments.tickets + chain, gridDim.x * gridDim.z, (u32*)shared))
+        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
 }

@@ -4,12 +4,13 @@
 //   forward           y  = x w + bias        A = x            B = w
 //   data gradient     dx = dy wᵀ             A = dy           B = w   as it lies, B_TRANSPOSED
 //   weight gradient   dw = xᵀ dy             A = x as it lies, A_TRANSPOSED   B = dy
-// A block makes 64 × 64 numbers of C; tiles of 32 along k come through three stages of shared memory.
+// A block makes 64 × 64 numbers of C; tiles of 32 along k come through STAGES stages of shared memory: many where k is long, since
+// what is on its way from memory bounds the speed.
 //
 // Bytes: A once for every 64 columns of C, B once for every 64 rows, mostly from the L2 cache; C once.
 // Specification: kelvin::network::images (dense.rs).
 //
-// Defines: A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
+// Defines: STAGES, A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
 
 #include "tile.cuh"
 
@@ -31,7 +32,7 @@ struct ProductArguments {
 
 namespace {
 
-constexpr int ROWS = 64, COLUMNS = 64, DEPTH = 32, STAGES = 3, THREADS = 128;
+constexpr int ROWS = 64, COLUMNS = 64, DEPTH = 32, THREADS = 128;
 // Tiles as they lie in memory: rows and chunks of a row.
 constexpr int A_ROWS = A_TRANSPOSED ? DEPTH : ROWS, A_CHUNKS = (A_TRANSPOSED ? ROWS : DEPTH) / 8;
 constexpr int B_ROWS = B_TRANSPOSED ? COLUMNS : DEPTH, B_CHUNKS = (B_TRANSPOSED ? DEPTH : COLUMNS) / 8;
@@ -52,6 +53,7 @@ DEVICE void copy_tile(uint4* to, const bf16* from, u32 first_row, u32 first_colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments arguments) {
+    take_turn();
     SHARED_MEMORY(shared);
     uint4* const tiles = (uint4*)shared;  // [stage]: A, B
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
@@ -90,12 +92,12 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
         for (int n = 0; n < 4; ++n) sum[m][n][0] = sum[m][n][1] = sum[m][n][2] = sum[m][n][3] = 0.0f;
     }
 
-    fetch(0);
-    fetch(1);
+#pragma unroll
+    for (int step = 0; step < STAGES - 1; ++step) fetch(step);
     for (int step = 0; step < steps; ++step) {
-        copy_async_wait<1>();
+        copy_async_wait<STAGES - 2>();
         __syncthreads();
-        fetch(step + 2);
+        fetch(step + STAGES - 1);
         const uint4* const a_tile = tiles + step % STAGES * (A_ROOM + B_ROOM);
         const uint4* const b_tile = a_tile + A_ROOM;
 #pragma unroll

@@ -37,14 +37,14 @@ plain! {
     }
     /// `conv_forward.cu`.
     ConvForward {
-        input: Address, weights: Address, bias: Address, norm: Address, output: Address, parts: Address,
-        parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+        input: Address, weights: Address, bias: Address, norm: Address, output: Address, bits: Address, parts: Address,
+        tickets: Address, finish: NormFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
     }
     /// `conv_backward.cu`.
     ConvBackward {
         input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address, slopes: Address,
-        input_gradient: Address, weight_gradient: Address, bias_gradient: Address, parameter_stride: u64,
-        num_images: u32, tiles_per_block: u32,
+        input_gradient: Address, weight_gradient: Address, bias_gradient: Address, normed: Address, parts: Address,
+        tickets: Address, finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
     }
     /// `product.cu`.
     Product {
@@ -76,22 +76,22 @@ plain! {
     NormStatistics {
         values: Address, parts: Address, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
-    /// `norm_finalise.cu`.
-    NormFinalise {
+    /// `norm_finish.cuh`.
+    NormFinish {
         parts: Address, norm: Address, bias: Address, gamma: Address, beta: Address, running_mean: Address,
         running_variance: Address, cells: Address, momentum: f64, epsilon: f64, parameter_stride: u64,
         statistics_stride: u64, channels: u32, num_parts: u32, rows_per_part: u32, num_pixels: u32, moves: u32,
         reserved: u32,
     }
-    /// `norm_sums.cu`.
-    NormSums {
-        values: Address, gradient: Address, norm: Address, parts: Address, num_pixels: u32, channels: u32,
-        num_parts: u32, rows_per_part: u32,
-    }
-    /// `norm_backward_finalise.cu`.
-    NormBackwardFinalise {
+    /// `norm_finish.cuh`.
+    NormBackwardFinish {
         parts: Address, norm: Address, slopes: Address, gamma_gradient: Address, beta_gradient: Address,
         bias_gradient: Address, channels: u32, num_parts: u32, num_pixels: u32, training: u32,
+    }
+    /// `norm_sums.cu`.
+    NormSums {
+        values: Address, gradient: Address, norm: Address, parts: Address, tickets: Address,
+        finish: NormBackwardFinish, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
     /// `response_norm.cu`.
     ResponseNorm {
@@ -155,13 +155,13 @@ plain! {
     GradientTotal {
         blocks: Address, sources: Address, positions: Address, gradients: Address, cells: Address, squares: Address,
         square_sums: Address, tickets: Address, parameter_stride: u64, inverse_variance: f32, num_blocks: u32,
-        adds: u32, finishes: u32, has_sources: u32, reserved: u32,
+        adds: u32, finishes: u32, has_sources: u32, keeps: u32,
     }
     /// `langevin.cu`.
     LangevinStep {
-        blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
+        blocks: Address, positions: Address, momenta: Address, gradients: Address, sources: Address, weights: Address, cells: Address,
         steps: Address, masses: Address, square_sums: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
-        seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, reserved: u32,
+        seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, inverse_variance: f32,
     }
     /// `ascent.cu`.
     AscentStep {

@@ -32,6 +32,8 @@ pub struct Gradients {
     pub pool: usize,
     /// Whether the pool reads the output with a ReLU.
     pub pool_relu: bool,
+    /// Whether the way forward made the pool as well, and left bits of the ReLU instead of the output.
+    pub pooled: bool,
     /// Whether the input's gradient is wanted.
     pub input: bool,
     /// Whether the bias's is.
@@ -40,6 +42,8 @@ pub struct Gradients {
     pub adds: bool,
     /// Whether this is the last to write to it, so that its ReLU cuts off.
     pub masks: bool,
+    /// Whether the sums of the norm that the input's gradient goes through next are taken in passing; strips allow it.
+    pub norm_sums: bool,
 }
 
 /// How a kernel cuts its work.
@@ -53,8 +57,12 @@ pub struct Tile {
     pub warps: usize,
     /// Blocks that are to run on a multiprocessor at the same time.
     pub blocks: usize,
-    /// Sixteens of pixels that a warp multiplies by the same weights.
+    /// Sixteens of pixels that a warp multiplies by the same weights, where there are no strips.
     pub together: usize,
+    /// Sixteens of pixels of a strip, 0 for none.
+    pub strip: usize,
+    /// The same of the strips of the weights' gradient.
+    pub weight_strip: usize,
 }
 
 impl Tile {
@@ -100,6 +108,40 @@ impl ConvShape {
         self.depth() / 16 * (self.filters() / self.square_filters())
     }
 
+    /// Whether pixels can be taken in strips (`conv_strip.cuh`): rows of neighbouring pixels that several taps share.
+    fn has_strips(&self, images: usize) -> bool {
+        let Convolution { output, kernel, stride, .. } = self.sizes;
+        // Of a row's sixteens no more than a fifth may hang over its end; eight pixels go with those of another image.
+        let wide = output.width > 8 && 5 * output.width >= 4 * output.width.next_multiple_of(16);
+        kernel == 3 && stride == 1 && (wide || (output.width == 8 && images.is_multiple_of(2)))
+    }
+
+    /// Strips of a tile of so many images and rows, each of `strip` sixteens.
+    fn num_strips(&self, images: usize, rows: usize, strip: usize) -> usize {
+        let width = self.sizes.output.width;
+        let side_by_side = if width == 8 { images / 2 } else { images * width.div_ceil(16) };
+        side_by_side * rows.div_ceil(strip)
+    }
+
+    /// The sixteens of a strip, so that each of `tasks` tasks has one: as many as registers hold.
+    fn strip(&self, images: usize, rows: usize, tasks: usize) -> usize {
+        let fits = |strip: &usize| *strip <= rows && self.num_strips(images, rows, *strip) >= tasks;
+        if self.has_strips(images) { [4, 2].into_iter().find(fits).unwrap_or(0) } else { 0 }
+    }
+
+    /// The sixteens of a strip of the weights' gradient, so that `shares` warps have the same number of strips each.
+    fn weight_strip(&self, images: usize, rows: usize, shares: usize) -> usize {
+        let fits =
+            |strip: &usize| rows.is_multiple_of(*strip) && self.num_strips(images, rows, *strip).is_multiple_of(shares);
+        (2..=8).rev().find(fits).unwrap_or(0)
+    }
+
+    /// Pixels that hang over the end of a row.
+    fn overhang(&self, tile: &Tile) -> usize {
+        let width = self.sizes.output.width;
+        if tile.strip > 0 && width != 8 { width.next_multiple_of(16) - width } else { 0 }
+    }
+
     /// Chunks of the tile of inputs, of its stage, and of the weights.
     fn rooms(&self, tile: &Tile) -> (usize, usize, usize) {
         let Convolution { input, output, kernel, stride, before } = self.sizes;
@@ -108,12 +150,13 @@ impl ConvShape {
         let weights = self.taps() * self.depth() * (self.filters() / 8 + 1);
         if self.packed {
             let chunks = lines * ((output.width + kernel) / 2 * 2) / 2;
-            return (2 * ((chunks + 2).next_multiple_of(8) + 4), 0, weights);
+            let beyond = 3 + self.overhang(tile) / 2;
+            return (2 * ((chunks + beyond).next_multiple_of(8) + 4), 0, weights);
         }
         let chunks = self.depth() / 8;
         let width = (output.width - 1) * (stride / step) + kernel;
         let columns = (input.width / step).min(width - before[1]);
-        (lines * width * (chunks + 1), lines * columns * chunks, weights)
+        ((lines * width + self.overhang(tile)) * (chunks + 1), lines * columns * chunks, weights)
     }
 
     /// Shared memory of the way forward, in bytes.
@@ -133,12 +176,18 @@ impl ConvShape {
         };
         let chunks = self.filters() / 8;
         let lines = tile.images * (tile.rows + above + below);
-        let border = (lines * (output.width + above + below) + 1) * (chunks + 1);
-        let border_stage =
-            lines * output.width * chunks * if gradients.output_norm || gradients.pool_relu { 2 } else { 1 };
+        let border = (lines * (output.width + self.overhang(tile).max(above + below)) + 1) * (chunks + 1);
+        let reads_output = gradients.output_norm || (gradients.pool_relu && !gradients.pooled);
+        let bits = if gradients.pooled && gradients.pool_relu {
+            let pairs = tile.images * ((tile.rows + above + below) / 2 + 1);
+            pairs * output.width.div_ceil(16) * self.filters().div_ceil(32) * 8
+        } else {
+            0
+        };
+        let border_stage = lines * output.width * chunks * if reads_output { 2 } else { 1 } + bits;
         let weights = if gradients.input { weights } else { 0 };
         let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
-            + 4 * (2 * self.depth() + 3 * self.filters());
+            + 4 * (3 * self.depth() + 3 * self.filters());
         // In the end the shares of the weights' gradient are added there, and the bias's.
         let shares = if tile.warps > self.squares() { 4 * self.taps() * self.depth() * self.filters() } else { 0 };
         let biases = if gradients.bias { 4 * 8 * 32 * tile.warps } else { 0 };
@@ -175,7 +224,8 @@ impl ConvShape {
         };
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
             let (images, rows) = self.cut(pixels);
-            let tile = Tile { images, rows, warps: 8, blocks: 1, together };
+            let strip = self.strip(images, rows, 8 / self.filters().div_ceil(32));
+            let tile = Tile { images, rows, warps: 8, blocks: 1, together, strip, weight_strip: 0 };
             let bytes = self.forward_bytes(&tile);
             let blocks = if 2 * bytes <= shared_bytes { 2 } else { 1 };
             (self.has_threads(8) && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
@@ -184,20 +234,47 @@ impl ConvShape {
 
     /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square at least.
     ///
-    /// Many small blocks hide each other's waiting, as far as registers and shared memory go; of several sizes the one that
-    /// fills its sixteens of pixels best.
+    /// Many small blocks hide each other's waiting, as far as registers and shared memory go. Strips want a task for each warp;
+    /// without them the size is best that fills its sixteens of pixels.
     pub fn backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
+        let fewest = if self.filters() >= 64 || (self.packed && self.filters() >= 32) { 8 } else { 4 };
+        let mut warps = self.squares().max(fewest);
+        while !self.has_threads(warps) {
+            warps *= 2;
+        }
+        let fitting = |(images, rows): (usize, usize), strip: usize, weight_strip: usize, wanted: usize| {
+            let tile = Tile { images, rows, warps, blocks: 1, together: 2, strip, weight_strip };
+            let bytes = self.backward_bytes(&tile, gradients);
+            let blocks = wanted.min(shared_bytes / bytes).max(1);
+            (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
+        };
+        let (wanted, sizes): (usize, &[usize]) = match self.filters() {
+            32.. if self.packed => (2, &[512]),
+            0..32 if self.packed => (4, &[256]),
+            0..32 => (3, &[256]),
+            32..64 => (2, &[128, 256]),
+            _ => (1, &[128, 256]),
+        };
+        let in_strips = sizes.iter().find_map(|&pixels| {
+            let (images, rows) = self.cut(pixels);
+            // Tasks of the input's gradient, a strip and sixteen channels each.
+            let parts = if self.packed { warps } else { self.sizes.input.channels / 16 };
+            let strip = self.strip(images, rows, warps / parts);
+            let weight_strip = self.weight_strip(images, rows, warps / self.squares());
+            if strip == 0 || weight_strip == 0 {
+                return None;
+            }
+            fitting((images, rows), strip, weight_strip, wanted)
+        });
+        if in_strips.is_some() {
+            return in_strips;
+        }
         let (wanted, sizes): (usize, &[usize]) = match self.filters() {
             32.. if self.packed => (2, &[512, 256]),
             0..32 => (4, &[128, 256]),
             32..64 => (2, &[128, 256]),
             _ => (1, &[64, 128, 256]),
         };
-        let fewest = if self.filters() >= 64 || (self.packed && self.filters() >= 32) { 8 } else { 4 };
-        let mut warps = self.squares().max(fewest);
-        while !self.has_threads(warps) {
-            warps *= 2;
-        }
         let filled = |pixels: usize| {
             let (images, rows) = self.cut(pixels);
             let pixels = images * rows * self.sizes.output.width;
@@ -209,13 +286,13 @@ impl ConvShape {
                 most = size;
             }
         }
-        [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
-            let (images, rows) = self.cut(pixels);
-            let tile = Tile { images, rows, warps, blocks: 1, together: 2 };
-            let bytes = self.backward_bytes(&tile, gradients);
-            let blocks = wanted.min(shared_bytes / bytes).max(1);
-            (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
-        })
+        [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| fitting(self.cut(pixels), 0, 0, wanted))
+    }
+
+    /// Whether the way forward can make a pool of squares of `size` pixels of what it computes.
+    pub fn makes_pool(&self, tile: &Tile, size: usize) -> bool {
+        let output = self.sizes.output;
+        size == 2 && tile.strip > 0 && tile.rows.is_multiple_of(2) && output.width > 8 && self.filters() >= 32
     }
 
     /// What both kernels are compiled with.
@@ -238,6 +315,7 @@ impl ConvShape {
             ("WARPS", number(tile.warps)),
             ("BLOCKS", number(tile.blocks)),
             ("M_TOGETHER", number(tile.together)),
+            ("STRIP", number(tile.strip)),
             ("PACKED", i64::from(self.packed)),
             ("INPUT_NORM", i64::from(self.input_norm)),
             ("INPUT_RELU", i64::from(self.input_relu)),
@@ -245,12 +323,14 @@ impl ConvShape {
     }
 
     /// What the way forward is compiled with.
-    pub fn forward_defines(&self, tile: &Tile, bias: bool, statistics: bool) -> Vec<(&'static str, i64)> {
+    pub fn forward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         let steps = self.taps() * self.depth() / 16;
         defines.push(("HOLD_WEIGHTS", i64::from(steps * (self.filters() / 8).min(4) <= 18)));
-        defines.push(("ADD_BIAS", i64::from(bias)));
-        defines.push(("STATISTICS", i64::from(statistics)));
+        defines.push(("ADD_BIAS", i64::from(gradients.bias)));
+        defines.push(("STATISTICS", i64::from(gradients.output_norm)));
+        defines.push(("POOL", if gradients.pooled { gradients.pool as i64 } else { 1 }));
+        defines.push(("POOL_RELU", i64::from(gradients.pooled && gradients.pool_relu)));
         defines
     }
 
@@ -260,11 +340,14 @@ impl ConvShape {
         defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
         defines.push(("POOL", gradients.pool as i64));
         defines.push(("OUTPUT_RELU", i64::from(gradients.pool_relu)));
+        defines.push(("OUTPUT_BITS", i64::from(gradients.pooled && gradients.pool_relu)));
         defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
+        defines.push(("WEIGHT_STRIP", tile.weight_strip as i64));
         defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
         defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
         defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
         defines.push(("MASK", i64::from(gradients.masks)));
+        defines.push(("NORM_SUMS", i64::from(gradients.norm_sums)));
         defines
     }
 }
@@ -297,10 +380,12 @@ mod tests {
                     output_norm: true,
                     pool: 1,
                     pool_relu: false,
+                    pooled: false,
                     input: *from != 0,
                     bias: false,
                     adds: false,
                     masks: true,
+                    norm_sums: false,
                 };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");

@@ -9,6 +9,7 @@ use kelvin::network::{Rows, Weights};
 use super::arguments::{ChainCell, GradientSource};
 use super::data::DeviceData;
 use super::lower::{Lowering, Norms, Running};
+use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::{Images, images_of};
 use super::states::States;
@@ -56,7 +57,7 @@ impl Core {
         pass.loss(&self.data, self.noise_variance, true);
         pass.backward();
         let sources = Buffer::of(&self.device, &pass.sources)?;
-        pass.total(Some(sources.at(0)), true, false, 0.0);
+        pass.total(Some(sources.at(0)), Passes { adds: true, finishes: false, keeps: true }, 0.0);
         Ok(sources)
     }
 }
@@ -187,7 +188,7 @@ impl ImageEngine {
                 .run()?;
             }
             let mut end = core.lowering(&memory, group, most, norms);
-            end.total(None, true, true, core.inverse_prior_variance);
+            end.total(None, Passes { adds: true, finishes: true, keeps: true }, core.inverse_prior_variance);
             core.launch(&end.launches)?;
             let mut sums = vec![0.0; 2 * some.len()];
             memory.likelihood.read(0, &mut sums)?;

@@ -3,6 +3,7 @@
 use kelvin::network::{Network, Operation};
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::fast_lower::product_stages;
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
@@ -24,8 +25,9 @@ pub struct Tiled {
 }
 
 impl Tiled {
+    /// As many that the blocks of those chains all run at the same time: one too many would be waited for by all.
     pub(super) fn tiles_per_block(&self, num_images: usize) -> usize {
-        (CHAINS * self.tile.count(self.output_rows, num_images)).div_ceil(self.slots).max(1)
+        self.tile.count(self.output_rows, num_images).div_ceil((self.slots / CHAINS).max(1))
     }
 
     /// Blocks of a chain.
@@ -46,6 +48,10 @@ pub struct FastConv {
     pub(super) backward: Tiled,
     /// Whether the way forward leaves parts of the norm that follows.
     pub(super) statistics: bool,
+    /// The result of the pool that the way forward makes as well.
+    pub(super) pooled: Option<usize>,
+    /// The value whose norm the way back goes through as well.
+    pub(super) normed: Option<usize>,
 }
 
 /// The fast kernels of a dense layer.
@@ -100,6 +106,21 @@ fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
     }
 }
 
+/// The value whose norm D of `value`, once complete, goes through: its own, or that of a term that shares its gradient.
+fn normed_by(plan: &Plan, value: usize) -> Option<usize> {
+    let program = &plan.program;
+    let has_norm = |of: &usize| program.values[*of].norm.is_some();
+    let is_shared = |term: &usize| plan.writers[*term] == 0 && plan.gradients[*term] == plan.gradients[value];
+    let made = program.operations.iter().find(|operation| written_by(operation) == Some(value));
+    match made {
+        _ if value == 0 => None,
+        Some(Operation::Add { left, right, .. }) if !has_norm(&value) => {
+            [*left, *right].into_iter().find(|term| is_shared(term) && has_norm(term))
+        }
+        _ => Some(value).filter(has_norm),
+    }
+}
+
 /// A convolution's shape and what its gradients need, where fast kernels can serve it.
 fn fast_shape(
     plan: &Plan,
@@ -121,10 +142,12 @@ fn fast_shape(
         output_norm: output.norm.is_some(),
         pool: pool.map_or(1, |(_, size)| size),
         pool_relu: pool.is_some() && output.relu,
+        pooled: false,
         input: *from != 0,
         bias: *adds_bias,
         adds,
         masks: is_last && input.relu,
+        norm_sums: is_last && normed_by(plan, *from).is_some(),
     };
     (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
 }
@@ -170,11 +193,14 @@ impl Fast {
         for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
             let (mut conv, mut dense) = (None, None);
             match operation {
-                Operation::Conv { sizes, adds_bias, .. } => {
+                Operation::Conv { from, to, sizes, .. } => {
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
-                    let tiles = shape.and_then(|(shape, gradients)| {
-                        let tiles = shape.forward_tile(shared).zip(shape.backward_tile(&gradients, shared))?;
-                        Some((shape, gradients, tiles))
+                    let tiles = shape.and_then(|(shape, mut gradients)| {
+                        let forward = shape.forward_tile(shared)?;
+                        gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
+                        let backward = shape.backward_tile(&gradients, shared)?;
+                        gradients.norm_sums &= backward.0.strip > 0;
+                        Some((shape, gradients, (forward, backward)))
                     });
                     if let Some((shape, gradients, (forward, backward))) = tiles {
                         let statistics = gradients.output_norm;
@@ -185,11 +211,13 @@ impl Fast {
                             output_rows: sizes.output.height,
                             slots: processors * tile.blocks,
                         };
-                        let defines = shape.forward_defines(&forward.0, *adds_bias, statistics);
+                        let defines = shape.forward_defines(&forward.0, &gradients);
                         let forward = tiled(add("conv_forward.cu", "conv_forward", defines), forward);
                         let defines = shape.backward_defines(&backward.0, &gradients);
                         let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
-                        conv = Some(FastConv { forward, backward, statistics });
+                        let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
+                        let normed = normed_by(plan, *from).filter(|_| gradients.norm_sums);
+                        conv = Some(FastConv { forward, backward, statistics, pooled, normed });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {
@@ -200,7 +228,9 @@ impl Fast {
                     if aligned && plain && *to != plan.output() && !(*from == 0 && plan.packed_input) {
                         let relu = i64::from(input.relu);
                         let mut product = |a, b, relu, float, bias, adds, masks| {
+                            let stages = product_stages(a == 0 && b == 0);
                             let defines = vec![
+                                ("STAGES", stages as i64),
                                 ("A_TRANSPOSED", a),
                                 ("B_TRANSPOSED", b),
                                 ("RELU_A", relu),
@@ -241,6 +271,11 @@ impl Fast {
         let made = |operation: &Operation| written_by(operation).and_then(|to| Some((to, pool_of(plan, to)?.0)));
         let operations = plan.program.operations.iter().zip(&self.convs);
         operations.filter_map(|(operation, conv)| conv.and_then(|_| made(operation))).collect()
+    }
+
+    /// Whether a fast kernel has made the pool with this result.
+    pub fn makes_pool(&self, result: usize) -> bool {
+        self.convs.iter().flatten().any(|conv| conv.pooled == Some(result))
     }
 
     /// The fast kernels of a convolution, if it has any.

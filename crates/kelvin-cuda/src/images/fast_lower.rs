@@ -1,48 +1,57 @@
 //! The launches of the tensor cores' kernels.
 
-use super::arguments::{ConvBackward, ConvForward, Product};
+use super::arguments::{ConvBackward, ConvForward, NormBackwardFinish, NormFinish, Product};
 use super::fast::{FastConv, FastDense};
-use super::lower::{Lowering, Parts};
+use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
 
-/// Rows and columns that a block of `product.cu` makes, its threads, and its stages of shared memory.
+/// Rows and columns that a block of `product.cu` makes, its threads, and how far a stage of shared memory goes along a sum.
 const PRODUCT_TILE: usize = 64;
 const PRODUCT_THREADS: u32 = 128;
 const PRODUCT_DEPTH: usize = 32;
-const PRODUCT_STAGES: usize = 3;
+
+/// Stages of `product.cu`: the forward product's sums are long, and four of its blocks fit on a multiprocessor so.
+pub(super) const fn product_stages(is_forward: bool) -> usize {
+    if is_forward { 5 } else { 3 }
+}
 
 impl Lowering<'_> {
     fn norm_of(&self, value: usize) -> u64 {
         self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
     }
 
-    /// A convolution's way forward; it leaves the parts of the norm that follows.
+    /// A convolution's way forward; it also finishes the norm that follows.
     pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
         let num_images = self.num_images as usize;
         let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
+        let mut finish = NormFinish::default();
+        let norm = self.plan.program.values[to].norm.filter(|_| fast.statistics);
+        if let Some(number) = norm.filter(|_| self.norms != Norms::Inference) {
+            let tile = &fast.forward.tile;
+            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
+            let num_parts = fast.forward.num_blocks(num_images) as u32;
+            finish = self.norm_finish(number, Parts { num_parts, rows_per_part: tiles_per_block * pixels as u32 });
+            self.finished_norms[number] = true;
+        }
         let arguments = ConvForward {
             input: self.memory.value(from),
             weights: self.weight(kernel),
             bias: bias.map_or(0, |bias| self.parameter(bias)),
             norm: self.norm_of(from),
-            output: self.memory.value(to),
+            output: self.memory.value(fast.pooled.unwrap_or(to)),
+            // In the place of the output that nobody else reads.
+            bits: fast.pooled.map_or(0, |_| self.memory.value(to)),
             parts: self.memory.parts(),
+            tickets: self.memory.tickets.at(0),
+            finish,
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block,
         };
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
-        if fast.statistics {
-            let tile = &fast.forward.tile;
-            let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
-            self.parts_in_passing = Some(Parts {
-                num_parts: fast.forward.num_blocks(num_images) as u32,
-                rows_per_part: tiles_per_block * pixels as u32,
-            });
-        }
     }
 
-    /// All of a convolution's way back.
+    /// All of a convolution's way back; it may also go through the norm of what it reads.
     pub(super) fn fast_conv_backward(
         &mut self,
         fast: &FastConv,
@@ -54,6 +63,11 @@ impl Lowering<'_> {
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
+        let mut finish = NormBackwardFinish::default();
+        if let Some(number) = fast.normed.and_then(|value| self.plan.program.values[value].norm) {
+            finish = self.norm_backward_finish(number, fast.backward.num_blocks(num_images) as u32);
+            self.finished_norms[number] = true;
+        }
         let arguments = ConvBackward {
             input: self.memory.value(from),
             weights: self.weight(kernel),
@@ -64,6 +78,10 @@ impl Lowering<'_> {
             input_gradient,
             weight_gradient: self.sums(kernel),
             bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
+            normed: fast.normed.map_or(0, |value| self.memory.value(value)),
+            parts: self.memory.parts(),
+            tickets: self.memory.tickets.at(0),
+            finish,
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block: fast.backward.tiles_per_block(num_images) as u32,
@@ -77,7 +95,8 @@ impl Lowering<'_> {
             let (rows, numbers) = if transposed { (PRODUCT_DEPTH, along) } else { (along, PRODUCT_DEPTH) };
             rows * (numbers / 8 + 1) * 16
         };
-        let bytes = PRODUCT_STAGES * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
+        let stages = product_stages(!a_transposed && !b_transposed);
+        let bytes = stages * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
         let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
         let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
         self.launches.push(Launch::new(kernel, grid, PRODUCT_THREADS, bytes as u32, arguments));

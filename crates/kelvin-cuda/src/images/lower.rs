@@ -56,7 +56,7 @@ pub enum Running {
     Become,
 }
 
-/// Parts of a norm's sums that a kernel left in the group's memory.
+/// Parts of a norm's sums that a kernel leaves in the group's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
     /// How many.
@@ -84,8 +84,8 @@ pub struct Lowering<'a> {
     pub(super) written: Vec<usize>,
     /// Partial sums of each tensor.
     pub(super) splits: Vec<usize>,
-    /// Sums of the norm of the value that was written last, where its kernel took them in passing.
-    pub(super) parts_in_passing: Option<Parts>,
+    /// The norms that a kernel finished in passing, until their turn comes.
+    pub(super) finished_norms: Vec<bool>,
 }
 
 impl<'a> Lowering<'a> {
@@ -117,7 +117,7 @@ impl<'a> Lowering<'a> {
             sources: vec![GradientSource::default(); tables.num_tensors()],
             written: vec![0; plan.program.values.len()],
             splits: super::memory::num_splits(&plan.program, fast, num_images),
-            parts_in_passing: None,
+            finished_norms: vec![false; plan.program.norms.len()],
         }
     }
 
@@ -243,6 +243,7 @@ impl<'a> Lowering<'a> {
                     };
                     self.over(self.compiled.threshold, self.count(*to), &arguments);
                 }
+                Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),
                 Operation::Copy { from, to } => self.add_forward(*from, None, *to),

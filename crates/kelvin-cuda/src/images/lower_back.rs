@@ -9,6 +9,17 @@ use super::arguments::{
 use super::lower::{Lowering, SHARED_SUMS, THREADS};
 use crate::device::{Address, Launch};
 
+/// Which of the passes over a batch a total is of.
+#[derive(Clone, Copy, Debug)]
+pub struct Passes {
+    /// Whether it adds to the sum of those before.
+    pub adds: bool,
+    /// Whether it is the last.
+    pub finishes: bool,
+    /// Whether gradients with one partial sum are wanted as well: else who wants them takes them from there.
+    pub keeps: bool,
+}
+
 impl Lowering<'_> {
     /// From the gradient of the outputs to the partial sums of all parameters' gradients.
     pub fn backward(&mut self) {
@@ -160,8 +171,7 @@ impl Lowering<'_> {
         self.over_pixels(self.compiled.channel_sums, to, (num_splits, 1), &arguments);
     }
 
-    /// The gradient of what a convolution or dense layer read. A faster kernel that is the last to write to D of a value
-    /// with a norm may also leave the norm's sums: it then sets `parts_in_passing`.
+    /// The gradient of what a convolution or dense layer read.
     fn input_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
         let arguments = PlainConvInput {
             output: self.upstream(to),
@@ -209,7 +219,7 @@ impl Lowering<'_> {
     }
 
     /// Adds up the partial sums: over the passes before, and with weight and prior where this is the last.
-    pub fn total(&mut self, sources: Option<Address>, adds: bool, finishes: bool, inverse_variance: f64) {
+    pub fn total(&mut self, sources: Option<Address>, passes: Passes, inverse_variance: f64) {
         let arguments = GradientTotal {
             blocks: self.tables.blocks.at(0),
             sources: sources.unwrap_or(self.memory.totals.at(0)),
@@ -222,10 +232,10 @@ impl Lowering<'_> {
             parameter_stride: self.parameter_stride(),
             inverse_variance: inverse_variance as f32,
             num_blocks: self.tables.num_blocks() as u32,
-            adds: u32::from(adds),
-            finishes: u32::from(finishes),
+            adds: u32::from(passes.adds),
+            finishes: u32::from(passes.finishes),
             has_sources: u32::from(sources.is_some()),
-            reserved: 0,
+            keeps: u32::from(passes.keeps),
         };
         let grid = [self.tables.num_blocks() as u32, self.group.num_chains, 1];
         self.launches.push(Launch::new(self.compiled.gradient_total, grid, THREADS as u32, SHARED_SUMS, &arguments));

@@ -1,9 +1,9 @@
 //! Batch norms as launches, both ways: sums over the batch, unless a kernel took them in passing, and what follows from them.
 
-use super::arguments::{NormBackwardFinalise, NormFinalise, NormStatistics, NormSums};
+use super::arguments::{NormBackwardFinish, NormFinish, NormStatistics, NormSums};
 use super::lower::{Lowering, Norms, Parts, Running, SHARED_SUMS, THREADS};
 use super::memory::ROWS_PER_PART;
-use crate::device::{Kernel, Launch};
+use crate::device::Launch;
 
 /// Channels of a norm that a block finishes.
 const CHANNELS_TOGETHER: usize = 8;
@@ -11,25 +11,32 @@ const CHANNELS_TOGETHER: usize = 8;
 impl Lowering<'_> {
     /// How a batch norm is read, from the batch or from running statistics.
     pub(super) fn norm_forward(&mut self, number: usize) {
-        let norm = &self.plan.program.norms[number];
-        let shape = self.plan.program.values[norm.value].shape;
+        if std::mem::take(&mut self.finished_norms[number]) {
+            return;
+        }
+        let shape = self.plan.program.values[self.plan.program.norms[number].value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        // A kernel may leave sums that nobody needs.
-        let in_passing = self.parts_in_passing.take();
         let parts = match self.norms {
             Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
-            Norms::Training(_) => match in_passing {
-                Some(parts) => parts,
-                None => self.plain_statistics(norm.value, num_pixels),
-            },
+            Norms::Training(_) => self.plain_statistics(self.plan.program.norms[number].value, num_pixels),
         };
+        let arguments = self.norm_finish(number, parts);
+        let grid = [shape.channels.div_ceil(CHANNELS_TOGETHER) as u32, self.group.num_chains, 1];
+        let kernel = self.compiled.norm_finalise;
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, &arguments));
+    }
+
+    /// What finishes a norm once its parts are there.
+    pub(super) fn norm_finish(&self, number: usize, parts: Parts) -> NormFinish {
+        let norm = &self.plan.program.norms[number];
+        let shape = self.plan.program.values[norm.value].shape;
         let (moves, momentum) = match self.norms {
             Norms::Training(Running::Move) => (1, norm.momentum),
             Norms::Training(Running::Become) => (1, 0.0),
             Norms::Training(Running::Stay) | Norms::Inference => (0, 0.0),
         };
         let statistic = |at: usize| self.group.statistics + 4 * at as u64;
-        let arguments = NormFinalise {
+        NormFinish {
             parts: if self.norms == Norms::Inference { 0 } else { self.memory.parts() },
             norm: self.memory.norm(number),
             bias: norm.bias.as_ref().map_or(0, |bias| self.parameter(bias.start)),
@@ -45,11 +52,10 @@ impl Lowering<'_> {
             channels: shape.channels as u32,
             num_parts: parts.num_parts,
             rows_per_part: parts.rows_per_part,
-            num_pixels,
+            num_pixels: self.num_images * shape.num_pixels() as u32,
             moves,
             reserved: 0,
-        };
-        self.over_norm(self.compiled.norm_finalise, shape.channels, &arguments);
+        }
     }
 
     fn plain_statistics(&mut self, value: usize, num_pixels: u32) -> Parts {
@@ -69,29 +75,33 @@ impl Lowering<'_> {
 
     /// The way back through a batch norm, and the gradients of its parameters.
     pub(super) fn norm_backward(&mut self, number: usize) {
-        let norm = &self.plan.program.norms[number];
-        let value = norm.value;
+        if std::mem::take(&mut self.finished_norms[number]) {
+            return;
+        }
+        let value = self.plan.program.norms[number].value;
         let shape = self.plan.program.values[value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = match self.parts_in_passing.take() {
-            Some(parts) => parts,
-            None => {
-                let parts = plain_parts(num_pixels);
-                let arguments = NormSums {
-                    values: self.memory.value(value),
-                    gradient: self.gradient(value),
-                    norm: self.memory.norm(number),
-                    parts: self.memory.parts(),
-                    num_pixels,
-                    channels: shape.channels as u32,
-                    num_parts: parts.num_parts,
-                    rows_per_part: parts.rows_per_part,
-                };
-                self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
-                parts
-            }
+        let parts = plain_parts(num_pixels);
+        let arguments = NormSums {
+            values: self.memory.value(value),
+            gradient: self.gradient(value),
+            norm: self.memory.norm(number),
+            parts: self.memory.parts(),
+            tickets: self.memory.tickets.at(0),
+            finish: self.norm_backward_finish(number, parts.num_parts),
+            num_pixels,
+            channels: shape.channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
         };
-        let arguments = NormBackwardFinalise {
+        self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
+    }
+
+    /// What finishes the way back through a norm once its parts are there.
+    pub(super) fn norm_backward_finish(&mut self, number: usize, num_parts: u32) -> NormBackwardFinish {
+        let norm = &self.plan.program.norms[number];
+        let shape = self.plan.program.values[norm.value].shape;
+        NormBackwardFinish {
             parts: self.memory.parts(),
             norm: self.memory.norm(number),
             slopes: self.memory.slopes(number),
@@ -99,17 +109,10 @@ impl Lowering<'_> {
             beta_gradient: self.sums(norm.offset.start),
             bias_gradient: norm.bias.as_ref().map_or(0, |bias| self.sums(bias.start)),
             channels: shape.channels as u32,
-            num_parts: parts.num_parts,
-            num_pixels,
+            num_parts,
+            num_pixels: self.num_images * shape.num_pixels() as u32,
             training: u32::from(self.norms != Norms::Inference),
-        };
-        self.over_norm(self.compiled.norm_backward_finalise, shape.channels, &arguments);
-    }
-
-    /// A block for each few channels of a norm.
-    fn over_norm<A: bytemuck::NoUninit>(&mut self, kernel: Kernel, channels: usize, arguments: &A) {
-        let grid = [channels.div_ceil(CHANNELS_TOGETHER) as u32, self.group.num_chains, 1];
-        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, arguments));
+        }
     }
 }
 

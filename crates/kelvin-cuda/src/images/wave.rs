@@ -8,11 +8,12 @@ use kelvin::sampler::{Chain, ClipScope, MassRule, Plan as RunPlan};
 use super::Core;
 use super::arguments::{AscentStep, BatchRows, FinishStep, GradientSource, LangevinStep, MassSquares, StepNumbers};
 use super::lower::{Group, Lowering, Norms, Running, SHARED_SUMS, THREADS};
+use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::pieces;
 use super::states::States;
 use super::steps::Motion;
-use crate::device::{Buffer, DeviceError, Kernel, Launch, Recording};
+use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, Recording};
 
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
 pub const MOST_STEPS: usize = 512;
@@ -121,7 +122,8 @@ impl<'a> Wave<'a> {
         let group = self.states.group(chains.start, chains.len());
         let mut sources = Vec::new();
         let mut launches = self.gradient(memory, group, Norms::Training(Running::Move), 0, &mut sources)?;
-        launches.extend(self.step(memory, &chains, group, kernels));
+        let single = if let [source] = &sources[..] { source.at(0) } else { 0 };
+        launches.extend(self.step(memory, &chains, group, kernels, single));
         let step = self.core.device.record(&launches)?;
         let mut mass_batch = None;
         if let Motion::Sample(rule) = self.motion
@@ -181,7 +183,10 @@ impl<'a> Wave<'a> {
                 Motion::Sample(_) => core.inverse_prior_variance,
                 Motion::Search(_) => 0.0,
             };
-            pass.total(Some(source.at(0)), number > 0, is_last, variance);
+            // The step takes the gradient of a single pass from where it lies.
+            let keeps = pieces.len() > 1 || matches!(self.motion, Motion::Search(_));
+            let passes = Passes { adds: number > 0, finishes: is_last, keeps };
+            pass.total(Some(source.at(0)), passes, variance);
             sources.push(source);
             launches.append(&mut pass.launches);
         }
@@ -213,8 +218,15 @@ impl<'a> Wave<'a> {
         pass.over(self.core.compiled.batch_rows, num_images, &arguments);
     }
 
-    /// The launches that move a group by its gradient.
-    fn step(&self, memory: &GroupMemory, chains: &Range<usize>, group: Group, kernels: [Kernel; 2]) -> [Launch; 2] {
+    /// The launches that move a group by its gradient, whose partial sums are those of `sources` if there was a single pass.
+    fn step(
+        &self,
+        memory: &GroupMemory,
+        chains: &Range<usize>,
+        group: Group,
+        kernels: [Kernel; 2],
+        sources: Address,
+    ) -> [Launch; 2] {
         let tables = &self.core.tables;
         let (num_blocks, num_tensors) = (tables.num_blocks() as u32, tables.num_tensors() as u32);
         let of_tensors = |buffer: &Buffer<f64>| buffer.at(chains.start * tables.num_tensors());
@@ -246,6 +258,7 @@ impl<'a> Wave<'a> {
                     positions: group.positions,
                     momenta,
                     gradients: memory.totals.at(0),
+                    sources,
                     weights: group.weights,
                     cells: group.cells,
                     steps,
@@ -258,7 +271,7 @@ impl<'a> Wave<'a> {
                     num_blocks,
                     num_tensors,
                     num_rows: MOST_STEPS as u32,
-                    reserved: 0,
+                    inverse_variance: self.core.inverse_prior_variance as f32,
                 };
                 Launch::new(kernel, grid, threads, shared, &arguments)
             }

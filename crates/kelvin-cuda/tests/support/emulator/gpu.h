@@ -99,6 +99,17 @@ inline unsigned max_bf16(unsigned first, unsigned second) {
     return pack_bf16(low, high);
 }
 
+inline unsigned scale_bf16(unsigned pair, float power) {
+    return pack_bf16(__uint_as_float(pair << 16) * power, __uint_as_float(pair & 0xFFFF0000u) * power);
+}
+
+// Launches are run one after the other.
+inline void take_turn() {}
+
+inline float max_or_none(float first, float second) {
+    return first != first || first > second ? first : second;
+}
+
 inline void load_matrices(unsigned (&to)[4], const void* row, EMULATED_PLACE) {
     emulator::load_four_matrices(to, row, false, place);
 }
@@ -119,6 +130,8 @@ inline void copy_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
     emulator::Fiber& self = emulator::fibers[emulator::current];
     self.copies.push_back({to, from, valid, self.num_groups});
 }
+
+inline void prefetch(const void*) {}
 
 inline void copy_async_commit() { emulator::fibers[emulator::current].num_groups++; }
 
