@@ -5,30 +5,32 @@
 //   D(from)[p, i] = Σ_taps Σ_o dy[q : q·STRIDE + tap = p, o] w[tap, i, o]  (+ what is there), masked where readers see 0
 //   dw[tap, i, o] = Σ_q x[q·STRIDE + tap, i] dy[q, o]                 x as the convolution reads it
 //
-// A block takes a few tiles of whole output rows, one after the other. dy with a border of neighbouring rows and columns,
-// the input tile and the weights lie in shared memory. For D(from) a warp multiplies a strip of pixels at a time; with a stride
-// sixteen pixels of the same remainder go together, since they meet the same taps. For dw each warp keeps the sums of
-// sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels of all tiles of the block;
-// warps with the same channels and filters are added in the end, in their order.
+// A block takes a few tiles of whole output rows, one after the other. dy with a border of neighbouring rows and
+// columns, the input tile and the weights lie in shared memory. For D(from) a warp multiplies a strip of pixels at a
+// time; with a stride sixteen pixels of the same remainder go together, since they meet the same taps. For dw each warp
+// keeps the sums of sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels
+// of all tiles of the block; warps with the same channels and filters are added in the end, in their order.
 //
-// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum: the norm's
-// sums are taken in passing, and the last block of a chain works out what follows from them (norm_finish.cuh).
+// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum:
+// the norm's sums are taken in passing, and the last block of a chain works out what follows from them
+// (norm_finish.cuh).
 //
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
-// Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1 for none); OUTPUT_NORM
-// OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK NORM_SUMS (0 or 1).
+// Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1
+// for none); OUTPUT_NORM OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK
+// NORM_SUMS (0 or 1).
 
 #include "conv_input_gradient.cuh"
 #include "conv_weight_gradient.cuh"
 #include "norm_finish.cuh"
 
 struct ConvBackwardArguments {
-    const bf16* input;            // V(from)
-    const bf16* weights;          // [chain] parameter_stride apart
-    const float* norm;            // of the input: s and t, [chain][4][channel]
-    const bf16* output;           // V(to), where it has a norm or a pool and ReLU; bits (conv_tile.cuh) where OUTPUT_BITS
+    const bf16* input;    // V(from)
+    const bf16* weights;  // [chain] parameter_stride apart
+    const float* norm;    // of the input: s and t, [chain][4][channel]
+    const bf16* output;   // V(to), where it has a norm or a pool and ReLU; bits (conv_tile.cuh) where OUTPUT_BITS
     const bf16* output_gradient;  // D(to), or that of the pool that reads it
     const float* slopes;          // through the output's norm: a, b and c, [chain][3][filter]
     bf16* input_gradient;         // D(from)
@@ -64,7 +66,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const u64 outputs = (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS),
               gradients = outputs / (POOL * POOL);
 
-    const uint4* const bits = (const uint4*)arguments.output + (u64)chain * arguments.num_images * (BIT_LINES * BIT_LINE);
+    const uint4* const bits =
+        (const uint4*)arguments.output + (u64)chain * arguments.num_images * (BIT_LINES * BIT_LINE);
 
     if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {

@@ -1,7 +1,8 @@
-// The gradient of a convolution's output in shared memory, as its two products read it: dy of a tile's pixels and around them.
+// The gradient of a convolution's output in shared memory, as its two products read it: dy of a tile's pixels and
+// around them.
 //
-// What comes from memory, D(to) (or that of the pool that reads the output) and V(to) where it matters, is asked for ahead of time
-// into a stage, as conv_tile.cuh does; the thread that asked for a chunk then makes dy of it.
+// What comes from memory, D(to) (or that of the pool that reads the output) and V(to) where it matters, is asked for
+// ahead of time into a stage, as conv_tile.cuh does; the thread that asked for a chunk then makes dy of it.
 
 #include "conv_strip.cuh"
 
@@ -76,7 +77,8 @@ DEVICE void stage_bits(uint4* stage, const uint4* bits, int at, u32 num_images, 
 // `value` where the output was above 0: eight filters of a pixel, from the words of its pair of rows.
 DEVICE uint4 masked_by_bits(uint4 value, uint4 words, int bit) {
     auto both = [&](u32 word) { return (word >> bit & 0x00010001u) * 0xFFFFu; };
-    return make_uint4(value.x & both(words.x), value.y & both(words.y), value.z & both(words.z), value.w & both(words.w));
+    return make_uint4(value.x & both(words.x), value.y & both(words.y), value.z & both(words.z),
+                      value.w & both(words.w));
 }
 
 // Asks memory for this thread's chunks of D(to) and V(to).
@@ -94,9 +96,11 @@ DEVICE void stage_dy(uint4* stage, const bf16* gradient, const bf16* output, int
         const bool inside = has_output_row(at, image, row + line, num_images);
         const int in_pool = inside ? ((first_image(at) + image) * OUT_H + row + line) / POOL : 0;
         copy_async(to + (image * DY_H + line) * DY_LINE,
-                   POOL == 1 ? gradients + (image * OUT_H + line) * DY_LINE : pooled + in_pool * (DY_LINE / POOL), inside);
+                   POOL == 1 ? gradients + (image * OUT_H + line) * DY_LINE : pooled + in_pool * (DY_LINE / POOL),
+                   inside);
         if (READS_OUTPUT)
-            copy_async(to + DY_COUNT + (image * DY_H + line) * DY_LINE, outputs + (image * OUT_H + line) * DY_LINE, inside);
+            copy_async(to + DY_COUNT + (image * DY_H + line) * DY_LINE, outputs + (image * OUT_H + line) * DY_LINE,
+                       inside);
     });
 }
 
@@ -130,7 +134,8 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
         if (OUTPUT_BITS) {
             // Tiles begin with an even row, and pairs with the row above a border.
             const int in_pairs = first + line + BEFORE % 2;
-            value = masked_by_bits(value, words[(image * BIT_PAIRS + in_pairs / 2) * BIT_LINE], first_bit + in_pairs % 2 * 8);
+            value = masked_by_bits(value, words[(image * BIT_PAIRS + in_pairs / 2) * BIT_LINE],
+                                   first_bit + in_pairs % 2 * 8);
         } else if (OUTPUT_RELU) {
             const uint4 seen = read_value<false, true>(from[DY_COUNT + (image * DY_H + line) * DY_LINE], a8, b8);
             value = make_uint4(masked(value.x, seen.x), masked(value.y, seen.y), masked(value.z, seen.z),

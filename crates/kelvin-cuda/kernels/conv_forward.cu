@@ -1,12 +1,13 @@
-// Convolution on tensor cores: y[p, o] = Σ_taps Σ_i x[p·STRIDE + tap, i] w[tap, i, o] (+ bias), x as its readers see it.
+// Convolution on tensor cores: y[p, o] = Σ_taps Σ_i x[p·STRIDE + tap, i] w[tap, i, o] (+ bias), x as its readers see
+// it.
 //
 // An implicit product of pixels × (taps · channels) by (taps · channels) × filters. A block takes a few tiles of whole
-// output rows, one after the other: the tile's input, normalised and cut off at 0 on the way in, lies in shared memory with
-// its border of zeros, the chain's weights beside it; each warp multiplies a strip of sixteens of pixels at a time by up to 32
-// filters, or without strips (STRIP 0) M_TOGETHER sixteens that lie anywhere. The next tile is on its way from memory while the
-// present one is multiplied.
-// Where only a pool of 2×2 reads the output, POOL is 2: its result is what is written.
-// With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen numbers.
+// output rows, one after the other: the tile's input, normalised and cut off at 0 on the way in, lies in shared memory
+// with its border of zeros, the chain's weights beside it; each warp multiplies a strip of sixteens of pixels at a time
+// by up to 32 filters, or without strips (STRIP 0) M_TOGETHER sixteens that lie anywhere. The next tile is on its way
+// from memory while the present one is multiplied. Where only a pool of 2×2 reads the output, POOL is 2: its result is
+// what is written. With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen
+// numbers.
 //
 // The last block of a chain works out from all parts how the output is read (norm_finish.cuh).
 //
@@ -70,8 +71,8 @@ DEVICE void load_weights(u32 (&to)[N_TILES][2], const uint4* weights, int k_step
 static_assert(POOL == 2 && STRIP % 2 == 0 && TILE_ROWS % 2 == 0 && N_TILES == 4 && SIXTEEN_IMAGES == 1 && !STATISTICS,
               "squares of two rows of a strip");
 
-// Writes the pool of two rows of sixteen pixels and 32 filters, and the bits of its ReLU. `y` is the sums of both rows, biases
-// included; this lane stores eight filters of one pixel of the pool where it `exists`.
+// Writes the pool of two rows of sixteen pixels and 32 filters, and the bits of its ReLU. `y` is the sums of both rows,
+// biases included; this lane stores eight filters of one pixel of the pool where it `exists`.
 DEVICE void write_pool(const float (&y)[2][N_TILES][4], uint4* to, bool exists, u32* word, int lane) {
     u32 pairs[N_TILES], first = 0, second = 0;
     const bool odd = lane & 4;
@@ -94,7 +95,7 @@ DEVICE void write_pool(const float (&y)[2][N_TILES][4], uint4* to, bool exists, 
         // From the last bit to the first: the sign of −y.
 #pragma unroll
         for (int at = 15; at >= 0; --at) {
-            const float(&numbers)[4] = y[at / 8][at % 4];
+            const float (&numbers)[4] = y[at / 8][at % 4];
             first = first << 1 | __float_as_uint(0.0f - numbers[at / 4 % 2 * 2]) >> 31;
             second = second << 1 | __float_as_uint(0.0f - numbers[at / 4 % 2 * 2 + 1]) >> 31;
         }
@@ -120,7 +121,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS, first_filter = n_part * N_TILES * 8;
     const u32 chain = blockIdx.y;
     const bf16* const input = arguments.input + (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
-    bf16* const output = arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS / (POOL * POOL));
+    bf16* const output =
+        arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS / (POOL * POOL));
 
     copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     if (INPUT_NORM) {
@@ -181,18 +183,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
             // From a row to the next, and from a column to the next.
             constexpr int below = PACKED ? TILE_W / 2 : TILE_W * (CHUNKS + 1), right = CHUNKS + 1;
             constexpr int across = PACKED ? 1 : KERNEL;
-            multiply_strip<across, DEPTH, N_TILES, below, right>(y, from, [&](u32(&w)[N_TILES][2], int v, int h, int k) {
-                const int step = (v * across + h) * (DEPTH / 16) + k;
-                if (WEIGHTS_IN_REGISTERS) {
+            multiply_strip<across, DEPTH, N_TILES, below, right>(
+                y, from, [&](u32(&w)[N_TILES][2], int v, int h, int k) {
+                    const int step = (v * across + h) * (DEPTH / 16) + k;
+                    if (WEIGHTS_IN_REGISTERS) {
 #pragma unroll
-                    for (int n = 0; n < N_TILES; ++n) {
-                        w[n][0] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][0];
-                        w[n][1] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][1];
+                        for (int n = 0; n < N_TILES; ++n) {
+                            w[n][0] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][0];
+                            w[n][1] = held.of[WEIGHTS_IN_REGISTERS ? step : 0][n][1];
+                        }
+                    } else {
+                        load_weights(w, weights, step, n_part, lane);
                     }
-                } else {
-                    load_weights(w, weights, step, n_part, lane);
-                }
-            });
+                });
             // The number in the tile of a sixteen's pixel, and whether it is one of these.
             auto pixel_of = [&](int m, int of) { return strip.pixel(m, of); };
             auto is_own = [&](int m, int of) { return strip.owns(m, of); };
@@ -238,7 +241,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
                 const int column = (lane >> 2 & 6) + (lane & 4 ? 8 : 0);
                 const u32 line = (first_image(at) + strip.image) * BIT_LINES + (first_row(at) + strip.row + m) / 2;
                 const u32 place = line * (OUT_W / 2) + strip.column_of(column) / 2;
-                const bool exists = strip.owns(m, column) && (TILE_IMAGES == 1 || line < arguments.num_images * BIT_LINES);
+                const bool exists =
+                    strip.owns(m, column) && (TILE_IMAGES == 1 || line < arguments.num_images * BIT_LINES);
                 u32* const words = (u32*)(arguments.bits + (u64)chain * arguments.num_images * (BIT_LINES * BIT_LINE));
                 if (strip.others > m && !Strips<STRIP>::FULL) continue;
                 write_pool(rows, (uint4*)output + (place * (FILTERS / 8) + n_part * N_TILES + (lane & 3)), exists,

@@ -8,19 +8,20 @@ namespace {
 
 #if STRIP
 
-// A warp multiplies a strip by sixteen channels. Columns of the products are channels in such an order that a lane ends up with
-// four neighbouring ones (`lane % 4` times four and on), and that rows of weights lie in different banks.
+// A warp multiplies a strip by sixteen channels. Columns of the products are channels in such an order that a lane ends
+// up with four neighbouring ones (`lane % 4` times four and on), and that rows of weights lie in different banks.
 constexpr int N_PARTS = CHANNELS / 16, M_WARPS = WARPS / N_PARTS, N_TILES = 2;
 static_assert(WARPS % N_PARTS == 0 && STRIP % 2 == 0, "warps for all channels, and pairs of sixteens");
 
-// Σ D and Σ D·(V − mean) of this lane's four channels, over all of its pixels; V is the value whose norm D goes through.
+// Σ D and Σ D·(V − mean) of this lane's four channels, over all of its pixels; V is the value whose norm D goes
+// through.
 struct ChannelSums {
     float gradient[4];
     float product[4];
 };
 
-// Whether pixel `of` of sixteen `m` of a strip is one of the strip's and of the batch, and where this lane's channels of it lie in
-// memory, in fours: the pixels of a tile follow each other.
+// Whether pixel `of` of sixteen `m` of a strip is one of the strip's and of the batch, and where this lane's channels
+// of it lie in memory, in fours: the pixels of a tile follow each other.
 DEVICE bool exists(const Strips<STRIP>& strip, int m, int of, int at, u32 num_images) {
     return (TILE_IMAGES == 1 || first_image(at) + strip.image_of(of) < (int)num_images) && strip.owns(m, of);
 }
@@ -33,8 +34,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                           u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     const int column = lane & 7, second = (lane >> 4 ^ lane >> 2) & 1;
-    const uint4* const own_weights = weights + padded<FILTERS / 8>(n_part * 16 + (column >> 1) * 4 + second * 2 + (column & 1),
-                                                                   lane >> 3 & 1);
+    const uint4* const own_weights =
+        weights + padded<FILTERS / 8>(n_part * 16 + (column >> 1) * 4 + second * 2 + (column & 1), lane >> 3 & 1);
 #pragma unroll 1
     for (int number = m_warp; number < Strips<STRIP>::COUNT; number += M_WARPS) {
         const Strips<STRIP> strip(number);
@@ -62,7 +63,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
             for (int i = 0; i < 4; ++i) {
                 const int m = pair + i / 2, of = (lane >> 2) + i % 2 * 8;
                 if (!exists(strip, m, of, at, num_images)) continue;
-                if (ADD_PREVIOUS) previous[i] = ((const uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)];
+                if (ADD_PREVIOUS)
+                    previous[i] = ((const uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)];
                 if (NORM_SUMS) values[i] = ((const uint2*)normed)[place_of(strip, m, of, at, n_part, lane)];
             }
 #pragma unroll
@@ -70,7 +72,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 const int m = pair + i / 2, half = i % 2, of = (lane >> 2) + half * 8;
                 if (!exists(strip, m, of, at, num_images)) continue;
                 if (ADD_PREVIOUS) {
-                    const u32 first = lane & 2 ? previous[i].y : previous[i].x, last = lane & 2 ? previous[i].x : previous[i].y;
+                    const u32 first = lane & 2 ? previous[i].y : previous[i].x,
+                              last = lane & 2 ? previous[i].x : previous[i].y;
                     dx[m][0][2 * half] += low_bf16(first), dx[m][0][2 * half + 1] += high_bf16(first);
                     dx[m][1][2 * half] += low_bf16(last), dx[m][1][2 * half + 1] += high_bf16(last);
                 }
@@ -80,7 +83,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 if (MASK) {
                     // The tile holds what readers see.
                     const int row = strip.image_of(of) * TILE_H + strip.row + m + PAD, own = strip.column_of(of) + PAD;
-                    const uint2 seen = ((const uint2*)(tile + padded<CHUNKS>(row * TILE_W + own, n_part * 2)))[lane & 3];
+                    const uint2 seen =
+                        ((const uint2*)(tile + padded<CHUNKS>(row * TILE_W + own, n_part * 2)))[lane & 3];
                     value = make_uint2(masked(value.x, seen.x), masked(value.y, seen.y));
                 }
                 ((uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)] = value;
@@ -102,7 +106,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
 }
 
 // Writes the block's part of the sums of the input's norm: adds up lanes, then warps, in their order.
-DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp, int lane) {
+DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
+                            int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -139,8 +144,8 @@ constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
 constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
 
 DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
-                          bf16* input_gradient, const float* scale, const float* shift, const bf16*,
-                          const float*, ChannelSums&, int at, u32 num_images, int warp, int lane) {
+                          bf16* input_gradient, const float* scale, const float* shift, const bf16*, const float*,
+                          ChannelSums&, int at, u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
 #pragma unroll 1
@@ -152,7 +157,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
 #pragma unroll
         for (int m = 0; m < M_AT_ONCE; ++m) {
             from[m] = padded<DY_CHUNKS>(dy_row((base + m) * 16 + (lane & 15)), lane >> 4);
-            // A border around the row of zeros there is not: pixels that are none read some other pixel, and are not stored.
+            // A border around the row of zeros there is not: pixels that are none read some other pixel, and are not
+            // stored.
             if (!in_tile((base + m) * 16 + (lane & 15))) from[m] = padded<DY_CHUNKS>(BEFORE * DY_W + BEFORE, lane >> 4);
 #pragma unroll
             for (int n = 0; n < N_TILES; ++n) dx[m][n][0] = dx[m][n][1] = dx[m][n][2] = dx[m][n][3] = 0.0f;

@@ -1,8 +1,9 @@
 // Strips of a tile: STRIP sixteens of pixels below each other, for which a warp reads every row of pixels once.
 //
-// A sixteen is sixteen neighbouring pixels of an output row (the last of a row may hang over its end), or eight pixels of the same
-// row of two images. A row of pixels that was loaded for one horizontal tap is multiplied by the weights of all vertical taps at
-// once: it belongs to as many sixteens. For STRIP sixteens that is STRIP + KERNEL − 1 loads instead of STRIP · KERNEL.
+// A sixteen is sixteen neighbouring pixels of an output row (the last of a row may hang over its end), or eight pixels
+// of the same row of two images. A row of pixels that was loaded for one horizontal tap is multiplied by the weights of
+// all vertical taps at once: it belongs to as many sixteens. For STRIP sixteens that is STRIP + KERNEL − 1 loads
+// instead of STRIP · KERNEL.
 
 #include "conv_tile.cuh"
 
@@ -12,8 +13,8 @@ namespace {
 
 static_assert(STRIDE == 1 && OUT_W >= 8 && TILE_ROWS >= STRIP && TILE_IMAGES % SIXTEEN_IMAGES == 0, "a strip at least");
 
-// The strips of a tile, cut into `strip` sixteens each. Where these do not divide the rows the last begins further up, and
-// its first sixteens are another's.
+// The strips of a tile, cut into `strip` sixteens each. Where these do not divide the rows the last begins further up,
+// and its first sixteens are another's.
 template <int strip>
 struct Strips {
     static constexpr int BELOW = (TILE_ROWS + strip - 1) / strip;
@@ -44,8 +45,8 @@ struct Strips {
     DEVICE bool owns(int at, int of) const { return FULL || (at >= others && column_of(of) < OUT_W); }
 };
 
-// sum[sixteen] += Σ over taps and channels: `from` is where this lane's pixel of the first row lies, rows are `below` chunks apart
-// and columns `right`; `load` gives the weights of a vertical and a horizontal tap and sixteen channels.
+// sum[sixteen] += Σ over taps and channels: `from` is where this lane's pixel of the first row lies, rows are `below`
+// chunks apart and columns `right`; `load` gives the weights of a vertical and a horizontal tap and sixteen channels.
 template <int across, int depth, int n_tiles, int below, int right, class Load>
 DEVICE void multiply_strip(float (&sum)[STRIP][n_tiles][4], const uint4* from, const Load& load) {
 #pragma unroll

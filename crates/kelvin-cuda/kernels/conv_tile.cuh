@@ -1,11 +1,12 @@
 // The tile of a convolution's input in shared memory: which pixels it holds, and how they get there.
 //
-// A tile is TILE_ROWS whole output rows of TILE_IMAGES images. Tiles are numbered image by image from the top; where a tile
-// holds several images, each is whole (TILE_ROWS = OUT_H). In shared memory a pixel is a row of its channels, an odd number of
-// chunks long; pixels outside of the image are zeros. Columns outside are so for every tile and are zeroed once.
+// A tile is TILE_ROWS whole output rows of TILE_IMAGES images. Tiles are numbered image by image from the top; where a
+// tile holds several images, each is whole (TILE_ROWS = OUT_H). In shared memory a pixel is a row of its channels, an
+// odd number of chunks long; pixels outside of the image are zeros. Columns outside are so for every tile and are
+// zeroed once.
 //
-// Chunks come from memory as they are into a stage of their own (copied without waiting, while another tile is worked on);
-// the thread that asked for a chunk then puts it into its place, as readers see it.
+// Chunks come from memory as they are into a stage of their own (copied without waiting, while another tile is worked
+// on); the thread that asked for a chunk then puts it into its place, as readers see it.
 
 #include "tile.cuh"
 
@@ -13,9 +14,9 @@ namespace {
 
 constexpr int THREADS = WARPS * 32;
 
-// Few channels are packed: a pixel is four numbers, and four neighbouring pixels make sixteen, so that a tap is a whole row of
-// the kernel. Pixels with an odd column are read from a second copy of the tile that lies one pixel further to the left:
-// both copies are aligned to the sixteen bytes that two pixels take.
+// Few channels are packed: a pixel is four numbers, and four neighbouring pixels make sixteen, so that a tap is a whole
+// row of the kernel. Pixels with an odd column are read from a second copy of the tile that lies one pixel further to
+// the left: both copies are aligned to the sixteen bytes that two pixels take.
 #if PACKED
 constexpr int DEPTH = 16, TAPS = KERNEL, PIXEL_NUMBERS = 4;
 static_assert(CHANNELS <= 4 && KERNEL <= 4 && STRIDE == 1, "four pixels of four channels");
@@ -34,8 +35,8 @@ constexpr int OVERHANG = STRIP && OUT_W != 8 ? SEGMENTS * 16 - OUT_W : 0;
 
 // What is loaded, and the room it takes, in chunks.
 #if PACKED
-// A copy is an odd multiple of four chunks, so that the two lie in different banks; a few chunks of zeros are read (and multiplied
-// by zeros) beyond the last pixel.
+// A copy is an odd multiple of four chunks, so that the two lie in different banks; a few chunks of zeros are read (and
+// multiplied by zeros) beyond the last pixel.
 constexpr int TILE_CHUNKS = LINES * TILE_W / 2, BEYOND = 3 + OVERHANG / 2;
 constexpr int COPY_ROOM = (TILE_CHUNKS + BEYOND + 7) / 8 * 8 + 4, TILE_ROOM = 2 * COPY_ROOM, STAGE_ROOM = 0;
 #else
@@ -50,10 +51,10 @@ constexpr int TILE_PIXELS = TILE_IMAGES * TILE_ROWS * OUT_W;
 constexpr int M_TILES = (TILE_PIXELS + 15) / 16;
 constexpr int GROUPS = OUT_H / TILE_ROWS;  // tiles of an image, where a tile is part of one
 
-// Of an output that only a pool of 2×2 with a ReLU reads, a convolution in strips keeps the pool's result, and for the way back
-// whether each number is above 0. A word has the bits of two pixels of two rows and of two filters of four chunks: for row r, pixel
-// p or p + 8 of a sixteen, chunk n, bit 8r + 4(p / 8) + n, and sixteen further up the second filter. Words lie as
-// [image][two rows][sixteen][32 filters][pixel % 8][pair of filters].
+// Of an output that only a pool of 2×2 with a ReLU reads, a convolution in strips keeps the pool's result, and for the
+// way back whether each number is above 0. A word has the bits of two pixels of two rows and of two filters of four
+// chunks: for row r, pixel p or p + 8 of a sixteen, chunk n, bit 8r + 4(p / 8) + n, and sixteen further up the second
+// filter. Words lie as [image][two rows][sixteen][32 filters][pixel % 8][pair of filters].
 constexpr int BIT_PARTS = (FILTERS + 31) / 32, BIT_LINE = SEGMENTS * BIT_PARTS * 8, BIT_LINES = OUT_H / 2;
 
 static_assert(OUT_H % TILE_ROWS == 0 && (TILE_IMAGES == 1 || TILE_ROWS == OUT_H),
@@ -117,8 +118,8 @@ DEVICE bool has_row(int at, int image, int row, u32 num_images) {
     return (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images) && (u32)row < (u32)IMAGE_H;
 }
 
-// Every `at_once`-th of `lines` lines of each image of a tile from the thread's `first` on: does `body(image, line)`, `line` counted
-// from the first, so that what is linear in it needs no arithmetic when it runs.
+// Every `at_once`-th of `lines` lines of each image of a tile from the thread's `first` on: does `body(image, line)`,
+// `line` counted from the first, so that what is linear in it needs no arithmetic when it runs.
 template <int lines, int at_once, class Body>
 DEVICE void for_lines(int first, const Body& body) {
 #pragma unroll
@@ -183,7 +184,8 @@ DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, 
                               (long long)(first_image(at) * IMAGE_H + row) * (IMAGE_W * CHUNKS);
     uint4* const to = stage + first * LINE_CHUNKS + rest;
     for_lines<TILE_H, LINES_AT_ONCE>(first, [&](int image, int line) {
-        copy_async(to + (image * TILE_H + line) * LINE_CHUNKS, from + (image * IMAGE_H + line * STEP) * (IMAGE_W * CHUNKS),
+        copy_async(to + (image * TILE_H + line) * LINE_CHUNKS,
+                   from + (image * IMAGE_H + line * STEP) * (IMAGE_W * CHUNKS),
                    has_row(at, image, row + line * STEP, num_images));
     });
 }

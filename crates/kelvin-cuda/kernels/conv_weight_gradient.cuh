@@ -4,8 +4,8 @@
 
 namespace {
 
-// Sixteen channels by SQUARE_FILTERS filters are a square; each warp has one, and with others of the same square a share of
-// the pixels.
+// Sixteen channels by SQUARE_FILTERS filters are a square; each warp has one, and with others of the same square a
+// share of the pixels.
 constexpr int SQUARE_TILES = SQUARE_FILTERS / 8;
 constexpr int SQUARES = (DEPTH / 16) * (FILTERS / SQUARE_FILTERS), SHARES = SQUARES < WARPS ? WARPS / SQUARES : 1;
 static_assert(WARPS % SQUARES == 0, "a warp for each square");

@@ -48,9 +48,9 @@ DEVICE float max_or_none(float first, float second) {
     return larger;
 }
 
-// The first thing a kernel of a recorded step does: waits until the launch before has ended and all it wrote can be seen, for
-// this one may have been let in early, while the last blocks of that one still ran; then lets the next one in. So no two launches
-// ever work at the same time, but a launch's blocks are in their places when their turn comes.
+// The first thing a kernel of a recorded step does: waits until the launch before has ended and all it wrote can be
+// seen, for this one may have been let in early, while the last blocks of that one still ran; then lets the next one
+// in. So no two launches ever work at the same time, but a launch's blocks are in their places when their turn comes.
 DEVICE void take_turn() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" : : : "memory");
@@ -75,10 +75,10 @@ DEVICE void load_matrices_transposed(u32 (&to)[4], const void* row) {
                  : "r"(shared_address(row)));
 }
 
-// sum += A B on the tensor cores: A is 16×16 (row-major fragment), B 16×8 (column fragment), sum 16×8 in f32.
-// Lane i holds of sum: rows i/4 and i/4+8, columns 2(i%4) and 2(i%4)+1, as {(r,c), (r,c+1), (r+8,c), (r+8,c+1)}.
-// a[0]: rows 0–7, columns 0–7; a[1]: rows 8–15, columns 0–7; a[2]: rows 0–7, columns 8–15; a[3]: rows 8–15, columns 8–15.
-// b0: rows 0–7, b1: rows 8–15 of B, each as the transposed 8×8 matrix.
+// sum += A B on the tensor cores: A is 16×16 (row-major fragment), B 16×8 (column fragment), sum 16×8 in f32. Lane i
+// holds of sum: rows i/4 and i/4+8, columns 2(i%4) and 2(i%4)+1, as {(r,c), (r,c+1), (r+8,c), (r+8,c+1)}. a[0]: rows
+// 0–7, columns 0–7; a[1]: rows 8–15, columns 0–7; a[2]: rows 0–7, columns 8–15; a[3]: rows 8–15, columns 8–15. b0: rows
+// 0–7, b1: rows 8–15 of B, each as the transposed 8×8 matrix.
 DEVICE void multiply_add(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

@@ -2,9 +2,10 @@
 //
 //   g = scale·Σ over splits + θ/σ_p²       Σ g² of the block, and of all blocks
 //
-// Reads each partial sum once, in their order, and θ, and writes g where there are several: 4·splits + 8 bytes a parameter (8 of a
-// single one), sixteen bytes at a time where all four parameters lie so. The last block to end adds up the blocks' Σ g², in their order whichever it is.
-// Specification: potential.rs (evaluate), prior.rs (add_energy_gradient).
+// Reads each partial sum once, in their order, and θ, and writes g where there are several: 4·splits + 8 bytes a
+// parameter (8 of a single one), sixteen bytes at a time where all four parameters lie so. The last block to end adds
+// up the blocks' Σ g², in their order whichever it is. Specification: potential.rs (evaluate), prior.rs
+// (add_energy_gradient).
 
 #include "chain.cuh"
 
@@ -27,7 +28,8 @@ struct GradientTotalArguments {
     u32 finishes;
     // Off where there is no pass at all: the prior's gradient alone.
     u32 has_sources;
-    // Whether g is wanted where a tensor has one partial sum: else who wants it takes it from there, and only Σ g² is found.
+    // Whether g is wanted where a tensor has one partial sum: else who wants it takes it from there, and only Σ g² is
+    // found.
     u32 keeps;
 };
 

@@ -4,9 +4,9 @@
 //   INTEGRATOR 1 BAOA    m ← m − h·g   θ ← θ + ½(h/M)·m   m ← μ'm + √(T(1−μ'²)M)·R   θ ← θ + ½(h/M)·m
 //   INTEGRATOR 2 SGLD    θ ← θ − (ε/M)·g + √(2Tε/M)·R
 //
-// with g clipped by its norm. Reads g, θ and m, writes θ, m and (HALF 1) the bf16 copy that products read: 20 or 22 bytes a
-// parameter (12 or 14 without m), in runs of sixteen parameters; and Σ m²/M of the block.
-// Specification: sampler/langevin.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
+// with g clipped by its norm. Reads g, θ and m, writes θ, m and (HALF 1) the bf16 copy that products read: 20 or 22
+// bytes a parameter (12 or 14 without m), in runs of sixteen parameters; and Σ m²/M of the block. Specification:
+// sampler/langevin.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
 
 #include "chain.cuh"
 #include "philox.cuh"

@@ -1,5 +1,5 @@
-// From the parts' means and spreads, or from running statistics, to how a batch norm is read, where no kernel did so in passing;
-// one block eight channels.
+// From the parts' means and spreads, or from running statistics, to how a batch norm is read, where no kernel did so in
+// passing; one block eight channels.
 //
 // Reads the parts once. Specification: network/images/batch_norm.rs (train, infer, update).
 

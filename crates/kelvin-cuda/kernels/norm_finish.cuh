@@ -1,5 +1,5 @@
-// What follows from the parts' sums of a batch norm, on the way forward and back: worked out by the last block of a chain that leaves
-// a part, or by a kernel of its own.
+// What follows from the parts' sums of a batch norm, on the way forward and back: worked out by the last block of a
+// chain that leaves a part, or by a kernel of its own.
 //
 //   forward   training    mean, var of the batch     inference   mean = m − b (the bias that was not added), var = v
 //             s = γ/√(var + ε)   t = β − s·mean      running: m, v move by 1 − momentum towards mean + b and var
@@ -7,7 +7,8 @@
 //                                    inference   a = s   b = c = 0
 //             ∂γ = Σ D·ẑ   ∂β = Σ D   ∂(bias before it) = 0 in training, s·ΣD in inference
 //
-// Reads the parts once, in f64, always in the same order. Specification: network/images/batch_norm.rs (train, infer, update, turn_back).
+// Reads the parts once, in f64, always in the same order. Specification: network/images/batch_norm.rs (train, infer,
+// update, turn_back).
 
 #include "cell.cuh"
 
@@ -52,8 +53,8 @@ struct NormBackwardFinish {
     u32 training;
 };
 
-// Whether this block is the last of `count` of its chain to come here, so that it can read (by __ldcg) what all have written
-// before. The ticket is 0 again afterwards. `flag` lies in shared memory.
+// Whether this block is the last of `count` of its chain to come here, so that it can read (by __ldcg) what all have
+// written before. The ticket is 0 again afterwards. `flag` lies in shared memory.
 DEVICE bool is_last_block(u32* ticket, u32 count, u32* flag) {
     __threadfence();
     __syncthreads();
@@ -161,5 +162,6 @@ DEVICE void finish_whole_norm(const NormFinish& of, u32 chain, double* scratch) 
 }
 DEVICE void finish_whole_norm_backward(const NormBackwardFinish& of, u32 chain, double* scratch) {
     const u32 together = channels_together(of.channels);
-    for (u32 first = 0; first < of.channels; first += together) finish_norm_backward(of, chain, first, together, scratch);
+    for (u32 first = 0; first < of.channels; first += together)
+        finish_norm_backward(of, chain, first, together, scratch);
 }

@@ -1,5 +1,5 @@
-// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a part, and
-// the last of a chain works out what follows.
+// Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a
+// part, and the last of a chain works out what follows.
 //
 // Part p holds pixels p·rows_per_part and on: [chain][part][channel] {Σ D, Σ D·ẑ}. Reads value and gradient once.
 // Specification: network/images/reading.rs (add_sums).

@@ -4,13 +4,14 @@
 //   forward           y  = x w + bias        A = x            B = w
 //   data gradient     dx = dy wᵀ             A = dy           B = w   as it lies, B_TRANSPOSED
 //   weight gradient   dw = xᵀ dy             A = x as it lies, A_TRANSPOSED   B = dy
-// A block makes 64 × 64 numbers of C; tiles of 32 along k come through STAGES stages of shared memory: many where k is long, since
-// what is on its way from memory bounds the speed.
+// A block makes 64 × 64 numbers of C; tiles of 32 along k come through STAGES stages of shared memory: many where k is
+// long, since what is on its way from memory bounds the speed.
 //
 // Bytes: A once for every 64 columns of C, B once for every 64 rows, mostly from the L2 cache; C once.
 // Specification: kelvin::network::images (dense.rs).
 //
-// Defines: STAGES, A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
+// Defines: STAGES, A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C (C is f32) ADD_BIAS ADD_PREVIOUS
+// MASK (0 or 1).
 
 #include "tile.cuh"
 
