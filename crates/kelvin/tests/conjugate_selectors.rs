@@ -68,7 +68,7 @@ fn slopes_agree_with_the_closed_form() {
     let mut most = 0.0f64;
     for beta in [0.1, 0.2, 0.4, 1.0, 3.0, 10.0] {
         let draws = laboratory.sample(&[beta]).unwrap().remove(0);
-        let held_out = HeldOutDraws::new(&laboratory, beta, &draws).unwrap();
+        let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), beta, &draws).unwrap();
         for (model, objective) in MODELS {
             let found = LpdSlope::new(beta, &held_out.densities(model, beta)).unwrap();
             let exact = exact_slope(objective, beta);
@@ -96,7 +96,7 @@ fn draws_stand_for_nearby_temperatures_while_their_weights_are_worth_enough() {
     let problem = noisier_than_believed();
     let laboratory = ConjugateLaboratory::new(&problem, 2, 4000);
     let draws = laboratory.sample(&[0.2]).unwrap().remove(0);
-    let held_out = HeldOutDraws::new(&laboratory, 0.2, &draws).unwrap();
+    let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), 0.2, &draws).unwrap();
     let densities = held_out.densities(PredictiveModel::Standard, 0.2);
     // U is Gamma(d/2) with rate β, so that ESS/S = ((1 + 2r)/(1 + r)²)^(d/2) at β (1 + r); d = 4.
     for ratio in [-0.2f64, 0.3] {
