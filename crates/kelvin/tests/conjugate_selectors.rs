@@ -47,9 +47,9 @@ fn slopes_from_draws_agree_with_the_reference() {
     let found = LpdSlope::new(beta, &[chain]).unwrap();
     assert_close("per point", &found.per_row, &golden.f64s("samples.expected.estimate_per_point"), 1e-9);
     assert_close("estimate", &[found.slope], &[golden.scalar("samples.expected.estimate")], 1e-9);
-    // The reference estimates its error in another way; both are right to a third or so.
-    let ratio = found.chain_error.unwrap() / golden.scalar("samples.estimate_standard_error");
-    assert!((0.7..1.5).contains(&ratio), "{ratio}");
+    // A block jackknife of the same draws (100 blocks) gives 0.00635; the reference states 0.00505, by a way of its own.
+    let error = found.chain_error.unwrap();
+    assert!((error / 0.00635 - 1.0).abs() < 0.1, "{error}");
     let exact = golden.scalar("samples.exact");
     assert!((found.slope - exact).abs() < 5.0 * found.chain_error.unwrap());
 }
