@@ -2,10 +2,9 @@
 
 mod support;
 
-use kelvin::data::Targets;
-use kelvin::diagnostics::{LearningTheory, TrainingDensities, predicted_lpd};
+use kelvin::diagnostics::{LearningTheory, predicted_lpd};
 use kelvin::exact::Objective;
-use kelvin::predictive::PredictiveModel;
+use kelvin::held_out::HeldOut;
 use kelvin::selection::{HeldOutDraws, Laboratory};
 use support::conjugate::{ConjugateLaboratory, LinearProblem};
 
@@ -13,14 +12,9 @@ const NUM_ROWS: usize = 1500;
 const HALF_THE_PARAMETERS: f64 = 2.0;
 
 /// Draws at β, seen by the training rows.
-fn theory(laboratory: &ConjugateLaboratory<'_>, beta: f64) -> LearningTheory {
+fn theory(laboratory: &ConjugateLaboratory<'_>, train: &HeldOut<'_>, beta: f64) -> LearningTheory {
     let draws = laboratory.sample(&[beta]).unwrap().remove(0);
-    let held_out = HeldOutDraws::new(laboratory, beta, &draws).unwrap();
-    let mut densities = TrainingDensities::new(beta, NUM_ROWS);
-    for chain in held_out.densities(PredictiveModel::Standard, beta) {
-        chain.log_densities.chunks_exact(NUM_ROWS).for_each(|draw| densities.add_draw(draw));
-    }
-    densities.summary().unwrap()
+    HeldOutDraws::new(laboratory, train, beta, &draws).unwrap().learning_theory().unwrap()
 }
 
 fn within(found: f64, expected: f64, tolerance: f64) {
@@ -31,8 +25,8 @@ fn within(found: f64, expected: f64, tolerance: f64) {
 fn a_regular_model_has_half_its_parameters() {
     let mut problem = LinearProblem::new(2, 3, [NUM_ROWS, 5000], 0.2, 0.2);
     problem.prior_variance = 1e4;
-    let new_rows = std::mem::replace(&mut problem.validation, problem.train.clone());
     let laboratory = ConjugateLaboratory::new(&problem, 2, 1500);
+    let train = HeldOut::new(&problem.network(), &problem.train);
     let exact = problem.exact();
     let (inputs, targets) = problem.design(&problem.train);
     let log_density = |(x, y): (&[f64], &f64)| {
@@ -41,7 +35,7 @@ fn a_regular_model_has_half_its_parameters() {
     };
     let least_loss = -inputs.chunks_exact(4).zip(&targets).map(log_density).sum::<f64>() / NUM_ROWS as f64;
 
-    let (bayes, warm) = (theory(&laboratory, 1.0), theory(&laboratory, 0.25));
+    let (bayes, warm) = (theory(&laboratory, &train, 1.0), theory(&laboratory, &train, 0.25));
     for found in [bayes, warm] {
         // Errors: 3.7 % of ν from the residuals, 2 % of λ from the draws.
         within(found.singular_fluctuation(), HALF_THE_PARAMETERS, 0.15);
@@ -50,8 +44,7 @@ fn a_regular_model_has_half_its_parameters() {
     within(bayes.learning_coefficient_between(&warm), HALF_THE_PARAMETERS, 0.1);
 
     // The loss on new rows; both means have errors of √(½/n).
-    let Targets::Real(_) = &new_rows.targets else { panic!("numbers") };
-    let (inputs, targets) = problem.design(&new_rows);
+    let (inputs, targets) = problem.design(&problem.validation);
     let error = 4.0 * (0.5 / NUM_ROWS as f64 + 0.5 / 5000.0).sqrt();
     for found in [bayes, warm] {
         let beta = found.inverse_temperature;

@@ -1,14 +1,16 @@
-//! Draws of chains at one β, as far as held-out rows see them: what Lemma B and reweighting are computed from.
+//! Draws of chains at one β, as far as rows see them: what Lemma B, reweighting and learning theory are computed from.
 
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
 use crate::data::Targets;
+use crate::diagnostics::{LearningTheory, TrainingDensities};
 use crate::draws::Draws;
+use crate::held_out::HeldOut;
 use crate::likelihood::Likelihood;
 use crate::predictive::{LogMeanExp, PredictiveModel, for_each_output};
 use crate::temperature::Tempering;
 
-/// Draws of chains at one β with their outputs at validation rows.
+/// Draws of chains at one β with their outputs at some rows: those to choose by, or the training rows themselves.
 pub struct HeldOutDraws<'a> {
     inverse_temperature: f64,
     likelihood: Likelihood,
@@ -34,16 +36,17 @@ pub struct ChainDensities {
 }
 
 impl<'a> HeldOutDraws<'a> {
-    /// Evaluates draws of chains at β.
+    /// Evaluates draws of chains at β at these rows.
     ///
     /// # Errors
     /// Where draws cannot be read or evaluated.
     pub fn new(
-        laboratory: &'a dyn Laboratory,
+        laboratory: &dyn Laboratory,
+        rows: &HeldOut<'a>,
         inverse_temperature: f64,
         draws: &[Draws],
     ) -> Result<Self, SelectionError> {
-        let (posterior, validation) = (laboratory.posterior(), laboratory.validation());
+        let posterior = laboratory.posterior();
         let mut chains = Vec::new();
         for draws in draws {
             let mut log_joint: Vec<f64> = draws.potential_energy.iter().map(|energy| -energy).collect();
@@ -54,13 +57,13 @@ impl<'a> HeldOutDraws<'a> {
                 }
             }
             let mut outputs = Vec::with_capacity(draws.len());
-            for_each_output(laboratory.engine(), validation, draws, |of_draw| -> Result<(), SelectionError> {
+            for_each_output(laboratory.engine(), rows, draws, |of_draw| -> Result<(), SelectionError> {
                 outputs.push(of_draw);
                 Ok(())
             })?;
             chains.push(ChainOutputs { log_joint, outputs });
         }
-        Ok(Self { inverse_temperature, likelihood: posterior.likelihood(), targets: validation.targets(), chains })
+        Ok(Self { inverse_temperature, likelihood: posterior.likelihood(), targets: rows.targets(), chains })
     }
 
     /// β of the chains.
@@ -99,6 +102,20 @@ impl<'a> HeldOutDraws<'a> {
             found
         };
         self.chains.iter().map(of_chain).collect()
+    }
+
+    /// WAIC, functional variance and the like, where the rows are the training rows.
+    pub fn learning_theory(&self) -> Option<LearningTheory> {
+        let mut gathered: Option<TrainingDensities> = None;
+        let mut found = ChainDensities::default();
+        for outputs in self.chains.iter().flat_map(|chain| &chain.outputs) {
+            found.log_densities.clear();
+            self.add_densities(PredictiveModel::Standard, self.inverse_temperature, outputs, &mut found);
+            gathered
+                .get_or_insert_with(|| TrainingDensities::new(self.inverse_temperature, found.log_densities.len()))
+                .add_draw(&found.log_densities);
+        }
+        gathered?.summary()
     }
 
     fn add_densities(&self, model: PredictiveModel, beta: f64, outputs: &[f32], found: &mut ChainDensities) {

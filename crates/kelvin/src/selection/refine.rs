@@ -178,10 +178,10 @@ impl RefineSelector {
     /// Moves on from the last visit by LPD itself.
     fn refine_by_values(&self, laboratory: &dyn Laboratory, walk: Walk) -> Result<Refined, SelectionError> {
         let Walk { mut visits, mut draws, mut row_gradients } = walk;
-        let prices = laboratory.prices();
+        let (prices, validation) = (laboratory.prices(), laboratory.validation());
         let Some(first) = visits.last() else { unreachable!("a walk goes on from a visit") };
         let (start, uphill) = (first.inverse_temperature, LONGEST_STEP.copysign(first.slope));
-        let mut seen = vec![(start.ln(), HeldOutDraws::new(laboratory, start, &draws)?)];
+        let mut seen = vec![(start.ln(), HeldOutDraws::new(laboratory, validation, start, &draws)?)];
         // Those before the walk were chains too; the one it begins at is counted once.
         let most_seen = (self.most_chains + 1).saturating_sub(visits.len()).max(1);
         loop {
@@ -206,7 +206,7 @@ impl RefineSelector {
             let beta = next.exp();
             draws = laboratory.continue_at(beta, &draws)?;
             row_gradients += prices.continued_chain * draws.len() as f64;
-            let held_out = HeldOutDraws::new(laboratory, beta, &draws)?;
+            let held_out = HeldOutDraws::new(laboratory, validation, beta, &draws)?;
             visits.extend(LpdSlope::new(beta, &held_out.densities(self.model, beta)));
             seen.push((next, held_out));
         }
@@ -234,7 +234,7 @@ impl RefineSelector {
             method,
             reason: format!("no draw at β = {beta} has a finite density; lower sampler.learning_rate").into(),
         };
-        let held_out = HeldOutDraws::new(laboratory, beta, draws)?;
+        let held_out = HeldOutDraws::new(laboratory, laboratory.validation(), beta, draws)?;
         let densities = held_out.densities(self.model, beta);
         let visit = LpdSlope::new(beta, &densities).ok_or_else(missing)?;
         let is_worth = |at: f64| reweighting_ess(&densities, beta, at) >= ENOUGH * visit.num_draws as f64;
