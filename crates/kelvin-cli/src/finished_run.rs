@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelvin::draws::Draws;
-use kelvin::experiment::{Problem, Settings};
+use kelvin::experiment::{DrawsSetting, Problem, Settings};
 use kelvin::network::{Network, Shape};
 
 use crate::findings::Findings;
@@ -58,6 +58,11 @@ impl FinishedRun {
             );
         }
         Ok(())
+    }
+
+    /// Whether its draws were stored, and not only scored.
+    pub fn has_draws(&self) -> bool {
+        self.settings.sampler.draws == DrawsSetting::Stored
     }
 
     /// Where the draws of a chain are.

@@ -7,6 +7,7 @@ use kelvin::data::Targets;
 use kelvin::draws::Draws;
 use kelvin::experiment::{Experiment, Predictive};
 use kelvin::predictive::{ByModel, ClassificationPredictive, GaussianMixture, PredictiveModel, RegressionPredictive};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::findings::Units;
 use crate::row_blocks::{RowBlocks, outputs_of_draws};
@@ -29,7 +30,7 @@ pub struct NumberPrediction {
     pub truth: f64,
     pub mean: f64,
     pub sd: ByModel<f64>,
-    /// The ends of the central 90 % interval; NaN where draws were scored and not stored.
+    /// The ends of the central 90 % interval; NaN where nobody asked for them, or draws were scored and not stored.
     pub interval: ByModel<(f64, f64)>,
     pub log_density: ByModel<f64>,
     /// The predictive probability of less than the truth.
@@ -53,7 +54,8 @@ pub struct ClassPrediction {
 }
 
 impl Predictions {
-    /// Of draws at the test rows, whose accumulated distribution is `predictive`.
+    /// Of draws at the test rows, whose accumulated distribution is `predictive`; intervals are those of `draws`, and there are none
+    /// where none are given: quantiles of mixtures are dear.
     pub fn of<'d>(
         experiment: &Experiment<'_>,
         inverse_temperature: f64,
@@ -226,14 +228,14 @@ impl ClassPrediction {
     }
 }
 
-/// The ends of the central interval at each test row, in standardised units; NaN where draws are not stored.
+/// The ends of the central interval at each test row, in standardised units; NaN where there are no draws to tell.
 fn intervals<'d>(
     experiment: &Experiment<'_>,
     variance: ByModel<f64>,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> anyhow::Result<Vec<ByModel<(f64, f64)>>> {
     let draws: Vec<&Draws> = draws.into_iter().collect();
-    if !draws.iter().all(|draws| draws.are_stored()) {
+    if draws.is_empty() || !draws.iter().all(|draws| draws.are_stored()) {
         let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
         return Ok(vec![unknown; experiment.test.num_rows()]);
     }
@@ -242,11 +244,12 @@ fn intervals<'d>(
     let mut intervals = Vec::new();
     for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {
         let outputs = outputs_of_draws(&*experiment.engine, &problem.network, &block, draws.iter().copied())?;
-        for point in 0..block.len() {
+        let of_point = |point: usize| {
             let means: Vec<f32> = outputs.iter().map(|outputs| outputs[point]).collect();
-            let of = by_model(|model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL))?;
-            intervals.push(of);
-        }
+            by_model(|model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL))
+        };
+        let of_block: Result<Vec<_>, _> = (0..block.len()).into_par_iter().map(of_point).collect();
+        intervals.extend(of_block?);
     }
     Ok(intervals)
 }

@@ -45,7 +45,8 @@ pub fn check_scores(
         let chains = run.findings.chains_of(row).filter(|chain| !chain.potential_energy.is_empty());
         let own: Option<Vec<&Draws>> = chains.map(|chain| draws.get(&chain.name)).collect();
         let Some(own) = own.filter(|own| !own.is_empty()) else {
-            checks.push(name, Outcome::Skipped, "its draws are not there, or damaged");
+            let why = if run.has_draws() { "its draws are not there, or damaged" } else { "its draws were not stored" };
+            checks.push(name, Outcome::Skipped, why);
             continue;
         };
         let mut comparison = Comparison { tolerance, jump, largest: 0.0 };
@@ -101,7 +102,8 @@ fn again(experiment: &Experiment<'_>, row: &Row, draws: &[&Draws]) -> anyhow::Re
         pooled.merge(&chain?)?;
     }
     let HeldOutScores { validation, test, out_of_distribution } = HeldOutScores::of(&pooled)?;
-    let predictions = Predictions::of(experiment, row.beta, &pooled.test, draws.iter().copied())?;
+    let of_intervals = draws.iter().copied().filter(|_| row.has_intervals());
+    let predictions = Predictions::of(experiment, row.beta, &pooled.test, of_intervals)?;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
     Ok((Row { num_draws, validation, test, out_of_distribution, ..row.clone() }, predictions))
 }

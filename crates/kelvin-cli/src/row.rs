@@ -98,7 +98,14 @@ impl Row {
         let measured = group.measured(experiment.sampler_temperature(beta)?, experiment.expected_inflation()?);
         let what = What { method, label: &group.label, repetition, beta, num_draws: group.num_draws(), seconds };
         let row = what.scored(&predictives, Some(measured))?;
-        Ok((row, Predictions::of(experiment, beta, &predictives.test, group.draws())?))
+        let draws = group.draws().filter(|_| row.has_intervals());
+        let predictions = Predictions::of(experiment, beta, &predictives.test, draws)?;
+        Ok((row, predictions))
+    }
+
+    /// Whether its predictions have intervals: those of a run, and those at β̂* of a sweep, whose other rows nobody looks at one by one.
+    pub fn has_intervals(&self) -> bool {
+        self.repetition.is_none() || matches!(self.method, Method::Chosen | Method::Sgd)
     }
 
     /// The name of its file of predictions, without its ending.

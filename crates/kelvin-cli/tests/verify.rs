@@ -184,6 +184,10 @@ fn sweeps_and_runs_without_stored_draws_are_checked_as_far_as_they_go() {
     for entry in std::fs::read_dir(here.join("sweep/draws")).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
-    let out = passes(here, "sweep");
-    assert!(out.contains("there is no hashes.json") && out.contains("this run stored no draws"), "{out}");
+    fails(here, "sweep", &["there is no hashes.json", "draws/chosen-1.safetensors is missing"]);
+
+    finished(here, &["run", "concrete", "--set=sampler.draws=scored", "--out", "scored"]);
+    let out = passes(here, "scored");
+    assert!(out.contains("this run stored no draws") && out.contains("its draws were not stored"), "{out}");
+    assert_eq!(std::fs::read_dir(here.join("scored/draws")).unwrap().count(), 0);
 }

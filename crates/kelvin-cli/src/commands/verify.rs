@@ -207,8 +207,10 @@ fn check_choice(run: &FinishedRun, checks: &mut Checks) {
         None => differences.push("model.json is missing or damaged".into()),
         Some(model) => {
             let names = findings.chains.iter().filter(|chain| chain.method == Method::Chosen);
-            let names: Vec<&String> =
-                names.filter(|chain| !chain.potential_energy.is_empty()).map(|chain| &chain.name).collect();
+            let names: Vec<&String> = names
+                .filter(|chain| run.has_draws() && !chain.potential_energy.is_empty())
+                .map(|chain| &chain.name)
+                .collect();
             let stored = json!({"inverse_temperature": model.inverse_temperature, "network": model.network, "draws": model.draws});
             let wanted = json!({"inverse_temperature": findings.beta_star, "network": run.network, "draws": names});
             differences.extend(exact.of_values("model.json", &stored, &wanted));
@@ -282,11 +284,10 @@ fn check_draws(run: &FinishedRun, checks: &mut Checks) -> BTreeMap<String, Draws
             }
         }
     }
-    if differences.is_empty() && usable.is_empty() {
+    if !run.has_draws() {
         let found = "this run stored no draws: scores cannot be computed again";
         checks.push("draws", Outcome::Skipped, found);
     } else {
-        // A run stores all draws or none.
         differences.extend(missing.into_iter().map(|file| format!("{file} is missing")));
         let passed = format!("{} files have their own hashes, and the measurements of results.json", usable.len());
         checks.push_differences("draws", differences, passed);
