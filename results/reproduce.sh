@@ -9,6 +9,7 @@ sweeps=("$@")
 [ ${#sweeps[@]} -gt 0 ] || sweeps=(concrete energy naval)
 cargo build --release
 kelvin="${CARGO_TARGET_DIR:-target}/release/kelvin"
+runs=()
 for name in "${sweeps[@]}"; do
   run="runs/results-$name"
   mkdir -p "results/$name"
@@ -18,5 +19,11 @@ for name in "${sweeps[@]}"; do
   cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
   if [ -e "$run/out_of_distribution.csv" ]; then cp "$run/out_of_distribution.csv" "results/$name/"; fi
   cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "results/$name/"
+  runs+=("$run")
   echo "$name: $seconds s of wall-clock on $(nproc) cores"
 done
+# The paper's tables with the paper's numbers beside ours, where both exist.
+if [ $# -eq 0 ]; then
+  "$kelvin" report "${runs[@]}" --compare paper --format markdown --out runs/results-report > results/beside_the_paper.md
+  cp runs/results-report/figures/*.svg results/ 2>/dev/null || true
+fi
