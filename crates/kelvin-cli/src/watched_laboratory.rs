@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kelvin::draws::Draws;
-use kelvin::experiment::{Experiment, ExperimentError, ExperimentLaboratory, Start};
+use kelvin::experiment::{ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, Slot, Start};
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Chain, DrawReading, Engine, Observer};
@@ -101,6 +101,37 @@ impl<'e> WatchedLaboratory<'e> {
     /// What was searched so far, for another laboratory of the same starts.
     pub fn into_searches(self) -> Searches {
         self.searches.into_inner()
+    }
+
+    /// Chains at each β to be scored: from the same starts and with the same random numbers at every β, those of `kelvin run` at
+    /// β̂*, so that a method's scores do not depend on which others are asked.
+    pub fn sample_to_score(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+        let starts: Vec<Option<JointChoice>> = match self.experiment.settings.sampler.start {
+            Start::Random => Vec::new(),
+            Start::Search => {
+                let objective = self.experiment.settings.selection.ascent_objective();
+                self.search(objective)?.into_iter().map(Some).collect()
+            }
+        };
+        let spec = |repetition: u32, inverse_temperature: f64| ChainSpec {
+            label: format!("β = {}, chain {}", significant(inverse_temperature, 3), repetition + 1),
+            repetition,
+            slot: Slot::Chosen,
+            inverse_temperature,
+            start: self.experiment.start(&starts, repetition),
+        };
+        let of_beta = |&beta: &f64| (0..self.num_starts).map(move |repetition| (repetition, beta));
+        let specs = inverse_temperatures.iter().flat_map(of_beta).map(|(repetition, beta)| spec(repetition, beta));
+        let specs: Vec<ChainSpec> = specs.collect();
+        let members = self.members(inverse_temperatures)?;
+        let chains = self.watched(Stage::Sampling, members, self.timeline()?, || {
+            self.experiment.sample(&specs, self.relay).map_err(outside)
+        })?;
+        let mut draws = chains.into_iter().map(|chain| chain.draws);
+        let of_one = |_: &f64| {
+            draws.by_ref().take(self.num_starts as usize).filter(|draws| !draws.is_empty()).collect::<Vec<Draws>>()
+        };
+        Ok(inverse_temperatures.iter().map(of_one).collect())
     }
 
     /// Runs a population with its progress shown; one that was stopped on its way is an error.

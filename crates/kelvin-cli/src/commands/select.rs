@@ -164,14 +164,14 @@ fn reason(error: &SelectionError) -> String {
 /// Samples once at each β that was chosen, all in one population, and scores test rows.
 fn judge(
     experiment: &Experiment<'_>,
-    laboratory: &dyn Laboratory,
+    laboratory: &WatchedLaboratory<'_>,
     selections: Vec<Selection>,
 ) -> anyhow::Result<Vec<Choice>> {
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
     let mut scored: Vec<(f64, Option<Scores>)> = Vec::new();
-    let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample(&betas)? };
+    let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
         let scores = match draws.is_empty() {
             true => None,

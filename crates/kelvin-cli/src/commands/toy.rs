@@ -32,7 +32,7 @@ pub fn toy(arguments: &ToyArguments) -> anyhow::Result<()> {
     for case in &TOY_CASES {
         text += &wrapped(&format!("{}: {}.", case.name, case.shows), "  ");
     }
-    text += "\n";
+    text += "→ 0: the colder the better; in brackets what the formula for T* gives, which is no temperature.\n\n";
     text += &bound_table.to_text();
     text += &wrapped(&about_the_bound(&settings), "  ");
     text += &format!("figures: {}\n", out.join("figures").display());
@@ -75,7 +75,7 @@ fn toy_table() -> Table {
 fn best_text(best: OptimalTemperature) -> String {
     match best {
         OptimalTemperature::Interior(temperature) => significant(temperature, 3),
-        OptimalTemperature::Cold { formula } => format!("→ 0 (formula: {})", significant(formula, 3)),
+        OptimalTemperature::Cold { formula } => format!("→ 0 ({})", significant(formula, 3)),
     }
 }
 
