@@ -76,10 +76,10 @@ pub fn bound(example: &BoundExample) -> anyhow::Result<Chart> {
 /// An objective on the test rows at one β.
 pub fn value_at(example: &BoundExample, objective: Objective, beta: f64) -> anyhow::Result<f64> {
     let curve = example.curve(&[beta])?;
-    let value = curve.iter().map(|point| match objective {
+    let point = curve.first().ok_or_else(|| anyhow::anyhow!("no value at β = {beta}"))?;
+    Ok(match objective {
         Objective::StandardModel => point.standard_lpd,
         Objective::TemperedModel => point.tempered_lpd,
         Objective::LowerBound => point.lower_bound,
-    });
-    value.last().ok_or_else(|| anyhow::anyhow!("no value at β = {beta}"))
+    })
 }
