@@ -28,6 +28,18 @@ pub enum Command {
         override_usage = "kelvin sweep [OPTIONS] <PRESET|FILE.toml>\n       kelvin sweep [OPTIONS] --data <FILE.csv> --target <COLUMN>"
     )]
     Sweep(SweepArguments),
+    /// Choose β in several ways and put them side by side: β, its interval, test scores, cost
+    ///
+    /// Without --method: joint, map, guo, refine and the grid by LPD. Nothing is stored: a table goes to standard output, and
+    /// after Ctrl-C one begins anew. docs/which-temperature.md says what each method is for.
+    #[command(
+        override_usage = "kelvin select [OPTIONS] <PRESET|FILE.toml>\n       kelvin select [OPTIONS] --data <FILE.csv> --target <COLUMN>"
+    )]
+    Select(SelectArguments),
+    /// The theory in closed form: the Gaussian toy of the paper's Appendix A and the bound of its Lemma 3.1
+    ///
+    /// Tables go to standard output, figures and the numbers behind them into a folder.
+    Toy(ToyArguments),
     /// Go on with a run or a sweep that was stopped, from its last checkpoint
     ///
     /// Takes everything from the folder: settings, seed, command. Searches and chains that are finished are not run again, and
@@ -185,6 +197,36 @@ pub struct SweepArguments {
     pub repetitions: Option<u32>,
     #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct SelectArguments {
+    #[command(flatten)]
+    pub source: SourceArguments,
+    /// A method (may be repeated); a wrong name lists them all
+    #[arg(long, value_name = "NAME", conflicts_with = "all")]
+    pub method: Vec<String>,
+    /// Every method; those that do not suit the model are listed with the reason
+    #[arg(long)]
+    pub all: bool,
+    /// Starts of searches, and chains at each β [default: run.chains]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub starts: Option<u32>,
+    /// Names every random number: the same seed, the same numbers
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
+    pub seed: Option<u64>,
+    /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub overrides: Vec<String>,
+    #[command(flatten)]
+    pub conduct: ConductArguments,
+}
+
+#[derive(Debug, Args)]
+pub struct ToyArguments {
+    /// Folder for tables (CSV) and figures (SVG, PNG, PDF and the numbers behind them as CSV)
+    #[arg(long, value_name = "DIR", default_value = "toy")]
+    pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -37,14 +37,19 @@ impl Interrupt {
     }
 
     pub fn stopped(&self, run: &Path) -> Stopped {
-        Stopped { run: run.into(), signal: self.signal.load(Ordering::Relaxed) as u8 }
+        Stopped { run: Some(run.into()), signal: self.signal.load(Ordering::Relaxed) as u8 }
+    }
+
+    /// What was stopped has no folder, and nothing of it is kept.
+    pub fn stopped_for_good(&self) -> Stopped {
+        Stopped { run: None, signal: self.signal.load(Ordering::Relaxed) as u8 }
     }
 }
 
-/// A run that was stopped from outside and can go on.
+/// A run that was stopped from outside and can go on where it has a folder.
 #[derive(Debug)]
 pub struct Stopped {
-    run: PathBuf,
+    run: Option<PathBuf>,
     signal: u8,
 }
 
@@ -57,7 +62,10 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "stopped; what was done is kept\n  go on with `{}`", resume_command(&self.run))
+        match &self.run {
+            Some(run) => write!(f, "stopped; what was done is kept\n  go on with `{}`", resume_command(run)),
+            None => f.write_str("stopped; nothing is kept"),
+        }
     }
 }
 

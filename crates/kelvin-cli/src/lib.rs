@@ -41,12 +41,15 @@ mod run_folder;
 mod run_record;
 mod run_table;
 mod scores_file;
+mod selection_table;
 mod source;
 #[doc(hidden)]
 pub mod stored;
 mod table;
+mod toy_figures;
 mod verdict;
 mod watch;
+mod watched_laboratory;
 
 use std::process::ExitCode;
 
@@ -60,6 +63,8 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),
+        Command::Select(select) => commands::select::select(select),
+        Command::Toy(toy) => commands::toy::toy(&toy),
         Command::Resume(resume) => commands::resume::resume(&resume),
         Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
         Command::Compare(compare) => commands::compare::compare(&compare),

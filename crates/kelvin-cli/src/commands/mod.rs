@@ -10,7 +10,9 @@ pub mod presets;
 pub mod report;
 pub mod resume;
 pub mod run;
+pub mod select;
 pub mod sweep;
+pub mod toy;
 pub mod verify;
 pub mod watch;
 

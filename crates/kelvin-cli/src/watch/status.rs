@@ -169,7 +169,8 @@ impl Timeline {
 
 /// The one place a process writes its status to.
 pub struct StatusFile {
-    path: PathBuf,
+    /// None where there is no run folder.
+    path: Option<PathBuf>,
     name: String,
     command: RunCommand,
     began: Instant,
@@ -178,12 +179,18 @@ pub struct StatusFile {
 
 impl StatusFile {
     pub fn new(folder: &Path, name: &str, command: RunCommand) -> Self {
-        let path = folder.join(STATUS);
+        let path = Some(folder.join(STATUS));
         Self { path, name: name.into(), command, began: Instant::now(), last: Mutex::default() }
+    }
+
+    /// Of what has no folder: nothing is written.
+    pub fn nowhere() -> Self {
+        Self { path: None, ..Self::new(Path::new(""), "", RunCommand::Run) }
     }
 
     /// Writes where the run is now.
     pub fn write(&self, moment: Moment) {
+        let Some(path) = &self.path else { return };
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         last.0 += 1;
         let status = Status {
@@ -197,9 +204,9 @@ impl StatusFile {
         };
         // Whole for every reader, but not flushed to disk: a status that a power cut takes is no loss. Nor is one that
         // cannot be written a reason to end a run.
-        let beside = self.path.with_extension(format!("json.{}.part", status.process));
+        let beside = path.with_extension(format!("json.{}.part", status.process));
         if let Ok(text) = serde_json::to_vec(&status)
-            && std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, &self.path)).is_err()
+            && std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).is_err()
         {
             let _ = std::fs::remove_file(&beside);
         }

@@ -1,0 +1,189 @@
+//! `kelvin select`: ways to choose β side by side, each judged by chains at its β on test rows.
+
+use kelvin::experiment::{Experiment, Problem, Scores};
+use kelvin::likelihood::Likelihood;
+use kelvin::sampler::{AscentObjective, EngineError};
+use kelvin::selection::{
+    GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
+    grid_selectors, selector,
+};
+use serde::Serialize;
+
+use super::threads;
+use crate::arguments::{CommonArguments, SelectArguments};
+use crate::interrupt::Interrupt;
+use crate::output::{WrongFlags, print_result, say, wrapped};
+use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
+use crate::watched_laboratory::{Relay, Searches, WatchedLaboratory};
+use crate::{device, source};
+
+/// What a practitioner wants to see first.
+const USUAL: [&str; 7] = ["joint", "map", "guo", "refine-sm", "refine-tm", "grid-lpd-sm", "grid-lpd-tm"];
+
+#[derive(Serialize)]
+struct SelectResult<'a> {
+    command: &'static str,
+    name: &'a str,
+    starts: u32,
+    methods: &'a [Choice],
+    refused: &'a [Refusal],
+}
+
+pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
+    let SelectArguments { source, method, all, starts, seed, overrides, conduct } = arguments;
+    for name in &method {
+        selector(name, &[]).map_err(|error| WrongFlags(format!("--method: {error}")))?;
+    }
+    threads(conduct.threads)?;
+    let common = CommonArguments { out: None, seed, fresh: false, overrides, conduct };
+    let source = source::read(&source, &common)?;
+    let conduct = &common.conduct;
+    let problem = Problem::new(source.data, &source.settings)?;
+    let interrupt = Interrupt::listen()?;
+    let mut experiment = device::experiment(conduct.device, conduct.quiet, &problem, source.settings)?;
+    let starts = starts.unwrap_or(experiment.settings.run.chains);
+    let quiet = conduct.quiet || conduct.json;
+    let relay = Relay::new(&interrupt);
+    let stopped = |error: anyhow::Error| if interrupt.has_come() { interrupt.stopped_for_good().into() } else { error };
+
+    let searches = match source.automatic {
+        true => tune(&mut experiment, &relay, starts, quiet).map_err(stopped)?,
+        false => Searches::new(),
+    };
+    let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searches);
+    let grid = &experiment.settings.run.grid;
+    let asked = |name: &str| match method.is_empty() {
+        true => all || USUAL.contains(&name),
+        false => method.iter().any(|asked| asked == name),
+    };
+    let selectors: Vec<Box<dyn Selector>> = all_selectors(grid).into_iter().filter(|one| asked(one.name())).collect();
+    let (selections, refusals) = ask(&laboratory, &selectors, grid, !method.is_empty()).map_err(stopped)?;
+    let choices = judge(&experiment, &laboratory, selections).map_err(stopped)?;
+
+    let name = &experiment.settings.name;
+    if conduct.json {
+        let result = SelectResult { command: "select", name, starts, methods: &choices, refused: &refusals };
+        return print_result(&format!("{}\n", serde_json::to_string(&result)?));
+    }
+    let classes = matches!(problem.likelihood, Likelihood::Categorical { .. });
+    let table = selection_table(&format!("{name} — ways to choose β"), &choices, classes);
+    print_result(&format!("{}{}{}", table.to_text(), legend(&choices, classes), refusals_text(&refusals)))?;
+    say(&warnings_text(&choices));
+    if !all && method.is_empty() && !conduct.quiet {
+        let rest = all_selectors(grid).len() - selectors.len();
+        let prices = laboratory.prices();
+        let searches = 2.0 * f64::from(starts) * prices.search / prices.chain;
+        say(&wrapped(&note_about_the_rest(rest, searches), "  "));
+    }
+    Ok(())
+}
+
+fn note_about_the_rest(rest: usize, searches: f64) -> String {
+    format!(
+        "note: --all adds {rest} methods: other criteria on the same grid for nothing, at most two more searches from every start (the \
+         cost of {searches:.2} chains), and for linear regressions methods that refit them"
+    )
+}
+
+/// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
+fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searches> {
+    let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searches::new());
+    let choices = laboratory.search(AscentObjective::default())?;
+    let searches = laboratory.into_searches();
+    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
+    let best = finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()));
+    // Without one, the methods themselves say what is wrong.
+    if let Some(JointChoice { position, inverse_temperature, .. }) = best {
+        experiment.tune_learning_rate(position, *inverse_temperature)?;
+    }
+    Ok(searches)
+}
+
+/// Asks every selector; the grid is measured once. Those that do not suit are an error where they were named.
+fn ask(
+    laboratory: &dyn Laboratory,
+    selectors: &[Box<dyn Selector>],
+    grid: &[f64],
+    are_named: bool,
+) -> anyhow::Result<(Vec<Selection>, Vec<Refusal>)> {
+    let on_grid = |name: &str| grid_selectors(grid).into_iter().find(|one| one.name() == name);
+    let likelihood = laboratory.posterior().likelihood();
+    let on_grid = |name: &str| on_grid(name).filter(|one| one.criterion.applies_to(likelihood));
+    let mut in_order: Vec<(usize, &dyn Selector)> = selectors.iter().map(AsRef::as_ref).enumerate().collect();
+    // What refuses a model does so before chains are run.
+    in_order.sort_by_key(|(_, one)| (on_grid(one.name()).is_some(), one.goal().serves_lpd()));
+    let mut measured: Option<MeasuredGrid> = None;
+    let (mut found, mut refusals) = (Vec::new(), Vec::new());
+    for (place, one) in in_order {
+        let answer = match on_grid(one.name()) {
+            Some(on_grid) => choose_on_grid(laboratory, &on_grid, &mut measured),
+            None => one.select(laboratory),
+        };
+        match answer {
+            Ok(selection) => found.push((place, selection)),
+            Err(error) if !is_refusal(&error) => return Err(error.into()),
+            Err(error) if are_named => return Err(WrongFlags(format!("--method {}: {error}", one.name())).into()),
+            Err(error) => refusals.push((place, Refusal { method: one.name(), reason: reason(&error) })),
+        }
+    }
+    found.sort_by_key(|(place, _)| *place);
+    refusals.sort_by_key(|(place, _)| *place);
+    let (found, refusals) = (found.into_iter().map(|(_, one)| one), refusals.into_iter().map(|(_, one)| one));
+    Ok((found.collect(), refusals.collect()))
+}
+
+fn choose_on_grid(
+    laboratory: &dyn Laboratory,
+    selector: &GridSelector,
+    measured: &mut Option<MeasuredGrid>,
+) -> Result<Selection, SelectionError> {
+    let measured = match measured {
+        Some(measured) => measured,
+        None => measured.insert(MeasuredGrid::new(laboratory, &selector.inverse_temperatures)?),
+    };
+    selector.choose(measured)
+}
+
+/// Whether it is the method that fails here, and not the machine.
+fn is_refusal(error: &SelectionError) -> bool {
+    matches!(
+        error,
+        SelectionError::DoesNotSuit { .. }
+            | SelectionError::NothingFound { .. }
+            | SelectionError::Engine(EngineError::Unsupported { .. })
+    )
+}
+
+fn reason(error: &SelectionError) -> String {
+    match error {
+        SelectionError::DoesNotSuit { reason, .. } | SelectionError::NothingFound { reason, .. } => reason.to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Samples once at each β that was chosen, all in one population, and scores test rows.
+fn judge(
+    experiment: &Experiment<'_>,
+    laboratory: &WatchedLaboratory<'_>,
+    selections: Vec<Selection>,
+) -> anyhow::Result<Vec<Choice>> {
+    let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
+    betas.sort_by(f64::total_cmp);
+    betas.dedup();
+    let mut scored: Vec<(f64, Option<Scores>)> = Vec::new();
+    let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
+    for (beta, draws) in betas.into_iter().zip(&sampled) {
+        let scores = match draws.is_empty() {
+            true => None,
+            false => Some(experiment.predictive(&experiment.test, beta, draws)?.scores()?),
+        };
+        scored.push((beta, scores));
+    }
+    let judged = |selection: Selection| {
+        let at = scored.iter().find(|(beta, _)| *beta == selection.inverse_temperature);
+        let test = at.and_then(|(_, scores)| scores.clone());
+        let goal = selection.goal;
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), test }
+    };
+    Ok(selections.into_iter().map(judged).collect())
+}

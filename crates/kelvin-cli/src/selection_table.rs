@@ -1,0 +1,204 @@
+//! Ways to choose β as a table: β and how well it is known, test scores there, cost, and what stands below it.
+
+use kelvin::diagnostics::Warning;
+use kelvin::experiment::Scores;
+use kelvin::predictive::PredictiveModel;
+use kelvin::selection::{BetaInterval, Goal, IntervalMeaning, Selection};
+use serde::Serialize;
+
+use crate::chart::{fixed, significant};
+use crate::output::wrapped;
+use crate::table::{Alignment, Table};
+
+/// A method that chose.
+#[derive(Debug, Serialize)]
+pub struct Choice {
+    #[serde(flatten)]
+    pub selection: Selection,
+    /// The goal in words.
+    pub serves: &'static str,
+    /// Whether β is meant to raise the held-out log predictive density.
+    pub serves_lpd: bool,
+    /// Test scores of chains at β; none where none kept a draw.
+    pub test: Option<Scores>,
+}
+
+/// A method that did not.
+#[derive(Debug, Serialize)]
+pub struct Refusal {
+    pub method: &'static str,
+    pub reason: String,
+}
+
+/// One row for each method, and one more for each interval after its first.
+pub fn selection_table(title: &str, choices: &[Choice], classes: bool) -> Table {
+    let (point, calibration) = if classes { ("acc. %", "ECE") } else { ("MSE ×10³", "cover") };
+    let header = ["method", "best for", "β", "interval of β", "LPD SM", "LPD TM", point];
+    let header = header.into_iter().map(str::to_owned);
+    let mut table =
+        Table::new(title, header.chain([format!("{calibration} SM"), format!("{calibration} TM"), "cost".into()]));
+    table.alignments[1] = Alignment::Left;
+    table.alignments[3] = Alignment::Left;
+    for Choice { selection, test, .. } in choices {
+        let mut intervals = selection.intervals.iter().map(interval_text);
+        let mut row = vec![selection.method.to_owned(), short_goal(selection.goal)];
+        row.push(significant(selection.inverse_temperature, 3));
+        row.push(intervals.next().unwrap_or_else(|| "–".into()));
+        row.extend(scores_text(test.as_ref()));
+        row.push(significant(selection.cost.chains, 2));
+        table.push(row);
+        intervals.for_each(|interval| table.push(["", "", "", &interval]));
+    }
+    table
+}
+
+fn scores_text(test: Option<&Scores>) -> [String; 5] {
+    let Some(scores) = test else { return std::array::from_fn(|_| "–".into()) };
+    let lpd = scores.lpd();
+    let [point, standard, tempered] = match scores {
+        Scores::Regression(scores) => {
+            let share = |value: f64| format!("{} %", fixed(100.0 * value, 0));
+            let mse = significant(1e3 * scores.standard.mse, 3);
+            [mse, share(scores.standard.coverage_90), share(scores.tempered.coverage_90)]
+        }
+        Scores::Classification(scores) => {
+            [fixed(100.0 * scores.standard.accuracy, 2), fixed(scores.standard.ece, 3), fixed(scores.tempered.ece, 3)]
+        }
+    };
+    [fixed(lpd.standard, 3), fixed(lpd.tempered, 3), point, standard, tempered]
+}
+
+/// A goal in a word or two, with a star where it is another than LPD and no score of the table measures it.
+fn short_goal(goal: Goal) -> String {
+    match goal {
+        Goal::PlugInDensity => "LPD, one net",
+        Goal::PredictiveDensity(PredictiveModel::Standard) => "LPD SM",
+        Goal::PredictiveDensity(PredictiveModel::Tempered) => "LPD TM",
+        Goal::PointError => "point error",
+        Goal::Calibration => "calibration",
+        Goal::BrierScore => "Brier score",
+        Goal::Concentration => "concentration*",
+        Goal::InformationGain => "information*",
+        Goal::BootstrapSpread => "spread*",
+        Goal::CredibleCoverage => "credible sets*",
+        Goal::PredictionCoverage => "prediction sets*",
+        Goal::Evidence => "evidence*",
+    }
+    .into()
+}
+
+fn interval_text(interval: &BetaInterval) -> String {
+    let ends = format!("{}–{}", significant(interval.low, 2), significant(interval.high, 2));
+    match interval.meaning {
+        IntervalMeaning::OverStarts { count } => format!("{ends} ({count} starts)"),
+        IntervalMeaning::Flat => format!("{ends} (flat)"),
+        IntervalMeaning::Credible { probability } => format!("{ends} ({} %)", fixed(100.0 * probability, 0)),
+    }
+}
+
+/// What the words and signs of a table mean, as far as it has them.
+pub fn legend(choices: &[Choice], classes: bool) -> String {
+    let meanings = || choices.iter().flat_map(|choice| &choice.selection.intervals).map(|interval| interval.meaning);
+    let mut text = String::new();
+    let mut say = |line: &str| text += &wrapped(line, "  ");
+    say(if classes {
+        "LPD, accuracy and ECE: test images or rows, by chains at each β. SM: standard model, TM: tempered model."
+    } else {
+        "LPD, MSE and share inside 90 % intervals: test rows (standardised target), by chains at each β. SM: standard \
+         model, TM: tempered model."
+    });
+    say("cost: gradients in chains of full length, all starts together; methods of a grid share its chains.");
+    if meanings().any(|meaning| matches!(meaning, IntervalMeaning::OverStarts { .. })) {
+        say("starts: from the smallest to the largest β that different starts found.");
+    }
+    if meanings().any(|meaning| meaning == IntervalMeaning::Flat) {
+        say("flat: validation LPD within one standard error (of the difference, row by row) of the best.");
+    }
+    if meanings().any(|meaning| matches!(meaning, IntervalMeaning::Credible { .. })) {
+        say("%: holds β with this probability, given the validation rows and a flat prior on log β over the grid.");
+    }
+    if choices.iter().any(|choice| short_goal(choice.selection.goal).ends_with('*')) {
+        say("*: another goal than held-out predictions; a low LPD there is no failure of the method.");
+    }
+    text
+}
+
+/// Methods that did not choose, each reason once.
+pub fn refusals_text(refusals: &[Refusal]) -> String {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for Refusal { method, reason } in refusals {
+        match reasons.iter_mut().find(|(known, _)| known == reason) {
+            Some((_, methods)) => methods.push(method),
+            None => reasons.push((reason, vec![method])),
+        }
+    }
+    let mut text = String::from(if reasons.is_empty() { "" } else { "\nNot here:\n" });
+    for (reason, methods) in reasons {
+        text += &wrapped(&format!("  {}: {reason}", methods.join(", ")), "    ");
+    }
+    text
+}
+
+/// Warnings of all methods, each once with those it concerns; what to try is said once a kind.
+pub fn warnings_text(choices: &[Choice]) -> String {
+    let mut warnings: Vec<(&Warning, Vec<&str>)> = Vec::new();
+    for Choice { selection, .. } in choices {
+        for warning in &selection.warnings {
+            match warnings.iter_mut().find(|(known, _)| *known == warning) {
+                Some((_, methods)) => methods.push(selection.method),
+                None => warnings.push((warning, vec![selection.method])),
+            }
+        }
+    }
+    let mut text = String::new();
+    for (index, (warning, methods)) in warnings.iter().enumerate() {
+        text += &wrapped(&format!("warning: {}: {}: {}", methods.join(", "), warning.name(), warning.seen()), "  ");
+        if warnings[index + 1..].iter().all(|(later, _)| later.name() != warning.name()) {
+            text += &wrapped(&format!("  try: {}", warning.try_this()), "    ");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use kelvin::selection::{Cost, SelectionError};
+
+    use super::*;
+
+    fn choice(method: &'static str, intervals: Vec<BetaInterval>, warnings: Vec<Warning>) -> Choice {
+        let (goal, cost) = (Goal::Evidence, Cost { row_gradients: 10.0, chains: 0.5 });
+        let selection = Selection { method, goal, inverse_temperature: 0.25, intervals, cost, warnings };
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), test: None }
+    }
+
+    #[test]
+    fn each_interval_has_a_line_and_is_explained() {
+        let flat = BetaInterval { low: 0.1, high: 0.4, meaning: IntervalMeaning::Flat };
+        let credible = BetaInterval { meaning: IntervalMeaning::Credible { probability: 0.9 }, ..flat };
+        let choices = [choice("a", vec![flat, credible], vec![])];
+        let table = selection_table("", &choices, false);
+        assert_eq!(table.rows.len(), 2);
+        assert_eq!((table.rows[0][3].as_str(), table.rows[1][3].as_str()), ("0.1–0.4 (flat)", "0.1–0.4 (90 %)"));
+        let legend = legend(&choices, false);
+        assert!(legend.contains("\nflat: ") && legend.contains("\n%: ") && legend.contains("\n*: "), "{legend}");
+        assert!(!legend.contains("starts: "), "{legend}");
+    }
+
+    #[test]
+    fn what_methods_share_is_said_once() {
+        let edge = Warning::BetaAtGridEdge { beta: 0.1, metric: "LPD".into() };
+        let unbounded = Warning::BetaAtGridEdge { beta: 1000.0, metric: "MSE".into() };
+        let text =
+            warnings_text(&[choice("a", vec![], vec![edge.clone()]), choice("b", vec![], vec![edge, unbounded])]);
+        assert_eq!((text.matches("warning: ").count(), text.matches("  try: ").count()), (2, 1), "{text}");
+        assert!(text.starts_with("warning: a, b: "), "{text}");
+
+        let reason = SelectionError::NothingFound { method: "c", reason: "none".into() }.to_string();
+        let refused = |method| Refusal { method, reason: reason.clone() };
+        let text = refusals_text(&[refused("c"), refused("d")]);
+        assert_eq!(text.matches("none").count(), 1, "{text}");
+        assert!(text.contains("  c, d: "), "{text}");
+        assert_eq!(refusals_text(&[]), "");
+    }
+}

@@ -1,0 +1,262 @@
+//! An experiment as the laboratory of `kelvin select`: its runs are shown on the way, and no search is made twice.
+
+use std::cell::{Cell, RefCell};
+use std::ops::ControlFlow;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use kelvin::draws::Draws;
+use kelvin::experiment::{ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, Slot, Start};
+use kelvin::held_out::HeldOut;
+use kelvin::potential::Posterior;
+use kelvin::sampler::{AscentObjective, Chain, DrawReading, Engine, Observer};
+use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError};
+use kelvin::temperature::Tempering;
+
+use crate::chart::significant;
+use crate::interrupt::Interrupt;
+use crate::progress::{Member, Progress};
+use crate::watch::screen::Show;
+use crate::watch::status::{Stage, StatusFile, Timeline};
+
+/// What searches have found, by what they were asked to climb on.
+pub type Searches = Vec<(AscentObjective, Vec<JointChoice>)>;
+
+/// Tells whatever is shown now about the population that moves now, and stops it after Ctrl-C.
+pub struct Relay<'i> {
+    interrupt: &'i Interrupt,
+    shown: RwLock<Option<Progress>>,
+}
+
+impl<'i> Relay<'i> {
+    pub fn new(interrupt: &'i Interrupt) -> Self {
+        Self { interrupt, shown: RwLock::new(None) }
+    }
+
+    fn show(&self, next: Option<Progress>) -> Option<Progress> {
+        std::mem::replace(&mut *self.shown.write().unwrap_or_else(PoisonError::into_inner), next)
+    }
+
+    fn tell(&self, what: impl Fn(&Progress)) {
+        if let Some(progress) = &*self.shown.read().unwrap_or_else(PoisonError::into_inner) {
+            what(progress);
+        }
+    }
+}
+
+impl Observer for Relay<'_> {
+    fn started(&self, index: usize) {
+        self.tell(|progress| progress.started(index));
+    }
+
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        self.tell(|progress| progress.kept(kept));
+    }
+
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        self.tell(|progress| progress.measured(index, reading));
+    }
+
+    fn diverged(&self, index: usize, step: u64) {
+        self.tell(|progress| progress.diverged(index, step));
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        self.tell(|progress| {
+            let _ = progress.advanced(index, steps);
+        });
+        if self.interrupt.has_come() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+pub struct WatchedLaboratory<'e> {
+    experiment: &'e Experiment<'e>,
+    inner: ExperimentLaboratory<'e>,
+    relay: &'e Relay<'e>,
+    num_starts: u32,
+    show: Show,
+    searches: RefCell<Searches>,
+    has_starts: Cell<bool>,
+}
+
+impl<'e> WatchedLaboratory<'e> {
+    pub fn new(
+        experiment: &'e Experiment<'e>,
+        relay: &'e Relay<'e>,
+        num_starts: u32,
+        quiet: bool,
+        searches: Searches,
+    ) -> Self {
+        Self {
+            experiment,
+            inner: ExperimentLaboratory::new(experiment, num_starts, relay),
+            relay,
+            num_starts,
+            show: Show::on_stderr(quiet),
+            searches: RefCell::new(searches),
+            // Chains that start where searches end need those first.
+            has_starts: Cell::new(experiment.settings.sampler.start == Start::Random),
+        }
+    }
+
+    /// What was searched so far, for another laboratory of the same starts.
+    pub fn into_searches(self) -> Searches {
+        self.searches.into_inner()
+    }
+
+    /// Chains at each β to be scored: from the same starts and with the same random numbers at every β, those of `kelvin run` at
+    /// β̂*, so that a method's scores do not depend on which others are asked.
+    pub fn sample_to_score(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+        let starts: Vec<Option<JointChoice>> = match self.experiment.settings.sampler.start {
+            Start::Random => Vec::new(),
+            Start::Search => {
+                let objective = self.experiment.settings.selection.ascent_objective();
+                self.search(objective)?.into_iter().map(Some).collect()
+            }
+        };
+        let spec = |repetition: u32, inverse_temperature: f64| ChainSpec {
+            label: format!("β = {}, chain {}", significant(inverse_temperature, 3), repetition + 1),
+            repetition,
+            slot: Slot::Chosen,
+            inverse_temperature,
+            start: self.experiment.start(&starts, repetition),
+        };
+        let of_beta = |&beta: &f64| (0..self.num_starts).map(move |repetition| (repetition, beta));
+        let specs = inverse_temperatures.iter().flat_map(of_beta).map(|(repetition, beta)| spec(repetition, beta));
+        let specs: Vec<ChainSpec> = specs.collect();
+        let members = self.members(inverse_temperatures)?;
+        let chains = self.watched(Stage::Sampling, members, self.timeline()?, || {
+            self.experiment.sample(&specs, self.relay).map_err(outside)
+        })?;
+        let mut draws = chains.into_iter().map(|chain| chain.draws);
+        let of_one = |_: &f64| {
+            draws.by_ref().take(self.num_starts as usize).filter(|draws| !draws.is_empty()).collect::<Vec<Draws>>()
+        };
+        Ok(inverse_temperatures.iter().map(of_one).collect())
+    }
+
+    /// Runs a population with its progress shown; one that was stopped on its way is an error.
+    fn watched<T>(
+        &self,
+        stage: Stage,
+        members: Vec<Member>,
+        timeline: Timeline,
+        run: impl FnOnce() -> Result<T, SelectionError>,
+    ) -> Result<T, SelectionError> {
+        let progress = Progress::new(stage, members, timeline, self.show, Arc::new(StatusFile::nowhere()));
+        self.relay.show(Some(progress));
+        let done = run();
+        let progress = self.relay.show(None);
+        if self.relay.interrupt.has_come() {
+            return Err(SelectionError::Laboratory("stopped".into()));
+        }
+        if let (Ok(_), Some(progress)) = (&done, progress) {
+            progress.finish();
+        }
+        done
+    }
+
+    fn search_with<T>(&self, run: impl FnOnce() -> Result<T, SelectionError>) -> Result<T, SelectionError> {
+        let settings = &self.experiment.settings.selection;
+        let steps = self.experiment.selection_steps().map_err(outside)?;
+        let every = (settings.epochs / settings.checkpoints).max(1) * (steps / settings.epochs.max(1)).max(1);
+        let member = |start: u32| Member {
+            label: format!("start {}", start + 1),
+            group: "searches".into(),
+            beta: 1.0,
+            sampler_temperature: None,
+        };
+        let members = (0..self.num_starts).map(member).collect();
+        self.watched(Stage::Choosing, members, Timeline::Search { every, steps }, run)
+    }
+
+    fn members(&self, inverse_temperatures: &[f64]) -> Result<Vec<Member>, SelectionError> {
+        let mut members = Vec::new();
+        for &beta in inverse_temperatures {
+            let group = format!("β = {}", significant(beta, 3));
+            let sampler_temperature = Some(self.experiment.sampler_temperature(beta).map_err(outside)?);
+            for start in 0..self.num_starts {
+                let label = format!("{group}, chain {}", start + 1);
+                members.push(Member { label, group: group.clone(), beta, sampler_temperature });
+            }
+        }
+        Ok(members)
+    }
+
+    /// Steps of a chain, and what lasts so many of them.
+    fn timeline(&self) -> Result<Timeline, SelectionError> {
+        let settings = &self.experiment.settings.sampler;
+        let steps = self.experiment.sampler_steps().map_err(outside)?;
+        let epoch = steps / settings.epochs.max(1);
+        Ok(Timeline::Sampling {
+            ramp_start: settings.ramp_start * epoch,
+            ramp_end: settings.ramp_end * epoch,
+            burn_in: settings.burn_in * epoch,
+            cycle: (settings.cycle * epoch).max(1),
+            steps,
+        })
+    }
+}
+
+fn outside(error: ExperimentError) -> SelectionError {
+    SelectionError::Laboratory(Box::new(error))
+}
+
+impl Laboratory for WatchedLaboratory<'_> {
+    fn engine(&self) -> &dyn Engine {
+        self.inner.engine()
+    }
+
+    fn posterior(&self) -> &Posterior<'_> {
+        self.inner.posterior()
+    }
+
+    fn validation(&self) -> &HeldOut<'_> {
+        self.inner.validation()
+    }
+
+    fn tempering(&self) -> Tempering {
+        self.inner.tempering()
+    }
+
+    fn prices(&self) -> Prices {
+        self.inner.prices()
+    }
+
+    fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+        if let Some((_, found)) = self.searches.borrow().iter().find(|(asked, _)| *asked == objective) {
+            return Ok(found.clone());
+        }
+        let found = self.search_with(|| self.inner.search(objective))?;
+        self.searches.borrow_mut().push((objective, found.clone()));
+        Ok(found)
+    }
+
+    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+        if !self.has_starts.replace(true) {
+            // A population of its own, to be shown as one: sampling nothing searches for starts.
+            self.search_with(|| self.inner.sample(&[]))?;
+        }
+        let members = self.members(inverse_temperatures)?;
+        self.watched(Stage::Sampling, members, self.timeline()?, || self.inner.sample(inverse_temperatures))
+    }
+
+    fn continue_at(&self, inverse_temperature: f64, from: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+        let timeline = match self.timeline()? {
+            // As much of a chain as the laboratory runs.
+            Timeline::Sampling { burn_in, cycle, steps, .. } => {
+                let rest = (steps - burn_in) / 2;
+                Timeline::Sampling {
+                    ramp_start: 0,
+                    ramp_end: 0,
+                    burn_in: burn_in / 5,
+                    cycle,
+                    steps: burn_in / 5 + rest,
+                }
+            }
+            searching @ Timeline::Search { .. } => searching,
+        };
+        let members = self.members(&[inverse_temperature])?;
+        let go_on = || self.inner.continue_at(inverse_temperature, from);
+        self.watched(Stage::Sampling, members, timeline, go_on)
+    }
+}
