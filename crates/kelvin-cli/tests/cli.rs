@@ -1,19 +1,15 @@
 //! What a person sees: commands in, exit codes, tables, messages and run folders out.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Runs `kelvin` in a folder and returns what it printed.
-fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
-}
+use support::kelvin;
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> (String, String) {
     let output = kelvin(folder, arguments);

@@ -1,34 +1,15 @@
 //! `kelvin compare`: differences against numbers worked by hand, and what cannot be compared.
 
-use std::path::Path;
-use std::process::Output;
+mod support;
 
-use assert_cmd::Command;
+use std::path::Path;
+
 use serde_json::Value;
 
-fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
-}
-
-const SHORT: [&str; 13] = [
-    "--quick",
-    "--quiet",
-    "--set",
-    "selection.epochs=40",
-    "--set",
-    "sampler.ramp_start=5",
-    "--set",
-    "sampler.ramp_end=10",
-    "--set",
-    "sampler.burn_in=20",
-    "--set",
-    "sampler.cycle=5",
-    "--set=sampler.epochs=60",
-];
+use support::{SHORT, kelvin};
 
 fn run(folder: &Path, arguments: &[&str]) {
-    let output = kelvin(folder, &[arguments, &SHORT[..]].concat());
+    let output = kelvin(folder, &[arguments, &SHORT[..], &["--quiet"]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 

@@ -1,35 +1,16 @@
 //! `kelvin diagnose` as a person sees it: tables, warnings, a last line, exit codes.
 
-use std::path::Path;
-use std::process::Output;
+mod support;
 
-use assert_cmd::Command;
+use std::path::Path;
+
 use serde_json::Value;
 
-fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
-}
+use support::{SHORT, kelvin};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()
 }
-
-const SHORT: [&str; 13] = [
-    "--quick",
-    "--quiet",
-    "--set",
-    "selection.epochs=40",
-    "--set",
-    "sampler.ramp_start=5",
-    "--set",
-    "sampler.ramp_end=10",
-    "--set",
-    "sampler.burn_in=20",
-    "--set",
-    "sampler.cycle=5",
-    "--set=sampler.epochs=60",
-];
 
 fn results(folder: &Path, change: impl Fn(&mut Value)) {
     let path = folder.join("r/results.json");
@@ -42,7 +23,7 @@ fn results(folder: &Path, change: impl Fn(&mut Value)) {
 fn warnings_fail_a_strict_diagnosis_and_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path();
-    let run = kelvin(here, &[&["run", "concrete", "--out", "r"], &SHORT[..]].concat());
+    let run = kelvin(here, &[&["run", "concrete", "--out", "r"], &SHORT[..], &["--quiet"]].concat());
     assert!(run.status.success(), "{}", text(&run.stderr));
 
     let output = kelvin(here, &["diagnose", "r"]);
@@ -119,7 +100,7 @@ fn warnings_fail_a_strict_diagnosis_and_no_other() {
 fn a_sweep_is_pooled_over_its_repetitions() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["sweep", "concrete", "--repetitions", "2", "--out", "r", "--set", "run.grid=[0.3,1.0]"];
-    let run = kelvin(folder.path(), &[&arguments[..], &SHORT[..]].concat());
+    let run = kelvin(folder.path(), &[&arguments[..], &SHORT[..], &["--quiet"]].concat());
     assert!(run.status.success(), "{}", text(&run.stderr));
     let json: Value = serde_json::from_slice(&kelvin(folder.path(), &["diagnose", "r", "--json"]).stdout).unwrap();
     let lines = json["temperatures"].as_array().unwrap();

@@ -1,30 +1,14 @@
 //! A diverging chain is said aloud and costs no other; `--set` is heard wherever it counts.
 
+mod support;
+
 use std::path::Path;
 
 use assert_cmd::Command;
 use serde_json::Value;
 
-/// Few epochs: these tests are about what is said, not about the numbers.
-const SHORT: [&str; 12] = [
-    "--quiet",
-    "--set",
-    "selection.epochs=40",
-    "--set",
-    "sampler.ramp_start=5",
-    "--set",
-    "sampler.ramp_end=10",
-    "--set",
-    "sampler.burn_in=20",
-    "--set",
-    "sampler.cycle=5",
-    "--quick",
-];
-
 fn kelvin(folder: &Path, arguments: &[&str]) -> std::process::Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.env("KELVIN_DEVICE", "cpu");
-    command.current_dir(folder).args(arguments).args(SHORT).args(["--set", "sampler.epochs=60"]).output().unwrap()
+    support::kelvin(folder, &[arguments, &support::SHORT[..], &["--quiet"]].concat())
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Long runs as a person sees them: killed, stopped, taken up again, watched by two, fed with other data.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -8,12 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn kelvin(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kelvin"));
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
+use support::command as kelvin;
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     kelvin(folder, arguments).output().unwrap()

@@ -1,9 +1,10 @@
 //! `kelvin export` as a person sees it; what ArviZ, NumPy and TensorBoard make of it is checked in arviz/check.py.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -20,16 +21,8 @@ const SHORT: [&str; 8] = [
 ];
 
 fn kelvin(folder: &Path, code: i32, arguments: &[&str]) -> (String, String) {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    let output = command
-        .current_dir(folder)
-        .args(arguments)
-        .env_remove("KELVIN_DATA")
-        .env("KELVIN_DEVICE", "cpu")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let (out, err) = (text(output.stdout), text(output.stderr));
+    let output = support::kelvin(folder, arguments);
+    let (out, err) = support::said(&output);
     assert_eq!(output.status.code(), Some(code), "kelvin {arguments:?}\n{out}\n{err}");
     (out, err)
 }

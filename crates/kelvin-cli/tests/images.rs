@@ -1,10 +1,11 @@
 //! What a person sees of image experiments: run, sweep, predict, and what is refused.
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use assert_cmd::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -33,16 +34,9 @@ const TINY: [&str; 20] = [
 ];
 
 fn kelvin(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    let output = command
-        .current_dir(folder)
-        .args(arguments)
-        .env_remove("KELVIN_DATA")
-        .env("KELVIN_DEVICE", "cpu")
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let output = support::kelvin(folder, arguments);
+    let (out, err) = support::said(&output);
+    (output.status.code(), out, err)
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> String {

@@ -1,8 +1,9 @@
 //! `kelvin report`: what it makes of finished runs, and what it says of folders that are none.
 
+mod support;
+
 use std::path::Path;
 
-use assert_cmd::Command;
 use tempfile::TempDir;
 
 /// Little sampling: these tests are about what is made of it.
@@ -25,11 +26,9 @@ const SHORT: [&str; 15] = [
 ];
 
 fn kelvin(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    let command = command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu");
-    let output = command.output().unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let output = support::kelvin(folder, arguments);
+    let (out, err) = support::said(&output);
+    (output.status.code(), out, err)
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> (String, String) {

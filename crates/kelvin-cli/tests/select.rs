@@ -1,17 +1,14 @@
 //! `kelvin select` and `kelvin toy` as a person sees them: tables, refusals, files, exit codes.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::Output;
 
-use assert_cmd::Command;
 use serde_json::Value;
 
-fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
-}
+use support::kelvin;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

@@ -1,11 +1,13 @@
 //! `kelvin verify` as a person sees it: a good run passes, and every kind of change is found and named.
 
-use std::path::Path;
-use std::process::Output;
+mod support;
 
-use assert_cmd::Command;
+use std::path::Path;
+
 use serde_json::Value;
 use tempfile::TempDir;
+
+use support::{kelvin, said};
 
 /// Chains of 20 draws in a moment.
 const SHORT: [&str; 6] = [
@@ -16,16 +18,6 @@ const SHORT: [&str; 6] = [
     "--set=sampler.cycle=10",
     "--set=sampler.epochs=400",
 ];
-
-fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").output().unwrap()
-}
-
-fn said(output: &Output) -> (String, String) {
-    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    (text(&output.stdout), text(&output.stderr))
-}
 
 fn passes(folder: &Path, run: &str) -> String {
     let output = kelvin(folder, &["verify", run]);

@@ -1,5 +1,7 @@
 //! A run that is watched: its status file, the lines of a terminal, and the page with everything it refuses.
 
+mod support;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -9,12 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-fn kelvin(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kelvin"));
-    command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
+use support::{SHORT, command as kelvin};
 
 /// Ends its process when a test is over, however it ends.
 struct Running(Child);
@@ -43,26 +40,8 @@ const ENDLESS: [&str; 13] = [
     "sampler.cycle=50",
 ];
 
-/// A run of a moment.
-const SHORT: [&str; 14] = [
-    "--quick",
-    "--set",
-    "selection.epochs=40",
-    "--set",
-    "sampler.ramp_start=5",
-    "--set",
-    "sampler.ramp_end=10",
-    "--set",
-    "sampler.burn_in=20",
-    "--set",
-    "sampler.cycle=5",
-    "--set",
-    "sampler.epochs=60",
-    "--out=run",
-];
-
 fn short_run(folder: &Path, more: &[&str]) -> Output {
-    let output = kelvin(folder, &["run", "concrete"]).args(SHORT).args(more).output().unwrap();
+    let output = kelvin(folder, &["run", "concrete", "--out=run"]).args(SHORT).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output
 }
