@@ -259,10 +259,8 @@ mod tests {
         for host in ["localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:8000", "[::1]", "[::1]:80", "10.0.0.7:1"] {
             assert!(is_address(host), "{host}");
         }
-        for host in
-            ["", "evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::1]x", "localhost.evil", "::1:"]
-        {
-            assert!(!is_address(host) || host == "::1:", "{host}");
+        for host in ["", "evil.example", "evil.example:80", "127.0.0.1.evil.example", "[::1]x", "localhost.evil"] {
+            assert!(!is_address(host), "{host}");
         }
     }
 
