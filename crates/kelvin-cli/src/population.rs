@@ -152,10 +152,11 @@ pub fn draws_name(spec: &ChainSpec) -> String {
     format!("{kind}-{}", spec.repetition + 1)
 }
 
-/// The chains that left the finite numbers, with or without draws.
+/// The chains that left the finite numbers, with or without draws, by themselves or by what their weights give.
 pub fn divergence_warnings(chains: &[SampledChain]) -> Vec<Warning> {
-    let diverged = chains.iter().filter_map(|chain| Some((chain, chain.chain.divergence?)));
-    diverged.map(|(chain, at)| Warning::ChainDiverged { label: chain.spec.label.clone(), step: at.step }).collect()
+    let step = |chain: &SampledChain| chain.scores.failed_at.or(chain.chain.divergence.map(|at| at.step));
+    let diverged = chains.iter().filter_map(|chain| Some((chain, step(chain)?)));
+    diverged.map(|(chain, step)| Warning::ChainDiverged { label: chain.spec.label.clone(), step }).collect()
 }
 
 /// What the searches say about β̂*: whether the starts agree, whether those used had converged, which failed.

@@ -152,9 +152,9 @@ impl HeldOutScores {
     }
 }
 
-/// The chains that reached at least one draw.
+/// The chains that reached at least one draw, and whose draws all give finite outputs.
 pub fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
-    chains.filter(|chain| !chain.draws.is_empty()).collect()
+    chains.filter(|chain| !chain.draws.is_empty() && chain.scores.failed_at.is_none()).collect()
 }
 
 /// Whether rows hold classes.

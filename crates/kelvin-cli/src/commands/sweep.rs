@@ -1,7 +1,7 @@
 //! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, Measured, SampledChain, Slot};
+use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, Measured, SampledChain, Slot};
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -83,15 +83,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
         }
         interrupt.check(folder.path())?;
         let (slot, repetition) = (chain.spec.slot, Some(chain.spec.repetition));
-        let (row, predictions) = match Row::posterior(&experiment, Method::of(slot), &group, repetition, seconds) {
-            Ok(scored) => scored,
-            // Finite weights whose outputs are not: as good as diverged, and no reason to lose the others.
-            Err(error) if is_not_finite(&error) => {
-                findings.warnings.push(Warning::ChainDiverged { label: group.label, step: chain.chain.state.step });
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
+        let (row, predictions) = Row::posterior(&experiment, Method::of(slot), &group, repetition, seconds)?;
         if let (Slot::Chosen, Some(measured)) = (slot, &row.measured) {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
@@ -131,10 +123,6 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     print_result(&text)?;
     say(&doubts::in_short(&findings.warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
-}
-
-fn is_not_finite(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref::<ExperimentError>(), Some(ExperimentError::OutputsNotFinite { .. }))
 }
 
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {
