@@ -31,7 +31,6 @@ struct AscentArguments {
 };
 
 extern "C" __global__ void ascent(const AscentArguments arguments) {
-    take_turn();
     const int COUNT = PARAMETERS_OF_A_THREAD;
     const u32 chain = blockIdx.y;
     const ParameterBlock block = arguments.blocks[blockIdx.x];

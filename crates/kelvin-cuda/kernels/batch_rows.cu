@@ -26,7 +26,6 @@ struct BatchRowsArguments {
 };
 
 extern "C" __global__ void batch_rows(const BatchRowsArguments arguments) {
-    take_turn();
     u32 chain = blockIdx.y, image = blockIdx.x * blockDim.x + threadIdx.x;
     if (image >= arguments.num_images) return;
     const ChainCell& cell = arguments.cells[chain];

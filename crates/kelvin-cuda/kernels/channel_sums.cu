@@ -13,7 +13,6 @@ struct ChannelSumsArguments {
 };
 
 extern "C" __global__ void channel_sums(const ChannelSumsArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     const Upstream& output = arguments.output;
     const PixelShare share = pixel_share(output.channels);

@@ -46,7 +46,6 @@ struct ConvBackwardArguments {
 };
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(const ConvBackwardArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     uint4* const dy = (uint4*)shared;
     uint4* const tile = dy + DY_ROOM;

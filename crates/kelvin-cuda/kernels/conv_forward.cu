@@ -107,7 +107,6 @@ DEVICE void write_pool(const float (&y)[2][N_TILES][4], uint4* to, bool exists, 
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(const ConvForwardArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     uint4* const tile = (uint4*)shared;
     uint4* const stage = tile + TILE_ROOM;

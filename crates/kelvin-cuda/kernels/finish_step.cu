@@ -26,7 +26,6 @@ struct FinishStepArguments {
 };
 
 extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
-    take_turn();
     const u32 chain = blockIdx.y;
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;

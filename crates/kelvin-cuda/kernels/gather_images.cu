@@ -31,7 +31,6 @@ DEVICE float pixel_number(const void* pixels, u64 at) {
 }
 
 extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
-    take_turn();
     const u32 chain = blockIdx.y, pixel = blockIdx.x * blockDim.x + threadIdx.x, channels = arguments.channels;
     const u32 line = pixel / arguments.width, x = pixel - line * arguments.width;
     const u32 image = line / arguments.height, y = line - image * arguments.height;

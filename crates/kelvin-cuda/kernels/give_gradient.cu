@@ -11,7 +11,6 @@ struct GiveGradientArguments {
 };
 
 extern "C" __global__ void give_gradient(const GiveGradientArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     u32 chain = blockIdx.y, number = (blockIdx.x * blockDim.x + threadIdx.x) * WIDTH;
     if (number >= input.num_images * input.len) return;

@@ -48,16 +48,6 @@ DEVICE float max_or_none(float first, float second) {
     return larger;
 }
 
-// The first thing a kernel of a recorded step does: waits until the launch before has ended and all it wrote can be
-// seen, for this one may have been let in early, while the last blocks of that one still ran; then lets the next one
-// in. So no two launches ever work at the same time, but a launch's blocks are in their places when their turn comes.
-DEVICE void take_turn() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" : : : "memory");
-    asm volatile("griddepcontrol.launch_dependents;");
-#endif
-}
-
 DEVICE u32 shared_address(const void* pointer) { return (u32)__cvta_generic_to_shared(pointer); }
 
 // Four 8×8 matrices of bf16 from shared memory: lane i names row i%8 of matrix i/8 (16 bytes, aligned to 16).

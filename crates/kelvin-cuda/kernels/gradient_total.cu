@@ -129,7 +129,6 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
 }
 
 extern "C" __global__ void gradient_total(const GradientTotalArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     const u32 chain = blockIdx.y, num_blocks = arguments.num_blocks;

@@ -61,7 +61,6 @@ DEVICE Coefficients coefficients(const StepNumbers& at, double mass, double clip
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const LangevinArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     Coefficients* of_block = (Coefficients*)(scratch + THREADS / 32);

@@ -37,7 +37,6 @@ DEVICE double sum_of_image(double value) {
 }
 
 extern "C" __global__ void loss(const LossArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     const u32 chain = blockIdx.y, num_outputs = arguments.num_outputs, lane = threadIdx.x % LANES;

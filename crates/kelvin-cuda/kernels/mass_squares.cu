@@ -19,7 +19,6 @@ struct MassSquaresArguments {
 };
 
 extern "C" __global__ void mass_squares(const MassSquaresArguments arguments) {
-    take_turn();
     const u32 chain = blockIdx.y;
     const double* blocks = arguments.squares + (u64)chain * arguments.num_blocks;
     for (u32 tensor = threadIdx.x / 32; tensor < arguments.num_tensors; tensor += blockDim.x / 32) {

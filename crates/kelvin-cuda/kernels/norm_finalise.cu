@@ -8,7 +8,6 @@
 #define CHANNELS_TOGETHER 8
 
 extern "C" __global__ void norm_finalise(const NormFinish arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     finish_norm(arguments, blockIdx.y, blockIdx.x * CHANNELS_TOGETHER, CHANNELS_TOGETHER, (double*)shared);
 }

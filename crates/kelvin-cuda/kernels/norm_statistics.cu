@@ -16,7 +16,6 @@ struct NormStatisticsArguments {
 };
 
 extern "C" __global__ void norm_statistics(const NormStatisticsArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     const u32 channels = arguments.channels;
     const PixelShare share = pixel_share(channels);

@@ -22,7 +22,6 @@ struct NormSumsArguments {
 };
 
 extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     const u32 channels = arguments.channels;
     const PixelShare share = pixel_share(channels);

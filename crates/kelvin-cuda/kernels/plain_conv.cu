@@ -17,7 +17,6 @@ struct PlainConvArguments {
 };
 
 extern "C" __global__ void plain_conv(const PlainConvArguments arguments) {
-    take_turn();
     const ConvSizes& sizes = arguments.sizes;
     u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
     u32 count = sizes.num_images * sizes.output_height * sizes.output_width * sizes.filters;

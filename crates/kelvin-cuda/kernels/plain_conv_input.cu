@@ -14,7 +14,6 @@ struct PlainConvInputArguments {
 };
 
 extern "C" __global__ void plain_conv_input(const PlainConvInputArguments arguments) {
-    take_turn();
     const ConvSizes& sizes = arguments.sizes;
     u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= sizes.num_images * sizes.input_height * sizes.input_width * sizes.channels) return;

@@ -15,7 +15,6 @@ struct PlainConvKernelArguments {
 };
 
 extern "C" __global__ void plain_conv_kernel(const PlainConvKernelArguments arguments) {
-    take_turn();
     const ConvSizes& sizes = arguments.sizes;
     u32 chain = blockIdx.y, split = blockIdx.z, number = blockIdx.x * blockDim.x + threadIdx.x;
     u32 count = sizes.kernel_height * sizes.kernel_width * sizes.channels * sizes.filters;

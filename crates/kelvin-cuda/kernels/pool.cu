@@ -42,7 +42,6 @@ DEVICE void add_shares(Pack& sum, const PoolArguments& arguments, u64 from, u32 
 }
 
 extern "C" __global__ void pool(const PoolArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     const u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x, units = input.channels / WIDTH;
     const u32 pixel = number / units, channel = (number - pixel * units) * WIDTH;

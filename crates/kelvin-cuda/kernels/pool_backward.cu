@@ -52,7 +52,6 @@ DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns,
 }
 
 extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     const u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x, units = input.channels / WIDTH;
     const u32 slabs = arguments.height / arguments.lines;

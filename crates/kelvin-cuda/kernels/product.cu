@@ -54,7 +54,6 @@ DEVICE void copy_tile(uint4* to, const bf16* from, u32 first_row, u32 first_colu
 }  // namespace
 
 extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     uint4* const tiles = (uint4*)shared;  // [stage]: A, B
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;

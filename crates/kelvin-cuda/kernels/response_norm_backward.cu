@@ -20,7 +20,6 @@ struct ResponseNormBackwardArguments {
 };
 
 extern "C" __global__ void response_norm_backward(const ResponseNormBackwardArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= input.num_images * input.channels) return;

@@ -20,7 +20,6 @@ struct SmallDenseArguments {
 #define INPUTS_OF_A_LANE (THREADS / 32)
 
 extern "C" __global__ void small_dense(const SmallDenseArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     float* weights = (float*)shared;
     const Reading& input = arguments.input;

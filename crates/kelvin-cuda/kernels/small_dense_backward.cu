@@ -26,7 +26,6 @@ struct SmallDenseBackwardArguments {
 #define TOGETHER 8
 
 extern "C" __global__ void small_dense_backward(const SmallDenseBackwardArguments arguments) {
-    take_turn();
     SHARED_MEMORY(shared);
     float* gradients = (float*)shared;
     // [input][unit] of this block, first the weights and then the sums.

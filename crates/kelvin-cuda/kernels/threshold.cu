@@ -12,7 +12,6 @@ struct ThresholdArguments {
 };
 
 extern "C" __global__ void threshold(const ThresholdArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= input.num_images * input.len) return;

@@ -17,7 +17,6 @@ struct ThresholdBackwardArguments {
 };
 
 extern "C" __global__ void threshold_backward(const ThresholdBackwardArguments arguments) {
-    take_turn();
     const Reading& input = arguments.input;
     u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
     if (number >= input.num_images * input.channels) return;

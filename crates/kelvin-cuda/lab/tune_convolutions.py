@@ -209,8 +209,7 @@ def time_all(chains, readings):
         norm, slopes = normal(chains, 4, channels, kind=torch.float32), 0.3 * normal(chains, 3, filters, kind=torch.float32)
         bias = normal(chains, w[0].numel(), kind=torch.float32)
         tiles = IMAGES // d["TILE_IMAGES"] * (out // d["TILE_ROWS"])
-        # As the engine cuts it, whatever the number of chains: ten of them fill the device.
-        per_block = -(-tiles // max(1, processors * resident.value // 10))
+        per_block = -(-chains * tiles // (processors * max(1, resident.value)))
         blocks = -(-tiles // per_block)
         parts, dx = torch.zeros(chains, blocks, max(filters, channels), 2, device="cuda"), torch.zeros_like(x)
         dw, db = torch.zeros(chains, blocks, *w.shape[1:], device="cuda"), torch.zeros(chains, blocks, filters, device="cuda")

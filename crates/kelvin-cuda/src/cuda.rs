@@ -26,8 +26,6 @@ pub struct CudaDevice {
     driver_version: i32,
     nvrtc_version: (i32, i32),
     architecture: String,
-    /// Whether a launch can be let in before the one before it has ended (Hopper or newer).
-    lets_in_early: bool,
     cache: KernelCache,
     /// Held through every use of the stream, so that nothing else slips into what is being recorded.
     state: Mutex<State>,
@@ -103,7 +101,6 @@ impl CudaDevice {
             driver_version,
             nvrtc_version,
             architecture,
-            lets_in_early: major >= 9,
             cache: KernelCache::of_user(compiler),
             state: Mutex::default(),
         })
@@ -134,14 +131,11 @@ impl CudaDevice {
     }
 
     /// Loads machine code; the caller has entered.
-    fn load(&self, entry: &str, text: &str, code: &[u8]) -> Result<LoadedKernel, DeviceError> {
-        let takes_turn = self.lets_in_early && text.contains(TAKES_TURN);
+    fn load(&self, entry: &str, code: &[u8]) -> Result<LoadedKernel, DeviceError> {
         // SAFETY: the code is whole, from NVRTC or with its hash; the context is current and outlives `State`.
-        unsafe { LoadedKernel::new(entry, code, self.driver_version, takes_turn) }.map_err(|error| {
-            DeviceError::Failed {
-                doing: "loading a kernel",
-                reason: format!("{entry}: {}{}", driver::describe(error), self.hint_at_versions()),
-            }
+        unsafe { LoadedKernel::new(entry, code, self.driver_version) }.map_err(|error| DeviceError::Failed {
+            doing: "loading a kernel",
+            reason: format!("{entry}: {}{}", driver::describe(error), self.hint_at_versions()),
         })
     }
 
@@ -158,10 +152,10 @@ impl CudaDevice {
     }
 
     /// Puts a launch into the stream; the caller has entered.
-    fn enqueue(&self, state: &mut State, launch: &Launch, early: bool) -> Result<(), DeviceError> {
+    fn enqueue(&self, state: &mut State, launch: &Launch) -> Result<(), DeviceError> {
         match state.kernels.get_mut(launch.kernel.0) {
             // SAFETY: the context is current, and the stream lives as long as `self`.
-            Some(kernel) => unsafe { kernel.enqueue(launch, self.stream, early) },
+            Some(kernel) => unsafe { kernel.enqueue(launch, self.stream) },
             None => Err(DeviceError::Failed {
                 doing: "launching a kernel",
                 reason: format!("there is no kernel {}", launch.kernel.0),
@@ -169,29 +163,13 @@ impl CudaDevice {
         }
     }
 
-    /// Launches as a graph that can be replayed; the caller has entered.
-    fn instantiated(
-        &self,
-        state: &mut State,
-        launches: &[Launch],
-        early: bool,
-    ) -> Result<sys::CUgraphExec, DeviceError> {
-        let graph = self.captured(state, launches, early)?;
-        // SAFETY: the graph was made just now; what is instantiated from it does not need it any more.
-        unsafe {
-            let instantiated = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
-            result::graph::destroy(graph).ok();
-            instantiated.map_err(failed("recording launches"))
-        }
-    }
-
     /// What the stream is given by `enqueue`, as a graph; the caller has entered.
-    fn captured(&self, state: &mut State, launches: &[Launch], early: bool) -> Result<sys::CUgraph, DeviceError> {
+    fn captured(&self, state: &mut State, launches: &[Launch]) -> Result<sys::CUgraph, DeviceError> {
         let recording = failed("recording launches");
         // SAFETY: the stream lives, and is not being captured: the state is ours. What begins here ends below.
         unsafe { result::stream::begin_capture(self.stream, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) }
             .map_err(&recording)?;
-        let enqueued = launches.iter().try_for_each(|launch| self.enqueue(state, launch, early));
+        let enqueued = launches.iter().try_for_each(|launch| self.enqueue(state, launch));
         // SAFETY: as above.
         let graph = unsafe { result::stream::end_capture(self.stream) };
         match (enqueued, graph) {
@@ -206,9 +184,6 @@ impl CudaDevice {
         }
     }
 }
-
-/// The call by which a kernel takes its turn, as it stands in a text.
-const TAKES_TURN: &str = "\n    take_turn();\n";
 
 /// The name of an architecture for NVRTC. Hopper's own instructions have a name of their own.
 fn architecture(major: i32, minor: i32) -> String {
@@ -279,7 +254,7 @@ impl Device for CudaDevice {
         }
         let code = self.machine_code(entry, text)?;
         let mut state = self.enter()?;
-        let loaded = match self.load(entry, text, &code) {
+        let loaded = match self.load(entry, &code) {
             Ok(loaded) => loaded,
             // It may have come from the cache: once more from the text.
             Err(error) => {
@@ -289,7 +264,7 @@ impl Device for CudaDevice {
                     return Err(error);
                 }
                 self.cache.write(text, &fresh);
-                self.load(entry, text, &fresh)?
+                self.load(entry, &fresh)?
             }
         };
         let kernel = Kernel(state.kernels.len());
@@ -327,15 +302,18 @@ impl Device for CudaDevice {
 
     fn launch(&self, launch: &Launch) -> Result<(), DeviceError> {
         let mut state = self.enter()?;
-        self.enqueue(&mut state, launch, false)
+        self.enqueue(&mut state, launch)
     }
 
     fn record(&self, launches: &[Launch]) -> Result<Recording, DeviceError> {
         let mut state = self.enter()?;
-        // A driver that knows no launches that are let in early gets them one after the other.
-        let instantiated = self
-            .instantiated(&mut state, launches, true)
-            .or_else(|_| self.instantiated(&mut state, launches, false))?;
+        let graph = self.captured(&mut state, launches)?;
+        // SAFETY: the graph was made just now; what is instantiated from it does not need it any more.
+        let instantiated = unsafe {
+            let instantiated = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
+            result::graph::destroy(graph).ok();
+            instantiated.map_err(failed("recording launches"))?
+        };
         state.recordings.push(Some(instantiated));
         Ok(Recording(state.recordings.len() - 1))
     }

@@ -1,7 +1,6 @@
 //! A kernel on a GPU: its module, and what must be told to the driver before it is launched.
 
 use std::ffi::{CString, c_int, c_void};
-use std::ptr;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUfunction_attribute, CUresult};
@@ -23,8 +22,6 @@ pub(crate) struct LoadedKernel {
     shared_bytes: u32,
     /// Bytes of its arguments, where the driver tells.
     num_argument_bytes: Option<usize>,
-    /// Whether it waits by itself for the launch before (`take_turn` in `gpu.cuh`), and so may be let in early.
-    takes_turn: bool,
 }
 
 struct Module(sys::CUmodule);
@@ -34,12 +31,7 @@ impl LoadedKernel {
     ///
     /// # Safety
     /// The code must be whole. The device's context must be current, here and when this is dropped.
-    pub(crate) unsafe fn new(
-        entry: &str,
-        code: &[u8],
-        driver_version: i32,
-        takes_turn: bool,
-    ) -> Result<Self, DriverError> {
+    pub(crate) unsafe fn new(entry: &str, code: &[u8], driver_version: i32) -> Result<Self, DriverError> {
         let name = CString::new(entry).map_err(|_| DriverError(CUresult::CUDA_ERROR_NOT_FOUND))?;
         // SAFETY: as promised; the function lives as long as its module.
         unsafe {
@@ -51,20 +43,15 @@ impl LoadedKernel {
             let told = driver_version >= TELLS_ARGUMENTS
                 && sys::cuFuncGetParamInfo(function, 0, &mut offset, &mut size).result().is_ok();
             let num_argument_bytes = told.then_some(size);
-            Ok(Self { _module: module, function, shared_bytes: SHARED_BYTES_UNASKED, num_argument_bytes, takes_turn })
+            Ok(Self { _module: module, function, shared_bytes: SHARED_BYTES_UNASKED, num_argument_bytes })
         }
     }
 
-    /// Puts a launch into a stream; with `early`, a kernel that takes turns may be let in before the launch before it has ended.
+    /// Puts a launch into a stream.
     ///
     /// # Safety
     /// The device's context must be current, and the stream one of it.
-    pub(crate) unsafe fn enqueue(
-        &mut self,
-        launch: &Launch,
-        stream: sys::CUstream,
-        early: bool,
-    ) -> Result<(), DeviceError> {
+    pub(crate) unsafe fn enqueue(&mut self, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
         const DOING: &str = "launching a kernel";
         let given = size_of_val(launch.arguments());
         if let Some(expected) = self.num_argument_bytes.filter(|size| size.next_multiple_of(8) != given) {
@@ -83,25 +70,8 @@ impl LoadedKernel {
             }
             let [x, y, z] = launch.grid;
             let mut parameters = [launch.arguments().as_ptr().cast_mut().cast::<c_void>()];
-            let mut attributes = [sys::CUlaunchAttribute {
-                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-                pad: [0; 4],
-                value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
-            }];
-            let config = sys::CUlaunchConfig {
-                gridDimX: x,
-                gridDimY: y,
-                gridDimZ: z,
-                blockDimX: launch.block,
-                blockDimY: 1,
-                blockDimZ: 1,
-                sharedMemBytes: launch.shared_bytes,
-                hStream: stream,
-                attrs: attributes.as_mut_ptr(),
-                numAttrs: u32::from(early && self.takes_turn),
-            };
-            sys::cuLaunchKernelEx(&config, self.function, parameters.as_mut_ptr(), ptr::null_mut())
-                .result()
+            let block = (launch.block, 1, 1);
+            result::launch_kernel(self.function, (x, y, z), block, launch.shared_bytes, stream, &mut parameters)
                 .map_err(failed(DOING))
         }
     }

@@ -103,9 +103,6 @@ inline unsigned scale_bf16(unsigned pair, float power) {
     return pack_bf16(__uint_as_float(pair << 16) * power, __uint_as_float(pair & 0xFFFF0000u) * power);
 }
 
-// Launches are run one after the other.
-inline void take_turn() {}
-
 inline float max_or_none(float first, float second) {
     return first != first || first > second ? first : second;
 }
