@@ -4,14 +4,15 @@
 //   forward           y  = x w + bias        A = x            B = w
 //   data gradient     dx = dy wᵀ             A = dy           B = w   as it lies, B_TRANSPOSED
 //   weight gradient   dw = xᵀ dy             A = x as it lies, A_TRANSPOSED   B = dy
-// A block makes 64 × 64 numbers of C; tiles of 32 along k come through STAGES stages of shared memory: many where k is
-// long, since what is on its way from memory bounds the speed.
+// A block makes 64 × 64 numbers of C by GROUPS groups of four warps. Tiles of 32·GROUPS along k come through STAGES stages of
+// shared memory, 32 for each group, whose sums are added in the end, in their order: many stages and groups where k is
+// long and blocks are few, since waiting bounds the speed there.
 //
 // Bytes: A once for every 64 columns of C, B once for every 64 rows, mostly from the L2 cache; C once.
 // Specification: kelvin::network::images (dense.rs).
 //
-// Defines: STAGES, A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C (C is f32) ADD_BIAS ADD_PREVIOUS
-// MASK (0 or 1).
+// Defines: STAGES, GROUPS, BLOCKS (on a multiprocessor), A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C
+// (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
 
 #include "tile.cuh"
 
@@ -33,57 +34,88 @@ struct ProductArguments {
 
 namespace {
 
-constexpr int ROWS = 64, COLUMNS = 64, DEPTH = 32, THREADS = 128;
-// Tiles as they lie in memory: rows and chunks of a row.
-constexpr int A_ROWS = A_TRANSPOSED ? DEPTH : ROWS, A_CHUNKS = (A_TRANSPOSED ? ROWS : DEPTH) / 8;
-constexpr int B_ROWS = B_TRANSPOSED ? COLUMNS : DEPTH, B_CHUNKS = (B_TRANSPOSED ? DEPTH : COLUMNS) / 8;
-constexpr int A_ROOM = A_ROWS * (A_CHUNKS + 1), B_ROOM = B_ROWS * (B_CHUNKS + 1);
+constexpr int ROWS = 64, COLUMNS = 64, DEPTH = 32 * GROUPS, THREADS = 128 * GROUPS;
 
-// A tile of a row-major matrix from row `first_row` and column `first_column` on; zeros outside.
-template <int tile_rows, int chunks>
-DEVICE void copy_tile(uint4* to, const bf16* from, u32 first_row, u32 first_column, u32 rows, u32 columns, int thread) {
-#pragma unroll
-    for (int index = thread; index < tile_rows * chunks; index += THREADS) {
-        const u32 row = first_row + index / chunks, column = first_column + index % chunks * 8;
-        const bool inside = row < rows && column < columns;
-        copy_async(to + padded<chunks>(index / chunks, index % chunks),
-                   from + (inside ? (u64)row * columns + column : 0), inside);
+// What a thread copies of the tiles of a row-major matrix, one after the other along k: chunks of neighbouring rows of a
+// tile, which are rows of the matrix that k runs along, or that k runs across (DOWN).
+template <int tile_rows, int chunks, bool DOWN>
+struct Tiles {
+    // Rows that all threads copy at a time, and how often.
+    static constexpr int TOGETHER = THREADS / chunks, TIMES = tile_rows / TOGETHER;
+    static_assert(TOGETHER * TIMES == tile_rows, "every thread copies the same number of chunks");
+    static constexpr int ROOM = tile_rows * (chunks + 1);
+
+    const bf16* next;
+    u64 jump;  // from one of its rows to the next
+    u64 step;  // from a tile to the next
+    // Rows that are left below the first of its rows, and numbers right of its chunk; one of the two shrinks along k.
+    int rows_left, columns_left;
+    int place;
+
+    DEVICE Tiles(const bf16* from, u32 first, u32 rows, u32 columns, int thread) {
+        const u32 row = (DOWN ? 0 : first) + thread / chunks, column = (DOWN ? first : 0) + thread % chunks * 8;
+        next = from + (u64)row * columns + column;
+        jump = (u64)TOGETHER * columns;
+        step = DOWN ? (u64)DEPTH * columns : DEPTH;
+        rows_left = (int)rows - (int)row;
+        columns_left = (int)columns - (int)column;
+        place = padded<chunks>(thread / chunks, thread % chunks);
     }
+
+    // Copies the next tile; zeros outside of the matrix, of which nothing is read.
+    DEVICE void copy(uint4* to) {
+        const bf16* from = next;
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+            copy_async(to + place + i * TOGETHER * (chunks + 1), from, i * TOGETHER < rows_left && columns_left > 0);
+            from += jump;
+        }
+        next += step;
+        (DOWN ? rows_left : columns_left) -= DEPTH;
+    }
+};
+
+using TilesOfA = Tiles<A_TRANSPOSED ? DEPTH : ROWS, (A_TRANSPOSED ? ROWS : DEPTH) / 8, A_TRANSPOSED>;
+using TilesOfB = Tiles<B_TRANSPOSED ? COLUMNS : DEPTH, (B_TRANSPOSED ? DEPTH : COLUMNS) / 8, !B_TRANSPOSED>;
+constexpr int A_CHUNKS = (A_TRANSPOSED ? ROWS : DEPTH) / 8, B_CHUNKS = (B_TRANSPOSED ? DEPTH : COLUMNS) / 8;
+constexpr int STAGE = TilesOfA::ROOM + TilesOfB::ROOM;
+static_assert(GROUPS == 1 || STAGES * STAGE * 16 >= 128 * 32 * 4, "the tiles have room for the sums of a group");
+
+// Calls what is given with the number and the place of each of a thread's sums.
+template <typename Action>
+DEVICE void each_sum(Action action, float (&sum)[2][4][4]) {
+#pragma unroll
+    for (int i = 0; i < 32; ++i) action(i, sum[i / 16][i / 4 % 4][i % 4]);
 }
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments arguments) {
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const ProductArguments arguments) {
     SHARED_MEMORY(shared);
     uint4* const tiles = (uint4*)shared;  // [stage]: A, B
-    const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
+    const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5 & 3, group = thread >> 7;
     const u32 chain = blockIdx.y, num_columns = (arguments.columns + COLUMNS - 1) / COLUMNS;
     const u32 first_row = blockIdx.x / num_columns * ROWS, first_column = blockIdx.x % num_columns * COLUMNS;
-    const bf16* const a = arguments.a + chain * arguments.a_stride;
-    const bf16* const b = arguments.b + chain * arguments.b_stride;
-    const int steps = (arguments.depth + DEPTH - 1) / DEPTH;
+    const u32 depth = arguments.depth;
+    TilesOfA of_a(arguments.a + chain * arguments.a_stride, first_row, A_TRANSPOSED ? depth : arguments.rows,
+                  A_TRANSPOSED ? arguments.rows : depth, thread);
+    TilesOfB of_b(arguments.b + chain * arguments.b_stride, first_column, B_TRANSPOSED ? arguments.columns : depth,
+                  B_TRANSPOSED ? depth : arguments.columns, thread);
+    const int steps = (depth + DEPTH - 1) / DEPTH;
 
-    auto fetch = [&](int step) {
-        if (step < steps) {
-            uint4* const to = tiles + step % STAGES * (A_ROOM + B_ROOM);
-            const u32 k = step * DEPTH;
-            if (A_TRANSPOSED) {
-                copy_tile<A_ROWS, A_CHUNKS>(to, a, k, first_row, arguments.depth, arguments.rows, thread);
-            } else {
-                copy_tile<A_ROWS, A_CHUNKS>(to, a, first_row, k, arguments.rows, arguments.depth, thread);
-            }
-            if (B_TRANSPOSED) {
-                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, first_column, k, arguments.columns, arguments.depth,
-                                            thread);
-            } else {
-                copy_tile<B_ROWS, B_CHUNKS>(to + A_ROOM, b, k, first_column, arguments.depth, arguments.columns,
-                                            thread);
-            }
+    int fetched = 0;
+    uint4* to = tiles;
+    auto fetch = [&]() {
+        if (fetched < steps) {
+            of_a.copy(to);
+            of_b.copy(to + TilesOfA::ROOM);
+            ++fetched;
+            to = to == tiles + (STAGES - 1) * STAGE ? tiles : to + STAGE;
         }
         copy_async_commit();
     };
 
-    // Each of the four warps makes 32 × 32.
+    // Each of the four warps of a group makes 32 × 32.
     const int warp_row = warp / 2 * 32, warp_column = warp % 2 * 32;
     float sum[2][4][4];
 #pragma unroll
@@ -93,15 +125,16 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
     }
 
 #pragma unroll
-    for (int step = 0; step < STAGES - 1; ++step) fetch(step);
+    for (int step = 0; step < STAGES - 1; ++step) fetch();
+    const uint4* a_tile = tiles;
     for (int step = 0; step < steps; ++step) {
         copy_async_wait<STAGES - 2>();
         __syncthreads();
-        fetch(step + STAGES - 1);
-        const uint4* const a_tile = tiles + step % STAGES * (A_ROOM + B_ROOM);
-        const uint4* const b_tile = a_tile + A_ROOM;
+        fetch();
+        const uint4* const b_tile = a_tile + TilesOfA::ROOM;
 #pragma unroll
-        for (int k = 0; k < DEPTH / 16; ++k) {
+        for (int half = 0; half < 2; ++half) {
+            const int k = 2 * group + half;
             u32 x[2][4], y[4][2];
 #pragma unroll
             for (int m = 0; m < 2; ++m) {
@@ -136,6 +169,20 @@ extern "C" __global__ void __launch_bounds__(128) product(const ProductArguments
                 for (int n = 0; n < 4; ++n) multiply_add(sum[m][n], x[m], y[n][0], y[n][1]);
             }
         }
+        a_tile = a_tile == tiles + (STAGES - 1) * STAGE ? tiles : a_tile + STAGE;
+    }
+
+    if (GROUPS > 1) {
+        // Sums of the groups behind the first, one after the other, through the room of the tiles.
+        float* const others = (float*)shared + (thread & 127);
+#pragma unroll
+        for (int other = 1; other < GROUPS; ++other) {
+            __syncthreads();
+            if (group == other) each_sum([&](int i, float& number) { others[i * 128] = number; }, sum);
+            __syncthreads();
+            if (group == 0) each_sum([&](int i, float& number) { number += others[i * 128]; }, sum);
+        }
+        if (group > 0) return;
     }
 
 #pragma unroll

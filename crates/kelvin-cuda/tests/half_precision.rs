@@ -199,7 +199,7 @@ fn gradient_error(device: &Arc<dyn Device>, name: &str, network: &Network, num_i
 fn gradients_at_full_size_are_near_those_of_the_cpu() {
     let Some(device) = gpu_for_tests() else { return };
     let error = gradient_error(&device, "MNIST CNN", &Network::mnist_cnn(), 128);
-    assert!(error < 1e-2, "MNIST CNN: {error:e}");
+    assert!(error < MNIST_BOUND, "MNIST CNN: {error:e}");
     let error = gradient_error(&device, "ResNet-20", &Network::resnet(20).unwrap(), 128);
     assert!(error < RESNET_BOUND, "ResNet-20: {error:e}");
 }
@@ -207,6 +207,8 @@ fn gradients_at_full_size_are_near_those_of_the_cpu() {
 /// At the start, with classes that mean nothing, the gradients of images nearly cancel and the roundings of twenty layers do not:
 /// bf16 itself is that coarse. JAX in bf16, batch norm in f32, is off by 0.21 from JAX in f32 with as many such images.
 const RESNET_BOUND: f64 = 0.25;
+/// The same for five layers: JAX in bf16 is off by 0.04 to 0.06 (three seeds), the kernels by 0.02.
+const MNIST_BOUND: f64 = 0.03;
 
 #[test]
 fn gradients_of_small_twins_are_near_those_of_the_cpu() {

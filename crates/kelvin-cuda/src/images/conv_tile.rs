@@ -98,9 +98,10 @@ impl ConvShape {
         self.sizes.output.channels
     }
 
-    /// Filters of a square, whose sums a warp of the way back keeps: as many as its registers hold.
+    /// Filters of a square, whose sums a warp of the way back keeps: few leave registers for loads under way, many leave warps
+    /// for all squares.
     fn square_filters(&self) -> usize {
-        if self.filters() >= 32 && !self.packed { 32 } else { 16 }
+        if self.filters() >= 64 && !self.packed { 32 } else { 16 }
     }
 
     /// Squares of sixteen channels by so many filters.
@@ -219,7 +220,7 @@ impl ConvShape {
         let together = if self.filters() >= 64 { 4 } else { 2 };
         let most = match self.filters() {
             _ if self.packed => 800,
-            0..32 => 512,
+            0..32 => 1024,
             _ => 256,
         };
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {

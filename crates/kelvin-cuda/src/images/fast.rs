@@ -3,7 +3,7 @@
 use kelvin::network::{Network, Operation};
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::fast_lower::product_stages;
+use super::fast_lower::DenseProduct;
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
@@ -227,25 +227,28 @@ impl Fast {
                     let plain = input.norm.is_none() && plan.program.values[*to].norm.is_none();
                     if aligned && plain && *to != plan.output() && !(*from == 0 && plan.packed_input) {
                         let relu = i64::from(input.relu);
-                        let mut product = |a, b, relu, float, bias, adds, masks| {
-                            let stages = product_stages(a == 0 && b == 0);
+                        let masks = i64::from(is_last && input.relu);
+                        let mut product = |which: DenseProduct| {
+                            let (cut, (a_transposed, b_transposed)) = (which.cut(), which.transposed());
+                            let only = |of, value| if which == of { value } else { 0 };
                             let defines = vec![
-                                ("STAGES", stages as i64),
-                                ("A_TRANSPOSED", a),
-                                ("B_TRANSPOSED", b),
-                                ("RELU_A", relu),
-                                ("FLOAT_C", float),
-                                ("ADD_BIAS", bias),
-                                ("ADD_PREVIOUS", adds),
-                                ("MASK", masks),
+                                ("STAGES", cut.stages as i64),
+                                ("GROUPS", cut.groups as i64),
+                                ("BLOCKS", cut.blocks as i64),
+                                ("A_TRANSPOSED", i64::from(a_transposed)),
+                                ("B_TRANSPOSED", i64::from(b_transposed)),
+                                ("RELU_A", if which == DenseProduct::Input { 0 } else { relu }),
+                                ("FLOAT_C", only(DenseProduct::Weights, 1)),
+                                ("ADD_BIAS", only(DenseProduct::Forward, 1)),
+                                ("ADD_PREVIOUS", only(DenseProduct::Input, i64::from(adds))),
+                                ("MASK", only(DenseProduct::Input, masks)),
                             ];
                             add("product.cu", "product", defines)
                         };
-                        let masks = i64::from(is_last && input.relu);
                         dense = Some(FastDense {
-                            forward: product(0, 0, relu, 0, 1, 0, 0),
-                            weights: product(1, 0, relu, 1, 0, 0, 0),
-                            input: (*from != 0).then(|| product(0, 1, 0, 0, 0, i64::from(adds), masks)),
+                            forward: product(DenseProduct::Forward),
+                            weights: product(DenseProduct::Weights),
+                            input: (*from != 0).then(|| product(DenseProduct::Input)),
                         });
                     }
                 }

@@ -5,14 +5,55 @@ use super::fast::{FastConv, FastDense};
 use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
 
-/// Rows and columns that a block of `product.cu` makes, its threads, and how far a stage of shared memory goes along a sum.
+/// Rows and columns that a block of `product.cu` makes, a group's threads, and how far a group goes along a sum in a stage.
 const PRODUCT_TILE: usize = 64;
-const PRODUCT_THREADS: u32 = 128;
+const PRODUCT_THREADS: usize = 128;
 const PRODUCT_DEPTH: usize = 32;
 
-/// Stages of `product.cu`: the forward product's sums are long, and four of its blocks fit on a multiprocessor so.
-pub(super) const fn product_stages(is_forward: bool) -> usize {
-    if is_forward { 5 } else { 3 }
+/// Which of a dense layer's three products.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DenseProduct {
+    Forward,
+    Weights,
+    Input,
+}
+
+/// How `product.cu` is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProductCut {
+    pub stages: usize,
+    /// Groups of four warps that share a sum.
+    pub groups: usize,
+    /// Blocks that are to run on a multiprocessor at the same time.
+    pub blocks: usize,
+}
+
+impl DenseProduct {
+    /// Whether the first factor, and the second, are read transposed.
+    pub(super) fn transposed(self) -> (bool, bool) {
+        (self == Self::Weights, self == Self::Input)
+    }
+
+    /// The forward product's sums are long and its blocks few; the others' are short, and many blocks hide their beginnings.
+    pub(super) fn cut(self) -> ProductCut {
+        match self {
+            Self::Forward => ProductCut { stages: 3, groups: 2, blocks: 4 },
+            Self::Weights => ProductCut { stages: 3, groups: 1, blocks: 6 },
+            Self::Input => ProductCut { stages: 3, groups: 1, blocks: 8 },
+        }
+    }
+
+    /// Shared memory of a block, in bytes: rows of tiles as they lie in memory, each with one chunk of padding.
+    fn shared_bytes(self) -> usize {
+        let ProductCut { stages, groups, .. } = self.cut();
+        let (a_transposed, b_transposed) = self.transposed();
+        let room = |down: bool| {
+            let depth = PRODUCT_DEPTH * groups;
+            let (rows, numbers) = if down { (depth, PRODUCT_TILE) } else { (PRODUCT_TILE, depth) };
+            rows * (numbers / 8 + 1) * 16
+        };
+        stages * (room(a_transposed) + room(!b_transposed))
+    }
 }
 
 impl Lowering<'_> {
@@ -89,17 +130,11 @@ impl Lowering<'_> {
         self.launches.push(fast.backward.launch(self.group.num_chains, num_images, &arguments));
     }
 
-    fn product(&mut self, kernel: Kernel, a_transposed: bool, b_transposed: bool, arguments: &Product) {
-        // Rows of a tile as it lies in memory, each with one chunk of padding.
-        let room = |transposed: bool, along: usize| {
-            let (rows, numbers) = if transposed { (PRODUCT_DEPTH, along) } else { (along, PRODUCT_DEPTH) };
-            rows * (numbers / 8 + 1) * 16
-        };
-        let stages = product_stages(!a_transposed && !b_transposed);
-        let bytes = stages * (room(a_transposed, PRODUCT_TILE) + room(!b_transposed, PRODUCT_TILE));
+    fn product(&mut self, kernel: Kernel, which: DenseProduct, arguments: &Product) {
         let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
         let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
-        self.launches.push(Launch::new(kernel, grid, PRODUCT_THREADS, bytes as u32, arguments));
+        let threads = (PRODUCT_THREADS * which.cut().groups) as u32;
+        self.launches.push(Launch::new(kernel, grid, threads, which.shared_bytes() as u32, arguments));
     }
 
     /// A dense layer's way forward.
@@ -120,7 +155,7 @@ impl Lowering<'_> {
             depth: inputs as u32,
             reserved: 0,
         };
-        self.product(fast.forward, false, false, &arguments);
+        self.product(fast.forward, DenseProduct::Forward, &arguments);
     }
 
     /// A dense layer's way back, but for its bias.
@@ -139,7 +174,7 @@ impl Lowering<'_> {
             depth: self.num_images,
             ..Product::default()
         };
-        self.product(fast.weights, true, false, &weights);
+        self.product(fast.weights, DenseProduct::Weights, &weights);
         let Some(kernel_of_input) = fast.input else { return };
         let input = Product {
             a: gradient,
@@ -154,6 +189,6 @@ impl Lowering<'_> {
             depth: units as u32,
             ..Product::default()
         };
-        self.product(kernel_of_input, false, true, &input);
+        self.product(kernel_of_input, DenseProduct::Input, &input);
     }
 }
