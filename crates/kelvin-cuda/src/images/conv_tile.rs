@@ -124,9 +124,9 @@ impl ConvShape {
         side_by_side * rows.div_ceil(strip)
     }
 
-    /// The sixteens of a strip, so that each of `tasks` tasks has one: as many as registers hold.
-    fn strip(&self, images: usize, rows: usize, tasks: usize) -> usize {
-        let fits = |strip: &usize| *strip <= rows && self.num_strips(images, rows, *strip) >= tasks;
+    /// The sixteens of a strip, four or two, so that each of `tasks` tasks has one: `most`, if that is possible.
+    fn strip(&self, images: usize, rows: usize, tasks: usize, most: usize) -> usize {
+        let fits = |strip: &usize| *strip <= rows.min(most) && self.num_strips(images, rows, *strip) >= tasks;
         if self.has_strips(images) { [4, 2].into_iter().find(fits).unwrap_or(0) } else { 0 }
     }
 
@@ -225,7 +225,9 @@ impl ConvShape {
         };
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
             let (images, rows) = self.cut(pixels);
-            let strip = self.strip(images, rows, 8 / self.filters().div_ceil(32));
+            // Long strips are worth a few idle warps; the many filters of a packed input leave no registers for them.
+            let most = if self.packed && self.filters() >= 32 { 2 } else { 4 };
+            let strip = self.strip(images, rows, 4 / self.filters().div_ceil(32), most);
             let tile = Tile { images, rows, warps: 8, blocks: 1, together, strip, weight_strip: 0 };
             let bytes = self.forward_bytes(&tile);
             let blocks = if 2 * bytes <= shared_bytes { 2 } else { 1 };
@@ -260,7 +262,7 @@ impl ConvShape {
             let (images, rows) = self.cut(pixels);
             // Tasks of the input's gradient, a strip and sixteen channels each.
             let parts = if self.packed { warps } else { self.sizes.input.channels / 16 };
-            let strip = self.strip(images, rows, warps / parts);
+            let strip = self.strip(images, rows, warps / parts, 4);
             let weight_strip = self.weight_strip(images, rows, warps / self.squares());
             if strip == 0 || weight_strip == 0 {
                 return None;
@@ -273,8 +275,8 @@ impl ConvShape {
         let (wanted, sizes): (usize, &[usize]) = match self.filters() {
             32.. if self.packed => (2, &[512, 256]),
             0..32 => (4, &[128, 256]),
-            32..64 => (2, &[128, 256]),
-            _ => (1, &[64, 128, 256]),
+            32..64 => (4, &[64, 128, 256]),
+            _ => (1, &[128, 64, 256]),
         };
         let filled = |pixels: usize| {
             let (images, rows) = self.cut(pixels);

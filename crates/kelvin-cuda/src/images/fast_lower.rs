@@ -38,8 +38,7 @@ impl DenseProduct {
     pub(super) fn cut(self) -> ProductCut {
         match self {
             Self::Forward => ProductCut { stages: 3, groups: 2, blocks: 4 },
-            Self::Weights => ProductCut { stages: 3, groups: 1, blocks: 6 },
-            Self::Input => ProductCut { stages: 3, groups: 1, blocks: 8 },
+            Self::Weights | Self::Input => ProductCut { stages: 4, groups: 1, blocks: 6 },
         }
     }
 
