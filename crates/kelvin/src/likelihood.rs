@@ -101,6 +101,29 @@ impl Likelihood {
         sum.differentiate(0, &mut outputs);
         sum.total()
     }
+
+    /// log p(y | x, θ) of each row of given outputs, in f64.
+    ///
+    /// # Panics
+    /// If the targets are of another kind.
+    pub fn log_densities(&self, outputs: &[f32], targets: &Targets) -> Vec<f64> {
+        match (*self, targets) {
+            (Self::Gaussian { noise_variance }, Targets::Real(targets)) => {
+                let constant = -0.5 * (std::f64::consts::TAU * noise_variance).ln();
+                let residuals = outputs.iter().zip(targets).map(|(&mean, &target)| f64::from(target) - f64::from(mean));
+                residuals.map(|residual| constant - 0.5 * residual * residual / noise_variance).collect()
+            }
+            (Self::Categorical { num_classes }, Targets::Classes(labels)) => {
+                let of_row = |(logits, &label): (&[f32], &u32)| {
+                    let largest = f64::from(logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
+                    let total: f64 = logits.iter().map(|&logit| (f64::from(logit) - largest).exp()).sum();
+                    f64::from(logits[label as usize]) - largest - total.ln()
+                };
+                outputs.chunks_exact(num_classes).zip(labels).map(of_row).collect()
+            }
+            _ => panic!("a likelihood was given targets of another kind"),
+        }
+    }
 }
 
 /// Sums the log-likelihood over blocks of outputs and replaces them by its gradient.
