@@ -20,6 +20,7 @@ mod finished_run;
 mod hashes;
 mod interrupt;
 mod latex;
+mod learning_theory;
 mod lock;
 mod output;
 mod page;

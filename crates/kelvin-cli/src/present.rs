@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use crate::figures::{Figure, NamedRun, RunFigures, across};
 use crate::findings::Findings;
+use crate::learning_theory::{theory_lines, theory_table};
 use crate::page::Page;
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::{Spread, Sweep};
@@ -31,6 +32,8 @@ pub fn tables(findings: &Findings) -> Vec<(&'static str, Table)> {
         ];
         let other = findings.problem.out_of_distribution.as_deref();
         tables.extend(other.map(|other| ("out_of_distribution", sweep.out_of_distribution(other))));
+        let theory = theory_table(&findings.name, &theory_lines(findings));
+        tables.extend(theory.map(|table| ("learning_theory", table)));
         return tables;
     }
     let title = format!("{} — test scores", findings.name);

@@ -5,6 +5,7 @@ use kelvin::diagnostics::Warning;
 use crate::case_blocks::case_blocks;
 use crate::figures::{Figure, RunFigures};
 use crate::findings::Findings;
+use crate::learning_theory::{MISSING, about, theory_lines, theory_table};
 use crate::page::{self, Block, Page, Section};
 use crate::present::tables;
 use crate::run_files::RunFiles;
@@ -68,12 +69,13 @@ fn section(heading: &str, blocks: Vec<Block>) -> Section {
 fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section> {
     let findings = &run.findings;
     let mut tables = tables(findings);
-    // A sweep's tables of chains stand with its chains.
+    // A sweep's tables of chains stand with its chains, that of learning theory with its figure.
     let mut take = |name: &str| {
         let at = tables.iter().position(|(file, _)| *file == name)?;
         Some(Block::Table(tables.remove(at).1))
     };
     let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
+    take("learning_theory");
     let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
     let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
     let mut fit: Vec<Block> = shown(figures.fit).collect();
@@ -97,6 +99,7 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         section("Cases to look at", case_blocks(run)),
         section("Temperatures", shown(figures.temperatures).chain(kinetic).collect()),
         section("Chains", chains),
+        section("Learning theory", learning_theory(findings, figures.theory)),
         section("Warnings", vec![warnings(&findings.warnings)]),
         section(
             "Settings and provenance",
@@ -110,6 +113,22 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         ),
     ];
     all.into_iter().filter(|part| !part.blocks.is_empty()).collect()
+}
+
+/// Figure, table, what they mean, and what speaks against them.
+fn learning_theory(findings: &Findings, figures: Vec<Figure>) -> Vec<Block> {
+    let lines = theory_lines(findings);
+    let Some(table) = theory_table(&findings.name, &lines) else {
+        return vec![Block::Paragraph(MISSING.into())];
+    };
+    let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
+    blocks.push(Block::Table(table));
+    blocks.extend(about(findings).map(Block::Paragraph));
+    let doubts: Vec<Warning> = lines.into_iter().flat_map(|line| line.warnings).collect();
+    if !doubts.is_empty() {
+        blocks.push(Block::Details { summary: "Doubts about these numbers".into(), blocks: vec![warnings(&doubts)] });
+    }
+    blocks
 }
 
 /// One box a kind of warning, however many chains share it.
