@@ -4,11 +4,11 @@ use kelvin::diagnostics::{LearningTheory, Limits, Warning, predicted_lpd};
 use kelvin::predictive::PredictiveModel;
 use serde::Serialize;
 
-use crate::chart::{fixed, significant};
+use crate::chart::significant;
 use crate::diagnosis::temperature;
 use crate::findings::{ChainFindings, Findings};
 use crate::paper_tables::{Spread, mean_and_spread};
-use crate::row::Method;
+use crate::row::{Method, mean_and_std};
 use crate::table::{Alignment, Table};
 
 /// What is said where there are no numbers.
@@ -105,33 +105,33 @@ pub fn theory_table(name: &str, lines: &[TheoryLine]) -> Option<Table> {
         false => format!("{} of {} training rows", found.num_rows_seen, found.num_rows),
     };
     let over = if lines.iter().any(|line| line.chains.len() > 1) { ", mean ± SD over chains" } else { "" };
-    let header = ["β", "training LPD", "−WAIC", "test LPD", "V", "ν\u{302}", "λ\u{302}", "doubts"];
+    let header = ["β", "doubts", "training LPD", "−WAIC", "test LPD", "V", "ν\u{302}", "λ\u{302}"];
     let mut table = Table::new(format!("{name} — learning theory of {rows}{over}"), header);
-    table.alignments[7] = Alignment::Left;
+    table.alignments[1] = Alignment::Left;
     for line in lines {
         let shown =
             |of: &dyn Fn(&ChainTheory) -> Option<f64>| mean_and_spread(&line.values(of), Spread::StandardDeviation);
         table.push([
             line.label.trim_start_matches("β = ").to_owned(),
+            line.warnings.iter().map(brief).collect::<Vec<_>>().join(", "),
             shown(&|chain| Some(-chain.found.training_loss)),
             shown(&|chain| Some(-chain.waic)),
             shown(&|chain| chain.test_lpd),
-            shown(&|chain| Some(chain.found.functional_variance)),
+            significant(mean_and_std(&line.values(|chain| Some(chain.found.functional_variance))).0, 3),
             shown(&|chain| Some(chain.singular_fluctuation)),
             shown(&|chain| chain.learning_coefficient),
-            line.warnings.iter().map(brief).collect::<Vec<_>>().join(", "),
         ]);
     }
     Some(table)
 }
 
-/// A warning in a word or two.
-fn brief(warning: &Warning) -> String {
+/// A warning in a word.
+fn brief(warning: &Warning) -> &'static str {
     match warning {
-        Warning::UnsteadyRows { share, .. } => format!("{} % unsteady", fixed(100.0 * share, 0)),
-        Warning::ChainsDisagree { rhat, .. } => format!("R\u{302} {}", fixed(*rhat, 1)),
-        Warning::FewEffectiveDraws { bulk_ess, .. } => format!("ESS {}", fixed(*bulk_ess, 0)),
-        other => other.name().to_owned(),
+        Warning::UnsteadyRows { .. } => "rows",
+        Warning::ChainsDisagree { .. } => "R\u{302}",
+        Warning::FewEffectiveDraws { .. } => "ESS",
+        other => other.name(),
     }
 }
 
@@ -143,11 +143,11 @@ pub fn about(findings: &Findings) -> [String; 2] {
             "−WAIC estimates test LPD (SM) from training rows alone: training LPD less βV/n, where V is the functional variance, how \
              much log densities of training rows vary over draws. ν\u{302} = βV/2 is the singular fluctuation; λ\u{302}, the learning \
              coefficient, is how fast the training loss falls from one β to the next larger one (n ΔE L/ΔT): half the number of \
-             parameters that the data determine. A regular model has λ = ν = {} (d/2) at every β; a network has fewer.",
+             parameters that the data determine. A regular model has λ = ν = {} (d/2) at every β; a network less.",
             significant(dim as f64 / 2.0, 4),
         ),
-        "Do not believe a line with a doubt: “unsteady” is the share of rows whose log density has a variance above 0.4, where WAIC \
-         and ν\u{302} leave out too much; R\u{302} and ESS say that chains or draws are too few or disagree. λ\u{302} should not depend \
+        "Do not believe a line with a doubt. rows: log densities of too many training rows vary by more than 0.4 (variance) over \
+         draws, where WAIC and ν\u{302} leave out too much; R\u{302}: chains disagree; ESS: few effective draws. λ\u{302} should not depend \
          on β: where it does, or is negative, the prior (which is tempered too) or unsettled chains show, not the data. The theory is \
          one of many rows for each parameter, so go by held-out LPD to choose β, and read these as an explanation."
             .into(),
@@ -239,12 +239,12 @@ mod tests {
         ];
         let table = theory_table("x", &lines).unwrap();
         assert!(table.title.contains("100 training rows, mean ± SD over chains"), "{}", table.title);
-        assert_eq!(table.rows[0][7], "25 % unsteady, R\u{302} 5.2");
+        assert_eq!(table.rows[0][1], "rows, R\u{302}");
         assert_eq!(
             table.rows[1],
-            ["1", "−1.100 ± 0.000", "−1.210 ± 0.014", "−1.500 ± 0.000", "11.0 ± 1.4", "5.50 ± 0.71", "5.0 ± 1.4", ""]
+            ["1", "", "−1.100 ± 0.000", "−1.210 ± 0.014", "−1.500 ± 0.000", "11", "5.50 ± 0.71", "5.0 ± 1.4"]
         );
-        assert_eq!(table.rows[2][6], "–");
+        assert_eq!(table.rows[2][7], "–");
         assert!(theory_table("x", &[]).is_none());
     }
 }

@@ -12,6 +12,7 @@ mod device;
 mod diagnosis;
 mod difference;
 mod doubts;
+mod each_start;
 mod escape;
 mod export;
 mod figures;
@@ -42,6 +43,7 @@ mod run_folder;
 mod run_record;
 mod run_table;
 mod scores_file;
+mod selection_file;
 mod selection_table;
 mod source;
 #[doc(hidden)]

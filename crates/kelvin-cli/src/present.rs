@@ -15,6 +15,7 @@ use crate::run_files::RunFiles;
 use crate::run_folder::{write, write_figure};
 use crate::run_record::RunCommand;
 use crate::run_table::{out_of_distribution_table, run_table};
+use crate::selection_file::StoredSelection;
 use crate::table::Table;
 
 /// The name of the page.
@@ -71,11 +72,24 @@ fn figures_of(run: &RunFiles) -> anyhow::Result<RunFigures> {
     RunFigures::of(run).with_context(|| format!("cannot make the figures of {}", run.folder.display()))
 }
 
-/// Writes one page about several runs, with its tables and figures, into a folder of its own.
-pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyhow::Result<()> {
+/// The paper's tables of runs and selections, each with the name of its file.
+pub fn tables_of_all(runs: &[RunFiles], selections: &[StoredSelection], layout: Layout) -> Vec<(&'static str, Table)> {
+    let mut tables = paper_layout::tables(&named(runs), layout);
+    let selections: Vec<&StoredSelection> = selections.iter().collect();
+    tables.extend(paper_layout::selectors(&selections, layout).map(|table| ("selectors", table)));
+    tables
+}
+
+/// Writes one page about several runs and selections, with its tables and figures, into a folder of its own.
+pub fn write_several(
+    folder: &Path,
+    runs: Vec<RunFiles>,
+    selections: &[StoredSelection],
+    layout: Layout,
+) -> anyhow::Result<()> {
     let all = named(&runs);
     let labels: Vec<String> = all.iter().map(|run| run.label.clone()).collect();
-    let tables = paper_layout::tables(&all, layout);
+    let tables = tables_of_all(&runs, selections, layout);
     write_tables(folder, &tables)?;
     let figures = across(&all)?;
     write_figures(folder, figures.iter())?;
@@ -85,7 +99,8 @@ pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyh
         stories.push(Story { label, run, figures });
     }
     let beside = tables.into_iter().map(|(_, table)| table).collect();
-    write_page(folder, &report::page_of_several(stories, beside, figures))
+    let page = report::page_of_several(stories, selections, beside, figures);
+    write_page(folder, &page)
 }
 
 /// Runs with labels that tell them apart: their names, or the names of their folders.

@@ -11,6 +11,7 @@ use crate::present::tables;
 use crate::run_files::RunFiles;
 use crate::run_record::RunCommand;
 use crate::run_table::chains_table;
+use crate::selection_file::StoredSelection;
 use crate::table::Table;
 use crate::verdict::verdict;
 
@@ -31,16 +32,23 @@ pub struct Story {
     pub figures: RunFigures,
 }
 
-/// The page of several runs: what they show together, then the story of each.
-pub fn page_of_several(stories: Vec<Story>, beside: Vec<Table>, figures: Vec<Figure>) -> Page {
-    let answers = stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
-    let mut blocks = vec![Block::Definitions(answers)];
+/// The page of several runs and selections: what they show together, then the story of each run.
+pub fn page_of_several(
+    stories: Vec<Story>,
+    selections: &[StoredSelection],
+    beside: Vec<Table>,
+    figures: Vec<Figure>,
+) -> Page {
+    let answers: Vec<(String, String)> =
+        stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
+    let mut blocks: Vec<Block> = if answers.is_empty() { Vec::new() } else { vec![Block::Definitions(answers)] };
     blocks.extend(beside.into_iter().map(folded_if_long));
     let mut sections = vec![section("Side by side", blocks)];
     if !figures.is_empty() {
         sections.push(section("Figures of all runs", figures.into_iter().map(Block::Figure).collect()));
     }
-    let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).collect();
+    let chosen = selections.iter().map(|selection| format!("ways to choose β for {}", selection.name));
+    let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).chain(chosen).collect();
     for Story { label, run, figures } in stories {
         let mut blocks = vec![Block::Paragraph(verdict(&run.findings))];
         for part in parts(&run, figures, Vec::new()) {
