@@ -109,3 +109,56 @@ fn a_sweep_is_pooled_over_its_repetitions() {
     let found: Value = serde_json::from_slice(&std::fs::read(folder.path().join("r/results.json")).unwrap()).unwrap();
     assert_eq!(lines[1]["rhat"], found["agreement"][1]["rhat"]);
 }
+
+/// d/2 of Concrete's network is 320.5.
+#[test]
+fn learning_theory_is_told_where_it_was_gathered() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let grid = ["sweep", "concrete", "--repetitions", "2", "--set", "run.grid=[0.3,1.0,3.0]", "--quiet"];
+    // Sums over draws are kept on the way, so that draws need not be.
+    for (out, kept) in [("r", "stored"), ("scored", "scored")] {
+        let draws = format!("--set=sampler.draws={kept}");
+        let run = kelvin(here, &[&grid[..], &SHORT[..], &["--out", out, &draws]].concat());
+        assert!(run.status.success(), "{}", text(&run.stderr));
+    }
+    let theory = |run: &str| {
+        let found: Value = serde_json::from_slice(&kelvin(here, &["diagnose", run, "--json"]).stdout).unwrap();
+        found["learning_theory"].clone()
+    };
+    let lines = theory("r");
+    assert_eq!(lines, theory("scored"));
+    let lines = lines.as_array().unwrap();
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        assert!(!line["warnings"].as_array().unwrap().is_empty(), "eight draws are few: {line}");
+        let chains = line["chains"].as_array().unwrap();
+        assert_eq!(chains.len(), 2);
+        for chain in chains {
+            let number = |key: &str| chain[key].as_f64().unwrap();
+            let (beta, variance) = (number("inverse_temperature"), number("functional_variance"));
+            assert_eq!((chain["num_rows"].as_u64(), chain["num_rows_seen"].as_u64()), (Some(824), Some(824)));
+            assert!(variance > 0.0 && (number("singular_fluctuation") / (0.5 * beta * variance) - 1.0).abs() < 1e-12);
+            assert!((number("waic") - number("training_loss") - beta * variance / 824.0).abs() < 1e-9);
+            assert!(number("gibbs_loss") > number("training_loss"), "Jensen: {chain}");
+            assert_eq!(chain["learning_coefficient"].is_f64(), beta < 3.0, "the largest β has no next one");
+        }
+    }
+    let out = kelvin(here, &["diagnose", "r"]).stdout;
+    for phrase in ["learning theory of 824 training rows, mean ± SD over chains", "−WAIC", "320.5 (d/2)", "rows, "] {
+        assert!(text(&out).contains(phrase), "no `{phrase}` in\n{}", text(&out));
+    }
+
+    // Runs of older kelvins have no such numbers.
+    results(here, |found| {
+        for chain in found["chains"].as_array_mut().unwrap() {
+            chain.as_object_mut().unwrap().remove("learning_theory");
+        }
+    });
+    assert_eq!(theory("r"), serde_json::json!([]));
+    assert!(text(&kelvin(here, &["diagnose", "r"]).stdout).contains("Learning theory: Not available: an older kelvin"));
+    let report = kelvin(here, &["report", "r"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(here.join("r/report.html")).unwrap();
+    assert!(page.contains("<h2>Learning theory</h2>") && page.contains("Not available: an older kelvin"));
+}

@@ -248,6 +248,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn single_rows_add_up_to_the_sum() {
+        let cases = [
+            (Likelihood::Gaussian { noise_variance: 0.2 }, vec![0.5, -1.25], Targets::Real(vec![0.75, 2.0])),
+            (
+                Likelihood::Categorical { num_classes: 3 },
+                vec![0.5, -1.0, 40.0, 3.0, 2.0, 1.0],
+                Targets::Classes(vec![1, 0]),
+            ),
+        ];
+        for (likelihood, outputs, targets) in cases {
+            let rows = likelihood.log_densities(&outputs, &targets);
+            let sum = likelihood.log_likelihood(&outputs, &targets, 1.0).value;
+            assert!(rows.len() == 2 && (rows.iter().sum::<f64>() - sum).abs() < 1e-5, "{rows:?} {sum}");
+        }
+    }
+
+    #[test]
     fn gaussian_gradient_in_log_beta_vanishes_at_the_closed_form() {
         let targets = Targets::Real(vec![1.0, -2.0, 0.5]);
         let outputs = [0.5, -1.0, 0.75];
