@@ -4,7 +4,7 @@ use kelvin::diagnostics::{LearningTheory, Limits, Warning, predicted_lpd};
 use kelvin::predictive::PredictiveModel;
 use serde::Serialize;
 
-use crate::chart::significant;
+use crate::chart::{fixed, significant};
 use crate::diagnosis::temperature;
 use crate::findings::{ChainFindings, Findings};
 use crate::paper_tables::{Spread, mean_and_spread};
@@ -114,15 +114,25 @@ pub fn theory_table(name: &str, lines: &[TheoryLine]) -> Option<Table> {
         table.push([
             line.label.trim_start_matches("β = ").to_owned(),
             line.warnings.iter().map(brief).collect::<Vec<_>>().join(", "),
-            shown(&|chain| Some(-chain.found.training_loss)),
-            shown(&|chain| Some(-chain.waic)),
-            shown(&|chain| chain.test_lpd),
+            lpd_text(line.values(|chain| Some(-chain.found.training_loss))),
+            lpd_text(line.values(|chain| Some(-chain.waic))),
+            lpd_text(line.values(|chain| chain.test_lpd)),
             significant(mean_and_std(&line.values(|chain| Some(chain.found.functional_variance))).0, 3),
             shown(&|chain| Some(chain.singular_fluctuation)),
             shown(&|chain| chain.learning_coefficient),
         ]);
     }
     Some(table)
+}
+
+/// Three decimals, as the paper has them; chains that are scored together have one value and no spread.
+fn lpd_text(mut values: Vec<f64>) -> String {
+    values.dedup();
+    match (&values[..], mean_and_std(&values)) {
+        ([], _) => "–".into(),
+        ([only], _) => fixed(*only, 3),
+        (_, (mean, std)) => format!("{} ± {}", fixed(mean, 3), fixed(std, 3)),
+    }
 }
 
 /// A warning in a word.
@@ -146,9 +156,9 @@ pub fn about(findings: &Findings) -> [String; 2] {
              parameters that the data determine. A regular model has λ = ν = {} (d/2) at every β; a network less.",
             significant(dim as f64 / 2.0, 4),
         ),
-        "Do not believe a line with a doubt. rows: log densities of too many training rows vary by more than 0.4 (variance) over \
-         draws, where WAIC and ν\u{302} leave out too much; R\u{302}: chains disagree; ESS: few effective draws. λ\u{302} should not depend \
-         on β: where it does, or is negative, the prior (which is tempered too) or unsettled chains show, not the data. The theory is \
+        "Do not believe a line with a doubt. “rows”: log densities of too many training rows vary by more than 0.4 (variance) over \
+         draws, where WAIC and ν\u{302} leave out too much; “R\u{302}”: chains disagree; “ESS”: few effective draws. λ\u{302} should not depend \
+         on β: where it does, or is negative, the prior or unsettled chains show, not the data. The theory is \
          one of many rows for each parameter, so go by held-out LPD to choose β, and read these as an explanation."
             .into(),
     ]
@@ -240,10 +250,7 @@ mod tests {
         let table = theory_table("x", &lines).unwrap();
         assert!(table.title.contains("100 training rows, mean ± SD over chains"), "{}", table.title);
         assert_eq!(table.rows[0][1], "rows, R\u{302}");
-        assert_eq!(
-            table.rows[1],
-            ["1", "", "−1.100 ± 0.000", "−1.210 ± 0.014", "−1.500 ± 0.000", "11", "5.50 ± 0.71", "5.0 ± 1.4"]
-        );
+        assert_eq!(table.rows[1], ["1", "", "−1.100", "−1.210 ± 0.014", "−1.500", "11", "5.50 ± 0.71", "5.0 ± 1.4"]);
         assert_eq!(table.rows[2][7], "–");
         assert!(theory_table("x", &[]).is_none());
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use kelvin::experiment::{Experiment, Scores, Settings};
+use kelvin::experiment::{Experiment, Scores};
 use serde::{Deserialize, Serialize};
 
 use crate::each_start::StartChoice;
@@ -54,16 +54,16 @@ impl<'a> SelectResult<'a> {
         }
     }
 
-    /// Writes it beside the settings it was found with, and the table as CSV.
-    pub fn write(&self, folder: &Path, settings: &Settings, table: &Table) -> anyhow::Result<()> {
-        write(folder, SETTINGS, settings.to_toml()?.as_bytes())?;
+    /// Writes it beside the settings as they were asked for, and the table as CSV.
+    pub fn write(&self, folder: &Path, asked: &str, table: &Table) -> anyhow::Result<()> {
+        write(folder, SETTINGS, asked.as_bytes())?;
         write(folder, "selection.csv", table.to_csv().as_bytes())?;
         write(folder, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
     }
 }
 
-/// Makes the folder; one that holds anything but an earlier selection is left alone.
-pub fn open_folder(folder: &Path) -> anyhow::Result<()> {
+/// Makes the folder; one that holds anything but an earlier selection with the same settings is left alone.
+pub fn open_folder(folder: &Path, asked: &str) -> anyhow::Result<()> {
     if folder.is_file() {
         bail!("{} is a file; name a folder with --out", folder.display());
     }
@@ -71,6 +71,12 @@ pub fn open_folder(folder: &Path) -> anyhow::Result<()> {
     if !is_empty && !is_selection(folder) {
         bail!(
             "{} holds files that are no selection of kelvin; nothing was changed. Name another folder with --out",
+            folder.display()
+        );
+    }
+    if is_selection(folder) && std::fs::read_to_string(folder.join(SETTINGS)).ok().as_deref() != Some(asked) {
+        bail!(
+            "{} holds a selection with other settings; nothing was changed. Name another folder with --out",
             folder.display()
         );
     }

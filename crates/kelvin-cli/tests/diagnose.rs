@@ -162,3 +162,41 @@ fn learning_theory_is_told_where_it_was_gathered() {
     let page = std::fs::read_to_string(here.join("r/report.html")).unwrap();
     assert!(page.contains("<h2>Learning theory</h2>") && page.contains("Not available: an older kelvin"));
 }
+
+/// y = a − b/2 + c/4 with normal noise of variance ¼, from a small generator of its own.
+fn linear_table(rows: usize) -> String {
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+    let mut csv = String::from("a,b,c,y\n");
+    for _ in 0..rows {
+        let [a, b, c, noise] = std::array::from_fn(|_| normal());
+        csv += &format!("{a:.5},{b:.5},{c:.5},{:.5}\n", a - 0.5 * b + 0.25 * c + 0.5 * noise);
+    }
+    csv
+}
+
+/// λ = ν = d/2 = 2, by the program's own chains; their means over draws are good to a tenth or two.
+#[test]
+fn a_linear_regression_has_half_its_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("line.csv"), linear_table(700)).unwrap();
+    // The answers are standardised: their variance is 1 + ¼ + 1/16 + ¼.
+    let noise = format!("--set=model.noise_variance={}", 0.25 / 1.5625);
+    let own = ["run", "--data", "line.csv", "--target", "y", "--grid", "--quick", "--quiet", "--out", "r", &noise];
+    let linear = ["--set=model.layers=[{ dense = { units = 1 } }]", "--set=model.prior_variance=10"];
+    let run = kelvin(here, &[&own[..], &linear[..], &["--set=run.grid=[0.3, 1.0]"]].concat());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let found: Value = serde_json::from_slice(&kelvin(here, &["diagnose", "r", "--json"]).stdout).unwrap();
+    let mean = |line: usize, key: &str| {
+        let chains = found["learning_theory"][line]["chains"].as_array().unwrap();
+        chains.iter().map(|chain| chain[key].as_f64().unwrap()).sum::<f64>() / chains.len() as f64
+    };
+    let estimates = [mean(0, "singular_fluctuation"), mean(1, "singular_fluctuation"), mean(0, "learning_coefficient")];
+    assert!(estimates.iter().all(|estimate| (1.2..2.8).contains(estimate)), "{estimates:?} instead of 2");
+    assert_eq!(found["learning_theory"][0]["warnings"], serde_json::json!([]), "{found}");
+}

@@ -30,11 +30,11 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     if each && !method.is_empty() && !method.iter().any(|name| SEARCHING.iter().any(|(known, _)| known == name)) {
         return Err(WrongFlags("--each-start is for methods that search alone: joint, map and guo".into()).into());
     }
-    out.as_deref().map(open_folder).transpose()?;
     threads(conduct.threads)?;
     let common = CommonArguments { out: None, seed, fresh: false, overrides, conduct };
     let source = source::read(&source, &common)?;
-    let conduct = &common.conduct;
+    let (conduct, asked) = (&common.conduct, source.settings.to_toml()?);
+    out.as_deref().map(|folder| open_folder(folder, &asked)).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;
     let interrupt = Interrupt::listen()?;
     let mut experiment = device::experiment(conduct.device, conduct.quiet, &problem, source.settings)?;
@@ -49,11 +49,12 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     };
     let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searches);
     let grid = &experiment.settings.run.grid;
-    let asked = |name: &str| match method.is_empty() {
+    let is_asked = |name: &str| match method.is_empty() {
         true => all || USUAL.contains(&name),
         false => method.iter().any(|asked| asked == name),
     };
-    let selectors: Vec<Box<dyn Selector>> = all_selectors(grid).into_iter().filter(|one| asked(one.name())).collect();
+    let selectors: Vec<Box<dyn Selector>> =
+        all_selectors(grid).into_iter().filter(|one| is_asked(one.name())).collect();
     let (selections, refusals) = ask(&laboratory, &selectors, grid, !method.is_empty()).map_err(stopped)?;
     let choices = judge(&experiment, &laboratory, selections).map_err(stopped)?;
     let of_starts: Vec<StartChoice> = match each {
@@ -66,7 +67,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let classes = matches!(problem.likelihood, Likelihood::Categorical { .. });
     let table = selection_table(&format!("{name} — ways to choose β"), &choices, classes);
     if let Some(folder) = &out {
-        result.write(folder, &experiment.settings, &table)?;
+        result.write(folder, &asked, &table)?;
     }
     if conduct.json {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));

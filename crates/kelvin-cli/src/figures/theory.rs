@@ -30,7 +30,7 @@ pub(super) fn expected_and_measured(findings: &Findings) -> Option<Figure> {
     let chart = Chart::new(
         format!("{}: LPD that theory expects", findings.name),
         Axis::log(BETA_AXIS),
-        Axis::linear("LPD of the standard model (nats)").between(low - room, high + room),
+        Axis::linear("LPD of SM (nats)").between(low - room, high + room),
     );
     let chart = chart.with(Reference::vertical(predicted.anchor, format!("anchor β = {at}")));
     let chart = chart.with(training).with(test).with(waic).with(relation);
