@@ -7,7 +7,6 @@ use serde::Serialize;
 use crate::chart::{fixed, significant};
 use crate::diagnosis::temperature;
 use crate::findings::{ChainFindings, Findings};
-use crate::paper_tables::{Spread, mean_and_spread};
 use crate::row::{Method, mean_and_std};
 use crate::table::{Alignment, Table};
 
@@ -109,29 +108,39 @@ pub fn theory_table(name: &str, lines: &[TheoryLine]) -> Option<Table> {
     let mut table = Table::new(format!("{name} — learning theory of {rows}{over}"), header);
     table.alignments[1] = Alignment::Left;
     for line in lines {
-        let shown =
-            |of: &dyn Fn(&ChainTheory) -> Option<f64>| mean_and_spread(&line.values(of), Spread::StandardDeviation);
         table.push([
             line.label.trim_start_matches("β = ").to_owned(),
             line.warnings.iter().map(brief).collect::<Vec<_>>().join(", "),
             lpd_text(line.values(|chain| Some(-chain.found.training_loss))),
             lpd_text(line.values(|chain| Some(-chain.waic))),
             lpd_text(line.values(|chain| chain.test_lpd)),
-            significant(mean_and_std(&line.values(|chain| Some(chain.found.functional_variance))).0, 3),
-            shown(&|chain| Some(chain.singular_fluctuation)),
-            shown(&|chain| chain.learning_coefficient),
+            number_text(&[mean_and_std(&line.values(|chain| Some(chain.found.functional_variance))).0]),
+            number_text(&line.values(|chain| Some(chain.singular_fluctuation))),
+            number_text(&line.values(|chain| chain.learning_coefficient)),
         ]);
     }
     Some(table)
 }
 
-/// Three decimals, as the paper has them; chains that are scored together have one value and no spread.
+/// Three decimals, as the paper has them, of what is not far off; chains that are scored together have one value and no spread.
 fn lpd_text(mut values: Vec<f64>) -> String {
+    const FAR: f64 = 10.0;
     values.dedup();
-    match (&values[..], mean_and_std(&values)) {
-        ([], _) => "–".into(),
-        ([only], _) => fixed(*only, 3),
-        (_, (mean, std)) => format!("{} ± {}", fixed(mean, 3), fixed(std, 3)),
+    let (mean, std) = mean_and_std(&values);
+    match values.len() {
+        _ if !(mean.abs() < FAR && std < FAR) => number_text(&values),
+        1 => fixed(mean, 3),
+        _ => format!("{} ± {}", fixed(mean, 3), fixed(std, 3)),
+    }
+}
+
+/// Mean ± SD, to three and two digits.
+fn number_text(values: &[f64]) -> String {
+    let (mean, std) = mean_and_std(values);
+    match values.len() {
+        0 => "–".into(),
+        1 => significant(mean, 3),
+        _ => format!("{} ± {}", significant(mean, 3), significant(std, 2)),
     }
 }
 
@@ -250,7 +259,7 @@ mod tests {
         let table = theory_table("x", &lines).unwrap();
         assert!(table.title.contains("100 training rows, mean ± SD over chains"), "{}", table.title);
         assert_eq!(table.rows[0][1], "rows, R\u{302}");
-        assert_eq!(table.rows[1], ["1", "", "−1.100", "−1.210 ± 0.014", "−1.500", "11", "5.50 ± 0.71", "5.0 ± 1.4"]);
+        assert_eq!(table.rows[1], ["1", "", "−1.100", "−1.210 ± 0.014", "−1.500", "11", "5.5 ± 0.71", "5 ± 1.4"]);
         assert_eq!(table.rows[2][7], "–");
         assert!(theory_table("x", &[]).is_none());
     }

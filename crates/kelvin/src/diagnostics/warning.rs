@@ -145,7 +145,7 @@ impl Warning {
             Self::SelectionNotConverged { .. } => "selection not converged",
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
-            Self::UnsteadyRows { .. } => "unsteady training rows",
+            Self::UnsteadyRows { .. } => "unsteady rows",
         }
     }
 
