@@ -139,9 +139,15 @@ fn number_text(values: &[f64]) -> String {
     let (mean, std) = mean_and_std(values);
     match values.len() {
         0 => "–".into(),
-        1 => significant(mean, 3),
-        _ => format!("{} ± {}", significant(mean, 3), significant(std, 2)),
+        1 => in_short(mean, 3),
+        _ => format!("{} ± {}", in_short(mean, 3), in_short(std, 2)),
     }
+}
+
+/// So many digits; of what has left all bounds, the order of magnitude.
+fn in_short(value: f64, digits: usize) -> String {
+    const HUGE: f64 = 1e5;
+    if value.abs() < HUGE { significant(value, digits) } else { format!("{value:.1e}").replace('-', "−") }
 }
 
 /// A warning in a word.
@@ -262,5 +268,6 @@ mod tests {
         assert_eq!(table.rows[1], ["1", "", "−1.100", "−1.210 ± 0.014", "−1.500", "11", "5.5 ± 0.71", "5 ± 1.4"]);
         assert_eq!(table.rows[2][7], "–");
         assert!(theory_table("x", &[]).is_none());
+        assert_eq!(number_text(&[-284_959.0, -284_959.0]), "−2.8e5 ± 0");
     }
 }

@@ -198,5 +198,5 @@ fn a_linear_regression_has_half_its_parameters() {
     };
     let estimates = [mean(0, "singular_fluctuation"), mean(1, "singular_fluctuation"), mean(0, "learning_coefficient")];
     assert!(estimates.iter().all(|estimate| (1.2..2.8).contains(estimate)), "{estimates:?} instead of 2");
-    assert_eq!((mean(0, "unsteady_share"), mean(1, "unsteady_share")), (0.0, 0.0));
+    assert!(mean(0, "unsteady_share") < 0.01 && mean(1, "unsteady_share") < 0.01, "{found}");
 }
