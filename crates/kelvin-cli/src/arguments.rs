@@ -212,6 +212,12 @@ pub struct SelectArguments {
     /// Starts of searches, and chains at each β [default: run.chains]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub starts: Option<u32>,
+    /// Judge the β of every start by a chain of its own too, as the paper's table of selectors does (joint, map and guo)
+    #[arg(long)]
+    pub each_start: bool,
+    /// Folder for selection.json, which `kelvin report` lays out beside runs; nothing is written without it
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Names every random number: the same seed, the same numbers
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
@@ -239,7 +245,7 @@ pub struct ResumeArguments {
 
 #[derive(Debug, Args)]
 pub struct ReportArguments {
-    /// Finished run folders
+    /// Finished run folders, and folders of `kelvin select --out`
     #[arg(required = true, value_name = "RUN")]
     pub runs: Vec<PathBuf>,
     /// Show the page in the browser

@@ -81,7 +81,8 @@ pub fn temperatures(findings: &Findings) -> Vec<Temperature> {
     keys.iter().map(|&(method, beta)| temperature(findings, method, beta)).collect()
 }
 
-fn temperature(findings: &Findings, method: Method, beta: f64) -> Temperature {
+/// The chains of a method at one β.
+pub fn temperature(findings: &Findings, method: Method, beta: f64) -> Temperature {
     let chains: Vec<&ChainFindings> =
         findings.chains.iter().filter(|chain| chain.method == method && chain.beta == beta).collect();
     let rows: Vec<&Row> = findings.rows.iter().filter(|row| row.method == method && row.beta == beta).collect();

@@ -46,6 +46,7 @@ fn brief(warning: &Warning) -> String {
         }
         Warning::ChainDiverged { label, step } => format!("{label} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
+        Warning::UnsteadyRows { label, share } => format!("{label} ({:.0} % of rows)", 100.0 * share),
         Warning::BetaUnstableOverSeeds { .. }
         | Warning::SelectionNotConverged { .. }
         | Warning::BetaUnbounded { .. }

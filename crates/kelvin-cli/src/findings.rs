@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use kelvin::diagnostics::Warning;
+use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning};
 use kelvin::experiment::{Experiment, Problem, ProblemSource, SampledChain};
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::Potential;
@@ -162,6 +162,9 @@ pub struct ChainFindings {
     pub tensor_temperatures: Vec<f64>,
     #[serde(deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures_all_steps: Vec<f64>,
+    /// What its draws say about generalisation; none of fewer than two draws, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning_theory: Option<LearningTheory>,
 }
 
 /// How far the potential energies of the repetitions at one β agree.
@@ -254,6 +257,7 @@ impl Findings {
                 validation_lpd: sampled.scores.validation_lpd.iter().map(finite).collect(),
                 tensor_temperatures: measured_means(&chain.kinetic_kept),
                 tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
+                learning_theory: sampled.scores.training.as_ref().and_then(TrainingDensities::summary),
             });
         }
         Ok(())

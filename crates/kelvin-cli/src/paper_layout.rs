@@ -3,12 +3,14 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
+use crate::each_start::SEARCHING;
 use crate::figures::NamedRun;
 use crate::findings::Findings;
-use crate::paper_numbers::PaperNumbers;
+use crate::paper_numbers::{PaperNumbers, PaperSelectors};
 use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
-use crate::table::Table;
+use crate::selection_file::StoredSelection;
+use crate::table::{Alignment, Table};
 
 /// How tables are laid out.
 #[derive(Clone, Copy)]
@@ -38,6 +40,9 @@ const METHODS: usize = 4;
 
 /// The tables, each with the name of its file; those that no run has numbers for are left out.
 pub fn tables(runs: &[NamedRun<'_>], layout: Layout) -> Vec<(&'static str, Table)> {
+    if runs.is_empty() {
+        return Vec::new();
+    }
     let columns: Vec<(Column<'_>, bool)> = runs
         .iter()
         .map(|run| {
@@ -149,7 +154,7 @@ fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
     let header = ["model".to_owned(), "method".into()].into_iter().chain(names(columns));
     let title = format!("{title}, mean ± {} (higher is better)", layout.over_repetitions());
     let mut table = Table::new(title, header);
-    table.alignments[1] = crate::table::Alignment::Left;
+    table.alignments[1] = Alignment::Left;
     for model in PredictiveModel::BOTH {
         let block = if model == PredictiveModel::Standard { "SM-PD" } else { "TM-PD" };
         let first_row = table.rows.len();
@@ -167,6 +172,53 @@ fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
         embolden(&mut table, first_row, columns, Criterion::Lpd(model), 2);
     }
     table
+}
+
+/// The ways to choose β by searching, as the paper compares them; none where no selection asked for one.
+pub fn selectors(selections: &[&StoredSelection], layout: Layout) -> Option<Table> {
+    let title = format!("Ways to choose β, test scores, mean ± {}", layout.over_repetitions());
+    let found = |selection: &StoredSelection| SEARCHING.map(|(method, _)| selection.found(method).len());
+    let are_numbers = |selection: &&StoredSelection| {
+        let first = SEARCHING.iter().find_map(|(method, _)| selection.found(method).first().map(|(_, scores)| *scores));
+        first.is_some_and(|scores| !scores.larger_point_metric_is_better())
+    };
+    let point = match selections.iter().filter(|selection| are_numbers(selection)).count() {
+        0 => "accuracy % ↑",
+        all if all == selections.len() => "MSE ×10³ ↓",
+        _ => "accuracy % ↑ or MSE ×10³ ↓",
+    };
+    let paper_of = |selection: &StoredSelection| PaperSelectors::of(&selection.name).filter(|_| layout.compare);
+    let has_paper = selections.iter().any(|selection| paper_of(selection).is_some());
+    let mut header = vec!["data".to_owned(), "method".into()];
+    for name in [point, "LPD SM ↑", BETA_STAR] {
+        header.push(name.into());
+        header.extend(has_paper.then(|| "paper".to_owned()));
+    }
+    let mut table = Table::new(title, header);
+    table.alignments[1] = Alignment::Left;
+    for selection in selections.iter().filter(|selection| found(selection).iter().any(|&count| count > 0)) {
+        if !table.rows.is_empty() {
+            table.rules.push(table.rows.len());
+        }
+        let data = PaperNumbers::of(&selection.name).map_or(selection.name.as_str(), |paper| paper.name);
+        for (index, (method, name)) in SEARCHING.into_iter().enumerate() {
+            let found = selection.found(method);
+            let scale = if are_numbers(selection) { 1e3 } else { 100.0 };
+            let ours = [
+                found.iter().map(|(_, scores)| scale * scores.point_metric()).collect::<Vec<f64>>(),
+                found.iter().map(|(_, scores)| scores.lpd().standard).collect(),
+                found.iter().map(|(beta, _)| *beta).collect(),
+            ];
+            let mut cells = vec![data.to_owned(), name.to_owned()];
+            for (column, values) in ours.iter().enumerate() {
+                cells.push(mean_and_spread(values, layout.spread));
+                let paper = paper_of(selection).map_or("–", |paper| paper.methods[index][column]);
+                cells.extend(has_paper.then(|| paper.to_owned()));
+            }
+            table.push(cells);
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
 }
 
 /// The temperatures of all grids, each once.

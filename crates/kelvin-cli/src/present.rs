@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use crate::figures::{Figure, NamedRun, RunFigures, across};
 use crate::findings::Findings;
+use crate::learning_theory::{theory_lines, theory_table};
 use crate::page::Page;
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::{Spread, Sweep};
@@ -14,6 +15,7 @@ use crate::run_files::RunFiles;
 use crate::run_folder::{write, write_figure};
 use crate::run_record::RunCommand;
 use crate::run_table::{out_of_distribution_table, run_table};
+use crate::selection_file::StoredSelection;
 use crate::table::Table;
 
 /// The name of the page.
@@ -31,6 +33,8 @@ pub fn tables(findings: &Findings) -> Vec<(&'static str, Table)> {
         ];
         let other = findings.problem.out_of_distribution.as_deref();
         tables.extend(other.map(|other| ("out_of_distribution", sweep.out_of_distribution(other))));
+        let theory = theory_table(&findings.name, &theory_lines(findings));
+        tables.extend(theory.map(|table| ("learning_theory", table)));
         return tables;
     }
     let title = format!("{} — test scores", findings.name);
@@ -68,11 +72,24 @@ fn figures_of(run: &RunFiles) -> anyhow::Result<RunFigures> {
     RunFigures::of(run).with_context(|| format!("cannot make the figures of {}", run.folder.display()))
 }
 
-/// Writes one page about several runs, with its tables and figures, into a folder of its own.
-pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyhow::Result<()> {
+/// The paper's tables of runs and selections, each with the name of its file.
+pub fn tables_of_all(runs: &[RunFiles], selections: &[StoredSelection], layout: Layout) -> Vec<(&'static str, Table)> {
+    let mut tables = paper_layout::tables(&named(runs), layout);
+    let selections: Vec<&StoredSelection> = selections.iter().collect();
+    tables.extend(paper_layout::selectors(&selections, layout).map(|table| ("selectors", table)));
+    tables
+}
+
+/// Writes one page about several runs and selections, with its tables and figures, into a folder of its own.
+pub fn write_several(
+    folder: &Path,
+    runs: Vec<RunFiles>,
+    selections: &[StoredSelection],
+    layout: Layout,
+) -> anyhow::Result<()> {
     let all = named(&runs);
     let labels: Vec<String> = all.iter().map(|run| run.label.clone()).collect();
-    let tables = paper_layout::tables(&all, layout);
+    let tables = tables_of_all(&runs, selections, layout);
     write_tables(folder, &tables)?;
     let figures = across(&all)?;
     write_figures(folder, figures.iter())?;
@@ -82,7 +99,8 @@ pub fn write_several(folder: &Path, runs: Vec<RunFiles>, layout: Layout) -> anyh
         stories.push(Story { label, run, figures });
     }
     let beside = tables.into_iter().map(|(_, table)| table).collect();
-    write_page(folder, &report::page_of_several(stories, beside, figures))
+    let page = report::page_of_several(stories, selections, beside, figures);
+    write_page(folder, &page)
 }
 
 /// Runs with labels that tell them apart: their names, or the names of their folders.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use kelvin::draws::Draws;
-use kelvin::experiment::{Experiment, HeldOutPredictives};
+use kelvin::experiment::{Experiment, HeldOutPredictives, training_densities};
 use kelvin::predictive::PredictiveModel;
 use serde_json::{Value, json};
 
@@ -70,6 +70,40 @@ pub fn check_scores(
             }
         }
     }
+}
+
+/// Learning theory of every chain, from its draws.
+pub fn check_learning_theory(
+    run: &FinishedRun,
+    experiment: &Experiment<'_>,
+    provenance: Option<&Provenance>,
+    draws: &BTreeMap<String, Draws>,
+    checks: &mut Checks,
+) {
+    const NAME: &str = "learning theory";
+    let (tolerance, why) = tolerance(provenance, &Continued::now(experiment));
+    let told = || run.findings.chains.iter().filter(|chain| chain.learning_theory.is_some());
+    if told().next().is_none() {
+        return checks.push(NAME, Outcome::Skipped, "results.json has none: an older kelvin made the run");
+    }
+    let own: Vec<_> = told().filter_map(|chain| Some((chain, draws.get(&chain.name)?))).collect();
+    if own.is_empty() {
+        let why = if run.has_draws() { "draws are not there, or damaged" } else { "draws were not stored" };
+        return checks.push(NAME, Outcome::Skipped, why);
+    }
+    let jump = if tolerance > 0.0 { 5.0 / experiment.training_sample.num_rows().max(1) as f64 } else { 0.0 };
+    let mut comparison = Comparison { tolerance, jump, largest: 0.0 };
+    let mut differences = Vec::new();
+    for (chain, draws) in &own {
+        match training_densities(experiment, chain.beta, draws) {
+            Err(error) => differences.push(format!("{}: {error}", chain.name)),
+            Ok(now) => {
+                let place = format!("results.json: chain {}: learning_theory", chain.name);
+                differences.extend(comparison.of_values(&place, &json!(chain.learning_theory), &json!(now.summary())));
+            }
+        }
+    }
+    checks.push_differences(NAME, differences, format!("{} chains: follows from their draws ({why})", own.len()));
 }
 
 /// How closely scores must agree, and why.

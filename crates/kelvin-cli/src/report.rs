@@ -5,11 +5,13 @@ use kelvin::diagnostics::Warning;
 use crate::case_blocks::case_blocks;
 use crate::figures::{Figure, RunFigures};
 use crate::findings::Findings;
+use crate::learning_theory::{MISSING, about, theory_lines, theory_table};
 use crate::page::{self, Block, Page, Section};
 use crate::present::tables;
 use crate::run_files::RunFiles;
 use crate::run_record::RunCommand;
 use crate::run_table::chains_table;
+use crate::selection_file::StoredSelection;
 use crate::table::Table;
 use crate::verdict::verdict;
 
@@ -30,16 +32,23 @@ pub struct Story {
     pub figures: RunFigures,
 }
 
-/// The page of several runs: what they show together, then the story of each.
-pub fn page_of_several(stories: Vec<Story>, beside: Vec<Table>, figures: Vec<Figure>) -> Page {
-    let answers = stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
-    let mut blocks = vec![Block::Definitions(answers)];
+/// The page of several runs and selections: what they show together, then the story of each run.
+pub fn page_of_several(
+    stories: Vec<Story>,
+    selections: &[StoredSelection],
+    beside: Vec<Table>,
+    figures: Vec<Figure>,
+) -> Page {
+    let answers: Vec<(String, String)> =
+        stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
+    let mut blocks: Vec<Block> = if answers.is_empty() { Vec::new() } else { vec![Block::Definitions(answers)] };
     blocks.extend(beside.into_iter().map(folded_if_long));
     let mut sections = vec![section("Side by side", blocks)];
     if !figures.is_empty() {
         sections.push(section("Figures of all runs", figures.into_iter().map(Block::Figure).collect()));
     }
-    let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).collect();
+    let chosen = selections.iter().map(|selection| format!("ways to choose β for {}", selection.name));
+    let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).chain(chosen).collect();
     for Story { label, run, figures } in stories {
         let mut blocks = vec![Block::Paragraph(verdict(&run.findings))];
         for part in parts(&run, figures, Vec::new()) {
@@ -68,12 +77,13 @@ fn section(heading: &str, blocks: Vec<Block>) -> Section {
 fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section> {
     let findings = &run.findings;
     let mut tables = tables(findings);
-    // A sweep's tables of chains stand with its chains.
+    // A sweep's tables of chains stand with its chains, that of learning theory with its figure.
     let mut take = |name: &str| {
         let at = tables.iter().position(|(file, _)| *file == name)?;
         Some(Block::Table(tables.remove(at).1))
     };
     let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
+    take("learning_theory");
     let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
     let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
     let mut fit: Vec<Block> = shown(figures.fit).collect();
@@ -97,6 +107,7 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         section("Cases to look at", case_blocks(run)),
         section("Temperatures", shown(figures.temperatures).chain(kinetic).collect()),
         section("Chains", chains),
+        section("Learning theory", learning_theory(findings, figures.theory)),
         section("Warnings", vec![warnings(&findings.warnings)]),
         section(
             "Settings and provenance",
@@ -110,6 +121,22 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         ),
     ];
     all.into_iter().filter(|part| !part.blocks.is_empty()).collect()
+}
+
+/// Figure, table, what they mean, and what speaks against them.
+fn learning_theory(findings: &Findings, figures: Vec<Figure>) -> Vec<Block> {
+    let lines = theory_lines(findings);
+    let Some(table) = theory_table(&findings.name, &lines) else {
+        return vec![Block::Paragraph(MISSING.into())];
+    };
+    let mut blocks: Vec<Block> = figures.into_iter().map(Block::Figure).collect();
+    blocks.push(Block::Table(table));
+    blocks.extend(about(findings).map(Block::Paragraph));
+    let doubts: Vec<Warning> = lines.into_iter().flat_map(|line| line.warnings).collect();
+    if !doubts.is_empty() {
+        blocks.push(Block::Details { summary: "Doubts about these numbers".into(), blocks: vec![warnings(&doubts)] });
+    }
+    blocks
 }
 
 /// One box a kind of warning, however many chains share it.

@@ -106,6 +106,17 @@ impl<'e> WatchedLaboratory<'e> {
     /// Chains at each β to be scored: from the same starts and with the same random numbers at every β, those of `kelvin run` at
     /// β̂*, so that a method's scores do not depend on which others are asked.
     pub fn sample_to_score(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+        let of_beta = |&beta: &f64| (0..self.num_starts).map(move |repetition| (repetition, beta));
+        let chains: Vec<(u32, f64)> = inverse_temperatures.iter().flat_map(of_beta).collect();
+        let mut draws = self.sample_chains(&chains)?.into_iter();
+        let of_one = |_: &f64| {
+            draws.by_ref().take(self.num_starts as usize).filter(|draws| !draws.is_empty()).collect::<Vec<Draws>>()
+        };
+        Ok(inverse_temperatures.iter().map(of_one).collect())
+    }
+
+    /// The same for single chains: the draws of each repetition at its β, none where it diverged.
+    pub fn sample_chains(&self, chains: &[(u32, f64)]) -> Result<Vec<Draws>, SelectionError> {
         let starts: Vec<Option<JointChoice>> = match self.experiment.settings.sampler.start {
             Start::Random => Vec::new(),
             Start::Search => {
@@ -120,18 +131,18 @@ impl<'e> WatchedLaboratory<'e> {
             inverse_temperature,
             start: self.experiment.start(&starts, repetition),
         };
-        let of_beta = |&beta: &f64| (0..self.num_starts).map(move |repetition| (repetition, beta));
-        let specs = inverse_temperatures.iter().flat_map(of_beta).map(|(repetition, beta)| spec(repetition, beta));
-        let specs: Vec<ChainSpec> = specs.collect();
-        let members = self.members(inverse_temperatures)?;
+        let specs: Vec<ChainSpec> = chains.iter().map(|&(repetition, beta)| spec(repetition, beta)).collect();
+        let members = chains.iter().map(|&(repetition, beta)| self.member(repetition, beta));
+        let members = members.collect::<Result<_, _>>()?;
         let chains = self.watched(Stage::Sampling, members, self.timeline()?, || {
             self.experiment.sample(&specs, self.relay).map_err(outside)
         })?;
-        let mut draws = chains.into_iter().map(|chain| chain.draws);
-        let of_one = |_: &f64| {
-            draws.by_ref().take(self.num_starts as usize).filter(|draws| !draws.is_empty()).collect::<Vec<Draws>>()
-        };
-        Ok(inverse_temperatures.iter().map(of_one).collect())
+        Ok(chains.into_iter().map(|chain| chain.draws).collect())
+    }
+
+    /// Starts of searches, and chains at each β.
+    pub fn num_starts(&self) -> u32 {
+        self.num_starts
     }
 
     /// Runs a population with its progress shown; one that was stopped on its way is an error.
@@ -170,16 +181,14 @@ impl<'e> WatchedLaboratory<'e> {
     }
 
     fn members(&self, inverse_temperatures: &[f64]) -> Result<Vec<Member>, SelectionError> {
-        let mut members = Vec::new();
-        for &beta in inverse_temperatures {
-            let group = format!("β = {}", significant(beta, 3));
-            let sampler_temperature = Some(self.experiment.sampler_temperature(beta).map_err(outside)?);
-            for start in 0..self.num_starts {
-                let label = format!("{group}, chain {}", start + 1);
-                members.push(Member { label, group: group.clone(), beta, sampler_temperature });
-            }
-        }
-        Ok(members)
+        let of_beta = |&beta: &f64| (0..self.num_starts).map(move |start| (start, beta));
+        inverse_temperatures.iter().flat_map(of_beta).map(|(start, beta)| self.member(start, beta)).collect()
+    }
+
+    fn member(&self, start: u32, beta: f64) -> Result<Member, SelectionError> {
+        let group = format!("β = {}", significant(beta, 3));
+        let sampler_temperature = Some(self.experiment.sampler_temperature(beta).map_err(outside)?);
+        Ok(Member { label: format!("{group}, chain {}", start + 1), group, beta, sampler_temperature })
     }
 
     /// Steps of a chain, and what lasts so many of them.

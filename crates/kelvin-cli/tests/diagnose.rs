@@ -109,3 +109,94 @@ fn a_sweep_is_pooled_over_its_repetitions() {
     let found: Value = serde_json::from_slice(&std::fs::read(folder.path().join("r/results.json")).unwrap()).unwrap();
     assert_eq!(lines[1]["rhat"], found["agreement"][1]["rhat"]);
 }
+
+/// d/2 of Concrete's network is 320.5.
+#[test]
+fn learning_theory_is_told_where_it_was_gathered() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let grid = ["sweep", "concrete", "--repetitions", "2", "--set", "run.grid=[0.3,1.0,3.0]", "--quiet"];
+    // Sums over draws are kept on the way, so that draws need not be.
+    for (out, kept) in [("r", "stored"), ("scored", "scored")] {
+        let draws = format!("--set=sampler.draws={kept}");
+        let run = kelvin(here, &[&grid[..], &SHORT[..], &["--out", out, &draws]].concat());
+        assert!(run.status.success(), "{}", text(&run.stderr));
+    }
+    let theory = |run: &str| {
+        let found: Value = serde_json::from_slice(&kelvin(here, &["diagnose", run, "--json"]).stdout).unwrap();
+        found["learning_theory"].clone()
+    };
+    let lines = theory("r");
+    assert_eq!(lines, theory("scored"));
+    let lines = lines.as_array().unwrap();
+    assert_eq!(lines.len(), 3);
+    for line in lines {
+        assert!(!line["warnings"].as_array().unwrap().is_empty(), "eight draws are few: {line}");
+        let chains = line["chains"].as_array().unwrap();
+        assert_eq!(chains.len(), 2);
+        for chain in chains {
+            let number = |key: &str| chain[key].as_f64().unwrap();
+            let (beta, variance) = (number("inverse_temperature"), number("functional_variance"));
+            assert_eq!((chain["num_rows"].as_u64(), chain["num_rows_seen"].as_u64()), (Some(824), Some(824)));
+            assert!(variance > 0.0 && (number("singular_fluctuation") / (0.5 * beta * variance) - 1.0).abs() < 1e-12);
+            assert!((number("waic") - number("training_loss") - beta * variance / 824.0).abs() < 1e-9);
+            assert!(number("gibbs_loss") > number("training_loss"), "Jensen: {chain}");
+            assert_eq!(chain["learning_coefficient"].is_f64(), beta < 3.0, "the largest β has no next one");
+        }
+    }
+    let out = kelvin(here, &["diagnose", "r"]).stdout;
+    for phrase in ["learning theory of 824 training rows, mean ± SD over chains", "−WAIC", "320.5 (d/2)", "rows, "] {
+        assert!(text(&out).contains(phrase), "no `{phrase}` in\n{}", text(&out));
+    }
+
+    // Runs of older kelvins have no such numbers.
+    results(here, |found| {
+        for chain in found["chains"].as_array_mut().unwrap() {
+            chain.as_object_mut().unwrap().remove("learning_theory");
+        }
+    });
+    assert_eq!(theory("r"), serde_json::json!([]));
+    assert!(text(&kelvin(here, &["diagnose", "r"]).stdout).contains("Learning theory: Not available: an older kelvin"));
+    let report = kelvin(here, &["report", "r"]);
+    assert!(report.status.success(), "{}", text(&report.stderr));
+    let page = std::fs::read_to_string(here.join("r/report.html")).unwrap();
+    assert!(page.contains("<h2>Learning theory</h2>") && page.contains("Not available: an older kelvin"));
+}
+
+/// y = a − b/2 + c/4 with normal noise of variance ¼, from a small generator of its own.
+fn linear_table(rows: usize) -> String {
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    };
+    let mut normal = || (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+    let mut csv = String::from("a,b,c,y\n");
+    for _ in 0..rows {
+        let [a, b, c, noise] = std::array::from_fn(|_| normal());
+        csv += &format!("{a:.5},{b:.5},{c:.5},{:.5}\n", a - 0.5 * b + 0.25 * c + 0.5 * noise);
+    }
+    csv
+}
+
+/// λ = ν = d/2 = 2, by the program's own chains; their means over draws are good to a tenth or two.
+#[test]
+fn a_linear_regression_has_half_its_parameters() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    std::fs::write(here.join("line.csv"), linear_table(700)).unwrap();
+    // The answers are standardised: their variance is 1 + ¼ + 1/16 + ¼.
+    let noise = format!("--set=model.noise_variance={}", 0.25 / 1.5625);
+    let own = ["run", "--data", "line.csv", "--target", "y", "--grid", "--quick", "--quiet", "--out", "r", &noise];
+    let linear = ["--set=model.layers=[{ dense = { units = 1 } }]", "--set=model.prior_variance=10"];
+    let run = kelvin(here, &[&own[..], &linear[..], &["--set=run.grid=[0.3, 1.0]"]].concat());
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let found: Value = serde_json::from_slice(&kelvin(here, &["diagnose", "r", "--json"]).stdout).unwrap();
+    let mean = |line: usize, key: &str| {
+        let chains = found["learning_theory"][line]["chains"].as_array().unwrap();
+        chains.iter().map(|chain| chain[key].as_f64().unwrap()).sum::<f64>() / chains.len() as f64
+    };
+    let estimates = [mean(0, "singular_fluctuation"), mean(1, "singular_fluctuation"), mean(0, "learning_coefficient")];
+    assert!(estimates.iter().all(|estimate| (1.2..2.8).contains(estimate)), "{estimates:?} instead of 2");
+    assert!(mean(0, "unsteady_share") < 0.01 && mean(1, "unsteady_share") < 0.01, "{found}");
+}

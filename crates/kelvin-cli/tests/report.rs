@@ -157,6 +157,73 @@ fn the_paper_s_numbers_stand_beside_ours() {
 }
 
 #[test]
+fn what_theory_expects_is_drawn_beside_what_was_measured() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    sweep(here, "concrete", "sweep");
+    let numbers = read(here.join("sweep/figures/learning_theory.csv"));
+    for series in ["training, measured", "test, measured", "−WAIC", "asymptotic relation"] {
+        assert_eq!(numbers.matches(series).count(), 3, "{series}: one for each β\n{numbers}");
+    }
+    // The relation is made to hold at β = 1.
+    let at_one = |series: &str| {
+        let line =
+            numbers.lines().find(|line| line.trim_start_matches('"').starts_with(series) && line.contains(",1,"));
+        line.unwrap_or_else(|| panic!("{series}\n{numbers}"))
+            .rsplit(",1,")
+            .next()
+            .unwrap()
+            .split(',')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(at_one("asymptotic relation"), at_one("test, measured"));
+    assert_eq!(read(here.join("sweep/learning_theory.csv")).lines().count(), 4);
+    assert!(read(here.join("sweep/report.html")).contains("<h2>Learning theory</h2>"));
+}
+
+/// A small stand-in for CIFAR10, whose name is all that says which numbers of the paper belong beside it.
+#[test]
+fn the_paper_s_table_of_selectors_has_its_place() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let methods = ["--method", "joint", "--method", "map", "--method", "guo", "--starts", "2", "--each-start"];
+    short(here, &[&["select", "stripes", "--out", "chosen"], &methods[..]].concat());
+    let stored = read(here.join("chosen/selection.json"));
+    let found: serde_json::Value = serde_json::from_str(&stored).unwrap();
+    let each = found["each_start"].as_array().unwrap();
+    assert_eq!(each.len(), 6);
+    assert!(each.iter().all(|one| one["test"]["classification"]["standard"]["lpd"].is_f64()), "{each:?}");
+    assert!(here.join("chosen/experiment.toml").exists() && here.join("chosen/selection.csv").exists());
+
+    let renamed = stored.replace("\"name\": \"stripes-quick\"", "\"name\": \"cifar10\"");
+    assert_ne!(renamed, stored);
+    std::fs::write(here.join("chosen/selection.json"), renamed).unwrap();
+    let (out, err) = succeeds(here, &["report", "chosen", "--compare", "paper", "--format", "csv"]);
+    assert!(!err.contains("no numbers"), "{err}");
+    let line = |method: &str| out.lines().find(|line| line.contains(&format!("CIFAR10,{method},"))).expect(method);
+    for (method, paper) in [("Guo et al.", "1.75 ± 0.18"), ("MAP", "−0.321 ± 0.010"), ("MLE", "89.92 ± 0.25")] {
+        assert!(line(method).contains(paper) && line(method).matches('±').count() == 6, "{out}");
+    }
+    assert!(here.join("report/tables/selectors.tex").exists());
+    assert!(read(here.join("report/report.html")).contains("Ways to choose β"));
+
+    // Beside runs, on one page.
+    sweep(here, "concrete", "sweep");
+    let (out, _) = succeeds(here, &["report", "sweep", "chosen", "--out", "all"]);
+    assert!(out.contains("Point predictions") && out.contains("Guo et al."), "{out}");
+
+    std::fs::write(here.join("chosen/selection.json"), "{").unwrap();
+    refuses(here, 1, &["report", "chosen"], &["selection.json is damaged", "kelvin select --out"]);
+    refuses(here, 1, &["select", "stripes", "--quick", "--out", "sweep"], &["no selection of kelvin", "--out"]);
+    let other = ["select", "stripes", "--quick", "--seed", "5", "--out", "chosen"];
+    refuses(here, 1, &other, &["chosen holds a selection with other settings", "--out"]);
+    let wrong = ["select", "stripes", "--quick", "--method", "grid-lpd-sm", "--each-start"];
+    refuses(here, 2, &wrong, &["--each-start", "joint, map and guo"]);
+}
+
+#[test]
 fn what_is_no_finished_run_is_refused_in_plain_words() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();

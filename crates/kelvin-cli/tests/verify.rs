@@ -80,7 +80,7 @@ fn a_run_verifies_and_every_change_is_named() {
     finished(here, &["run", "--data", "mine.csv", "--target", "y", "--out", "run"]);
     let out = passes(here, "run");
     assert!(out.lines().all(|line| line.starts_with("ok ") || line.starts_with(' ')), "{out}");
-    assert!(out.contains("exactly from"), "{out}");
+    assert!(out.contains("exactly from") && out.contains("chains: follows from their draws"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 101), "{out}");
 
     let output = kelvin(here, &["verify", "run", "--json"]);
@@ -118,6 +118,11 @@ fn a_run_verifies_and_every_change_is_named() {
         &run.join("results.json"),
         edited(|results| results["chains"][0]["potential_energy"][3] = 7.5.into()),
         || fails(here, "run", &["potential_energy[3] is 7.5, and should be"]),
+    );
+    changed(
+        &run.join("results.json"),
+        edited(|results| results["chains"][1]["learning_theory"]["functional_variance"] = 0.5.into()),
+        || fails(here, "run", &["FAILED learning theory", "learning_theory.functional_variance is 0.5, and should be"]),
     );
     let cell = |text: Vec<u8>| {
         let text = String::from_utf8(text).unwrap();

@@ -298,10 +298,12 @@ impl Engine for CudaEngine {
 
 #[cfg(test)]
 mod tests {
+    use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
     use kelvin::sampler::{ClipScope, JointAscent, LogBeta, PriorShare};
     use kelvin::temperature::Schedule;
 
     use super::*;
+    use crate::device::{Address, Kernel, Launch, Limits, Recording};
 
     #[test]
     fn searches_that_the_kernels_cannot_do_are_refused() {
@@ -321,6 +323,71 @@ mod tests {
             rule.objective = objective;
             let error = refuse_other_objectives(Motion::Search(&rule)).unwrap_err();
             assert!(matches!(error, EngineError::Unsupported { .. }) && error.to_string().contains("--device cpu"));
+        }
+    }
+
+    /// A machine that nothing may be asked of but its name and size.
+    struct Untouched;
+
+    impl Device for Untouched {
+        fn name(&self) -> String {
+            "CUDA".into()
+        }
+        fn limits(&self) -> Limits {
+            Limits { num_multiprocessors: 1, shared_bytes: 48 << 10, memory_bytes: 1 << 30 }
+        }
+        fn free_memory(&self) -> Result<usize, DeviceError> {
+            unreachable!("refused before")
+        }
+        fn allocate(&self, _: usize) -> Result<Address, DeviceError> {
+            unreachable!("refused before")
+        }
+        fn release(&self, _: Address) {}
+        fn write(&self, _: Address, _: &[u8]) -> Result<(), DeviceError> {
+            unreachable!("refused before")
+        }
+        fn read(&self, _: Address, _: &mut [u8]) -> Result<(), DeviceError> {
+            unreachable!("refused before")
+        }
+        fn compile_text(&self, _: &str, _: &str) -> Result<Kernel, DeviceError> {
+            unreachable!("refused before")
+        }
+        fn launch(&self, _: &Launch) -> Result<(), DeviceError> {
+            unreachable!("refused before")
+        }
+        fn record(&self, _: &[Launch]) -> Result<Recording, DeviceError> {
+            unreachable!("refused before")
+        }
+        fn replay(&self, _: Recording, _: u64) -> Result<(), DeviceError> {
+            unreachable!("refused before")
+        }
+        fn forget(&self, _: Recording) {}
+        fn synchronize(&self) -> Result<(), DeviceError> {
+            unreachable!("refused before")
+        }
+    }
+
+    #[test]
+    fn priors_that_the_kernels_do_not_have_are_refused_before_anything_is_done() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4]);
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+        // One hidden layer has an engine of its own; both know one prior.
+        for hidden in [&[4][..], &[4, 3]] {
+            let network = Network::dense(2, hidden, 1).unwrap();
+            let layerwise = LayerwiseGaussian::new(1.0, &network.layout()).unwrap();
+            let priors: [Box<dyn Prior>; 3] =
+                [Box::new(Laplace::new(1.0).unwrap()), Box::new(StudentT::new(1.0, 5.0).unwrap()), Box::new(layerwise)];
+            for prior in priors {
+                let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
+                let error = engine.accepts(&posterior).unwrap_err();
+                assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
+                let said = error.to_string();
+                for phrase in ["CUDA cannot do that", "model.prior", "Gaussians of one variance", "--device cpu"] {
+                    assert!(said.contains(phrase), "no `{phrase}` in {said}");
+                }
+            }
         }
     }
 

@@ -101,6 +101,29 @@ impl Likelihood {
         sum.differentiate(0, &mut outputs);
         sum.total()
     }
+
+    /// log p(y | x, θ) of each row of given outputs, in f64.
+    ///
+    /// # Panics
+    /// If the targets are of another kind.
+    pub fn log_densities(&self, outputs: &[f32], targets: &Targets) -> Vec<f64> {
+        match (*self, targets) {
+            (Self::Gaussian { noise_variance }, Targets::Real(targets)) => {
+                let constant = -0.5 * (std::f64::consts::TAU * noise_variance).ln();
+                let residuals = outputs.iter().zip(targets).map(|(&mean, &target)| f64::from(target) - f64::from(mean));
+                residuals.map(|residual| constant - 0.5 * residual * residual / noise_variance).collect()
+            }
+            (Self::Categorical { num_classes }, Targets::Classes(labels)) => {
+                let of_row = |(logits, &label): (&[f32], &u32)| {
+                    let largest = f64::from(logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
+                    let total: f64 = logits.iter().map(|&logit| (f64::from(logit) - largest).exp()).sum();
+                    f64::from(logits[label as usize]) - largest - total.ln()
+                };
+                outputs.chunks_exact(num_classes).zip(labels).map(of_row).collect()
+            }
+            _ => panic!("a likelihood was given targets of another kind"),
+        }
+    }
 }
 
 /// Sums the log-likelihood over blocks of outputs and replaces them by its gradient.
@@ -223,6 +246,23 @@ impl OutputGradient for LikelihoodSum<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn single_rows_add_up_to_the_sum() {
+        let cases = [
+            (Likelihood::Gaussian { noise_variance: 0.2 }, vec![0.5, -1.25], Targets::Real(vec![0.75, 2.0])),
+            (
+                Likelihood::Categorical { num_classes: 3 },
+                vec![0.5, -1.0, 40.0, 3.0, 2.0, 1.0],
+                Targets::Classes(vec![1, 0]),
+            ),
+        ];
+        for (likelihood, outputs, targets) in cases {
+            let rows = likelihood.log_densities(&outputs, &targets);
+            let sum = likelihood.log_likelihood(&outputs, &targets, 1.0).value;
+            assert!(rows.len() == 2 && (rows.iter().sum::<f64>() - sum).abs() < 1e-5, "{rows:?} {sum}");
+        }
+    }
 
     #[test]
     fn gaussian_gradient_in_log_beta_vanishes_at_the_closed_form() {

@@ -11,6 +11,7 @@ use crate::diagnosis::{BAND, Search, Temperature, Tensors, searches, temperature
 use crate::doubts;
 use crate::findings::{FINDINGS, Findings};
 use crate::interrupt::resume_command;
+use crate::learning_theory::{MISSING, TheoryLine, about, theory_lines, theory_table};
 use crate::output::{WarningsStand, print_result, wrapped};
 use crate::row::BETA_STAR;
 use crate::run_folder::{check_is_run, is_being_written};
@@ -29,6 +30,7 @@ struct Diagnosis<'a> {
     temperatures: Vec<Temperature>,
     tensors: Option<Tensors>,
     searches: Vec<Search>,
+    learning_theory: Vec<TheoryLine>,
     warnings: &'a [Warning],
     /// How far a run is that is on its way.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,6 +71,7 @@ fn finished(run: &Path, json: bool) -> anyhow::Result<Vec<Warning>> {
         temperatures: temperatures(&findings),
         tensors: tensors(&findings),
         searches: searches(&findings),
+        learning_theory: theory_lines(&findings),
         warnings: &findings.warnings,
         status: None,
     };
@@ -89,6 +92,10 @@ fn text(findings: &Findings, diagnosis: &Diagnosis<'_>) -> String {
         text += "Momenta have no temperature here: the sampler has none, or nothing was kept.\n\n";
     }
     text += &format!("{}{}\n", search_table(&diagnosis.searches).to_text(), spread(&diagnosis.searches));
+    text += &match theory_table(&findings.name, &diagnosis.learning_theory) {
+        Some(table) => format!("{}{}\n", table.to_text(), about(findings).map(|text| wrapped(&text, "")).concat()),
+        None => wrapped(&format!("Learning theory: {MISSING}"), "") + "\n",
+    };
     let diverged: Vec<String> = findings
         .chains
         .iter()
@@ -240,6 +247,7 @@ fn on_its_way(run: &Path, status: &Status, json: bool) -> anyhow::Result<Vec<War
             temperatures: Vec::new(),
             tensors: None,
             searches: Vec::new(),
+            learning_theory: Vec::new(),
             warnings: &warnings,
             status: Some(status),
         };

@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 
 use crate::arguments::{CompareArgument, ReportArguments, SpreadArgument, TableFormatArgument};
 use crate::output::{WrongFlags, print_result, say};
-use crate::paper_layout::{self, Layout};
+use crate::paper_layout::Layout;
 use crate::paper_numbers::PAPER;
 use crate::paper_tables::Spread;
-use crate::present::{REPORT, create_folder, named, tables, write_run, write_several};
+use crate::present::{REPORT, create_folder, tables, tables_of_all, write_run, write_several};
 use crate::run_files::RunFiles;
+use crate::selection_file::{StoredSelection, is_selection};
 use crate::table::Table;
 use crate::verdict::verdict;
 
@@ -16,8 +17,11 @@ use crate::verdict::verdict;
 const SEVERAL: &str = "report";
 
 pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
-    let runs: Vec<RunFiles> =
-        arguments.runs.iter().map(|folder| RunFiles::read(folder)).collect::<anyhow::Result<_>>()?;
+    let (selections, runs): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        arguments.runs.iter().partition(|folder| is_selection(folder));
+    let selections: Vec<StoredSelection> =
+        selections.into_iter().map(|folder| StoredSelection::read(folder)).collect::<anyhow::Result<_>>()?;
+    let runs: Vec<RunFiles> = runs.into_iter().map(|folder| RunFiles::read(folder)).collect::<anyhow::Result<_>>()?;
     let layout = Layout {
         spread: match arguments.spread {
             SpreadArgument::Sd => Spread::StandardDeviation,
@@ -25,8 +29,9 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
         },
         compare: matches!(arguments.compare, Some(CompareArgument::Paper)),
     };
-    if layout.compare && !runs.iter().any(|run| PAPER.iter().any(|paper| paper.preset == run.findings.name)) {
-        let names: Vec<&str> = runs.iter().map(|run| run.findings.name.as_str()).collect();
+    let names = runs.iter().map(|run| run.findings.name.as_str());
+    let names: Vec<&str> = names.chain(selections.iter().map(|selection| selection.name.as_str())).collect();
+    if layout.compare && !names.iter().any(|name| PAPER.iter().any(|paper| paper.preset == *name)) {
         let presets: Vec<&str> = PAPER.iter().map(|paper| paper.preset).collect();
         say(&format!(
             "note: the paper has no numbers for {}; it has them for sweeps of {}\n",
@@ -34,9 +39,9 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
             presets.join(", ")
         ));
     }
-    let printed = printed_tables(&runs, layout, arguments.format);
+    let printed = printed_tables(&runs, &selections, layout, arguments.format);
     let page = match (&runs[..], &arguments.out) {
-        ([run], None) => {
+        ([run], None) if selections.is_empty() => {
             let folder = run.folder.clone();
             write_run(only(runs)?, layout)?;
             folder.join(REPORT)
@@ -47,7 +52,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
                 return Err(WrongFlags(format!("{} is a file; name a folder with --out", folder.display())).into());
             }
             create_folder(&folder)?;
-            write_several(&folder, runs, layout)?;
+            write_several(&folder, runs, &selections, layout)?;
             folder.join(REPORT)
         }
     };
@@ -64,13 +69,18 @@ fn only(runs: Vec<RunFiles>) -> anyhow::Result<RunFiles> {
 }
 
 /// What stands on standard output: the answers and, of one run, its own tables; of several, or beside the paper, the paper's.
-fn printed_tables(runs: &[RunFiles], layout: Layout, format: TableFormatArgument) -> String {
+fn printed_tables(
+    runs: &[RunFiles],
+    selections: &[StoredSelection],
+    layout: Layout,
+    format: TableFormatArgument,
+) -> String {
     let findings: Vec<_> = runs.iter().map(|run| &run.findings).collect();
     let tables: Vec<Table> = match &findings[..] {
-        [only] if !layout.compare && layout.spread == Spread::StandardDeviation => {
+        [only] if selections.is_empty() && !layout.compare && layout.spread == Spread::StandardDeviation => {
             tables(only).into_iter().map(|(_, table)| table).collect()
         }
-        _ => paper_layout::tables(&named(runs), layout).into_iter().map(|(_, table)| table).collect(),
+        _ => tables_of_all(runs, selections, layout).into_iter().map(|(_, table)| table).collect(),
     };
     let render = |table: &Table| match format {
         TableFormatArgument::Text => table.to_text(),

@@ -1,5 +1,16 @@
 //! `kelvin select`: ways to choose β side by side, each judged by chains at its β on test rows.
 
+use super::threads;
+use crate::arguments::{CommonArguments, SelectArguments};
+use crate::each_start::{SEARCHING, StartChoice, each_start};
+use crate::interrupt::Interrupt;
+use crate::output::{WrongFlags, print_result, say, wrapped};
+use crate::paper_layout::{self, Layout};
+use crate::paper_tables::Spread;
+use crate::selection_file::{SELECTION, SelectResult, StoredSelection, open_folder};
+use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
+use crate::watched_laboratory::{Relay, Searches, WatchedLaboratory};
+use crate::{device, source};
 use kelvin::experiment::{Experiment, Problem, Scores};
 use kelvin::likelihood::Likelihood;
 use kelvin::sampler::{AscentObjective, EngineError};
@@ -7,37 +18,23 @@ use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
     grid_selectors, selector,
 };
-use serde::Serialize;
-
-use super::threads;
-use crate::arguments::{CommonArguments, SelectArguments};
-use crate::interrupt::Interrupt;
-use crate::output::{WrongFlags, print_result, say, wrapped};
-use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
-use crate::watched_laboratory::{Relay, Searches, WatchedLaboratory};
-use crate::{device, source};
 
 /// What a practitioner wants to see first.
 const USUAL: [&str; 7] = ["joint", "map", "guo", "refine-sm", "refine-tm", "grid-lpd-sm", "grid-lpd-tm"];
 
-#[derive(Serialize)]
-struct SelectResult<'a> {
-    command: &'static str,
-    name: &'a str,
-    starts: u32,
-    methods: &'a [Choice],
-    refused: &'a [Refusal],
-}
-
 pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
-    let SelectArguments { source, method, all, starts, seed, overrides, conduct } = arguments;
+    let SelectArguments { source, method, all, starts, each_start: each, out, seed, overrides, conduct } = arguments;
     for name in &method {
         selector(name, &[]).map_err(|error| WrongFlags(format!("--method: {error}")))?;
+    }
+    if each && !method.is_empty() && !method.iter().any(|name| SEARCHING.iter().any(|(known, _)| known == name)) {
+        return Err(WrongFlags("--each-start is for methods that search alone: joint, map and guo".into()).into());
     }
     threads(conduct.threads)?;
     let common = CommonArguments { out: None, seed, fresh: false, overrides, conduct };
     let source = source::read(&source, &common)?;
-    let conduct = &common.conduct;
+    let (conduct, asked) = (&common.conduct, source.settings.to_toml()?);
+    out.as_deref().map(|folder| open_folder(folder, &asked)).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;
     let interrupt = Interrupt::listen()?;
     let mut experiment = device::experiment(conduct.device, conduct.quiet, &problem, source.settings)?;
@@ -52,22 +49,38 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     };
     let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searches);
     let grid = &experiment.settings.run.grid;
-    let asked = |name: &str| match method.is_empty() {
+    let is_asked = |name: &str| match method.is_empty() {
         true => all || USUAL.contains(&name),
         false => method.iter().any(|asked| asked == name),
     };
-    let selectors: Vec<Box<dyn Selector>> = all_selectors(grid).into_iter().filter(|one| asked(one.name())).collect();
+    let selectors: Vec<Box<dyn Selector>> =
+        all_selectors(grid).into_iter().filter(|one| is_asked(one.name())).collect();
     let (selections, refusals) = ask(&laboratory, &selectors, grid, !method.is_empty()).map_err(stopped)?;
     let choices = judge(&experiment, &laboratory, selections).map_err(stopped)?;
+    let of_starts: Vec<StartChoice> = match each {
+        true => each_start(&experiment, &laboratory, &selectors).map_err(stopped)?,
+        false => Vec::new(),
+    };
 
     let name = &experiment.settings.name;
-    if conduct.json {
-        let result = SelectResult { command: "select", name, starts, methods: &choices, refused: &refusals };
-        return print_result(&format!("{}\n", serde_json::to_string(&result)?));
-    }
+    let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
     let classes = matches!(problem.likelihood, Likelihood::Categorical { .. });
     let table = selection_table(&format!("{name} — ways to choose β"), &choices, classes);
+    if let Some(folder) = &out {
+        result.write(folder, &asked, &table)?;
+    }
+    if conduct.json {
+        return print_result(&format!("{}\n", serde_json::to_string(&result)?));
+    }
     print_result(&format!("{}{}{}", table.to_text(), legend(&choices, classes), refusals_text(&refusals)))?;
+    if each {
+        let layout = Layout { spread: Spread::StandardDeviation, compare: false };
+        let starts = paper_layout::selectors(&[&StoredSelection::of_starts(name, of_starts.clone())], layout);
+        print_result(&starts.map_or(String::new(), |table| format!("\n{}", table.to_text())))?;
+    }
+    if let Some(folder) = &out {
+        say(&format!("selection: {}\n", folder.join(SELECTION).display()));
+    }
     say(&warnings_text(&choices));
     if !all && method.is_empty() && !conduct.quiet {
         let rest = all_selectors(grid).len() - selectors.len();

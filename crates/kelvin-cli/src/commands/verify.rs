@@ -20,7 +20,7 @@ use crate::finished_run::FinishedRun;
 use crate::hashes::{HASHES, Hashes, file_hash};
 use crate::output::{print_result, wrapped};
 use crate::provenance::Provenance;
-use crate::recomputed::{check_scores, named};
+use crate::recomputed::{check_learning_theory, check_scores, named};
 use crate::row::Method;
 use crate::run_folder::{PROVENANCE, SETTINGS};
 use crate::run_record::RunCommand;
@@ -131,6 +131,7 @@ fn check_run(arguments: &VerifyArguments, run: &FinishedRun, checks: &mut Checks
     check_split(run, &problem, checks);
     let experiment = device::experiment(arguments.device, arguments.json, &problem, run.settings.clone())?;
     check_scores(run, &experiment, provenance.as_ref(), &draws, checks);
+    check_learning_theory(run, &experiment, provenance.as_ref(), &draws, checks);
     Ok(())
 }
 

@@ -167,6 +167,7 @@ mod tests {
             validation_lpd,
             tensor_temperatures: Vec::new(),
             tensor_temperatures_all_steps: Vec::new(),
+            learning_theory: None,
         }
     }
 

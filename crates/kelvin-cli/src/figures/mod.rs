@@ -6,6 +6,7 @@ mod chains;
 mod grid;
 mod predicted;
 mod search;
+mod theory;
 
 pub use across::{NamedRun, across};
 
@@ -214,6 +215,8 @@ pub struct RunFigures {
     pub predictions: Vec<Figure>,
     pub temperatures: Vec<Figure>,
     pub chains: Vec<Figure>,
+    /// What learning theory expects.
+    pub theory: Vec<Figure>,
 }
 
 impl RunFigures {
@@ -246,14 +249,14 @@ impl RunFigures {
             chains.extend(chains::running_lpd(&at_chosen)?);
         }
         let search = vec![search::selection_path(findings)];
-        Ok(Self { fit, search, calibration, predictions, temperatures, chains })
+        let theory = theory::expected_and_measured(findings).into_iter().collect();
+        Ok(Self { fit, search, calibration, predictions, temperatures, chains, theory })
     }
 
     /// All of them, in the order of the report.
     pub fn all(&self) -> impl Iterator<Item = &Figure> {
-        [&self.fit, &self.search, &self.calibration, &self.predictions, &self.temperatures, &self.chains]
-            .into_iter()
-            .flatten()
+        let Self { fit, search, calibration, predictions, temperatures, chains, theory } = self;
+        [fit, search, calibration, predictions, temperatures, chains, theory].into_iter().flatten()
     }
 }
 

@@ -88,7 +88,10 @@ pub enum ImageEngineError {
     #[error(transparent)]
     Device(#[from] DeviceError),
     /// The device knows one prior.
-    #[error("the image engine knows Gaussian priors with one variance for all parameters, not others: use the CPU")]
+    #[error(
+        "the prior (model.prior) is none that its kernels have: they have independent Gaussians of one variance \
+         (model.prior = \"gaussian\"); take that one, or sample on the CPU (--device cpu)"
+    )]
     Prior,
 }
 

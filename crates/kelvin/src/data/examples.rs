@@ -76,4 +76,40 @@ impl Examples {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+
+    /// These rows, in this order.
+    ///
+    /// # Panics
+    /// If there is no row of such a number.
+    pub fn these(&self, rows: &[u32]) -> Self {
+        fn picked<T: Copy>(values: &[T], width: usize, rows: &[u32]) -> Vec<T> {
+            rows.iter().flat_map(|&row| &values[row as usize * width..][..width]).copied().collect()
+        }
+        Self {
+            inputs: match &self.inputs {
+                Inputs::Numbers(numbers) => Inputs::Numbers(picked(numbers, self.num_features, rows)),
+                Inputs::Bytes(bytes) => Inputs::Bytes(picked(bytes, self.num_features, rows).into()),
+            },
+            num_features: self.num_features,
+            targets: match &self.targets {
+                Targets::Real(values) => Targets::Real(picked(values, 1, rows)),
+                Targets::Classes(labels) => Targets::Classes(picked(labels, 1, rows)),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_rows_keep_their_answers() {
+        let bytes: Vec<u8> = vec![1, 2, 3, 4, 5, 6];
+        let images =
+            Examples { inputs: Inputs::Bytes(bytes.into()), num_features: 2, targets: Targets::Classes(vec![7, 8, 9]) };
+        let some = images.these(&[2, 0]);
+        assert_eq!(some.inputs, Inputs::Bytes(vec![5, 6, 1, 2].into()));
+        assert_eq!((some.targets, some.num_features), (Targets::Classes(vec![9, 7]), 2));
+    }
 }

@@ -18,11 +18,16 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A row whose log density varies by more over draws makes WAIC doubtful (Vehtari, Gelman and Gabry 2017).
+pub const UNSTEADY_VARIANCE: f64 = 0.4;
+
 /// Log densities of training rows, gathered draw by draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainingDensities {
     inverse_temperature: f64,
     num_draws: usize,
+    /// n, all training rows: those that are seen stand for them.
+    num_examples: usize,
     /// Per row: largest log density, Σ exp(log p − largest), running mean and Σ of squared deviations of log p.
     rows: Vec<Row>,
 }
@@ -42,19 +47,28 @@ pub struct LearningTheory {
     pub inverse_temperature: f64,
     /// n.
     pub num_rows: usize,
+    /// Rows that were looked at: all, or some that stand for them.
+    pub num_rows_seen: usize,
     /// T: the mean negative log predictive density of the training rows.
     pub training_loss: f64,
     /// E L: the mean over draws and rows of the negative log density.
     pub gibbs_loss: f64,
-    /// V.
+    /// V, of all n rows.
     pub functional_variance: f64,
+    /// The share of rows whose log density varies by more than [`UNSTEADY_VARIANCE`] over draws.
+    pub unsteady_share: f64,
 }
 
 impl TrainingDensities {
     /// None yet, of so many rows, at β.
     pub fn new(inverse_temperature: f64, num_rows: usize) -> Self {
         let unseen = Row { largest: f64::NEG_INFINITY, scaled_sum: 0.0, mean: 0.0, squared_deviations: 0.0 };
-        Self { inverse_temperature, num_draws: 0, rows: vec![unseen; num_rows] }
+        Self { inverse_temperature, num_draws: 0, num_examples: num_rows, rows: vec![unseen; num_rows] }
+    }
+
+    /// The same rows as a sample of so many.
+    pub fn standing_for(self, num_examples: usize) -> Self {
+        Self { num_examples, ..self }
     }
 
     /// Counts one draw, given log p(y_i|x_i,θ) of every row.
@@ -81,15 +95,37 @@ impl TrainingDensities {
     pub fn summary(&self) -> Option<LearningTheory> {
         let (rows, draws) = (self.rows.len() as f64, self.num_draws as f64);
         let log_mean = |row: &Row| row.largest + (row.scaled_sum / draws).ln();
+        let variances = || self.rows.iter().map(|row| row.squared_deviations / (draws - 1.0));
         let found = LearningTheory {
             inverse_temperature: self.inverse_temperature,
-            num_rows: self.rows.len(),
+            num_rows: self.num_examples,
+            num_rows_seen: self.rows.len(),
             training_loss: -self.rows.iter().map(log_mean).sum::<f64>() / rows,
             gibbs_loss: -self.rows.iter().map(|row| row.mean).sum::<f64>() / rows,
-            functional_variance: self.rows.iter().map(|row| row.squared_deviations / (draws - 1.0)).sum(),
+            functional_variance: variances().sum::<f64>() * (self.num_examples as f64 / rows),
+            unsteady_share: variances().filter(|&variance| variance > UNSTEADY_VARIANCE).count() as f64 / rows,
         };
         let finite = [found.training_loss, found.gibbs_loss, found.functional_variance].iter().all(|x| x.is_finite());
         (self.num_draws > 1 && !self.rows.is_empty() && finite).then_some(found)
+    }
+
+    /// All numbers one after the other, for [`TrainingDensities::restore`].
+    pub(crate) fn state(&self) -> Vec<f64> {
+        let of_row = |row: &Row| [row.largest, row.scaled_sum, row.mean, row.squared_deviations];
+        std::iter::once(self.num_draws as f64).chain(self.rows.iter().flat_map(of_row)).collect()
+    }
+
+    /// Takes what was stored of the same rows; `None`, and nothing is changed, where it does not fit.
+    pub(crate) fn restore(&mut self, state: &[f64]) -> Option<()> {
+        let (num_draws, rows) = state.split_first()?;
+        if rows.len() != 4 * self.rows.len() {
+            return None;
+        }
+        self.num_draws = *num_draws as usize;
+        for (row, stored) in self.rows.iter_mut().zip(rows.chunks_exact(4)) {
+            *row = Row { largest: stored[0], scaled_sum: stored[1], mean: stored[2], squared_deviations: stored[3] };
+        }
+        Some(())
     }
 }
 
@@ -152,8 +188,29 @@ mod tests {
         assert!((found.functional_variance - variance).abs() < 1e-14);
         assert!((found.waic() - (found.training_loss + variance)).abs() < 1e-14);
         assert!((found.singular_fluctuation() - variance).abs() < 1e-14);
+        // Variances 0.6 and 2 are both more than 0.4.
+        assert_eq!((found.num_rows, found.num_rows_seen, found.unsteady_share), (2, 2, 1.0));
         densities.add_draw(&[f64::NAN, 0.0]);
         assert_eq!(densities.summary(), None);
+    }
+
+    #[test]
+    fn rows_stand_for_others_and_sums_go_on_where_they_were() {
+        let draws = [[-1.0, -0.5], [-1.5, -0.4], [-0.7, -0.45]];
+        let mut all = TrainingDensities::new(2.0, 4);
+        let mut sample = TrainingDensities::new(2.0, 2).standing_for(4);
+        let mut again = sample.clone();
+        for [first, second] in draws {
+            all.add_draw(&[first, second, first, second]);
+            sample.add_draw(&[first, second]);
+            assert!(again.restore(&sample.state()).is_some());
+            assert_eq!(again, sample);
+        }
+        assert!(again.restore(&[1.0, 2.0]).is_none());
+        let (all, sample) = (all.summary().unwrap(), sample.summary().unwrap());
+        assert!((all.functional_variance - sample.functional_variance).abs() < 1e-14);
+        assert!((all.waic() - sample.waic()).abs() < 1e-14);
+        assert_eq!((sample.num_rows, sample.num_rows_seen, sample.unsteady_share), (4, 2, 0.0));
     }
 
     #[test]
@@ -161,9 +218,11 @@ mod tests {
         let found = LearningTheory {
             inverse_temperature: 0.5,
             num_rows: 100,
+            num_rows_seen: 100,
             training_loss: 1.2,
             gibbs_loss: 1.3,
             functional_variance: 12.0,
+            unsteady_share: 0.0,
         };
         // E of the test loss is that of the training loss plus 2ν/n: WAIC.
         let predicted = predicted_lpd(found.offset(4.0), 4.0, found.singular_fluctuation(), 0.5, 100);

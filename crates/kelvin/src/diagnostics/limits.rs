@@ -4,8 +4,8 @@ use super::warning::{Reading, Warning};
 
 /// The borders beyond which a result is called doubtful; a measured NaN is always doubtful.
 ///
-/// The defaults of temperature and R̂ are what the paper's own runs keep to; those of heating, effective draws and the
-/// spread of β̂ are a matter of judgement.
+/// The defaults of temperature and R̂ are what the paper's own runs keep to; those of heating, effective draws, the
+/// spread of β̂ and unsteady rows are a matter of judgement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Largest |measured β / target β − 1|. Healthy chains stay within 1–5 %.
@@ -18,11 +18,20 @@ pub struct Limits {
     pub rhat: f64,
     /// Largest ratio of the largest to the smallest β̂ over seeds.
     pub beta_ratio: f64,
+    /// Largest share of training rows whose log density varies too much for WAIC.
+    pub unsteady_share: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { relative_temperature_error: 0.05, heating: 1.25, effective_draws: 20.0, rhat: 4.0, beta_ratio: 3.0 }
+        Self {
+            relative_temperature_error: 0.05,
+            heating: 1.25,
+            effective_draws: 20.0,
+            rhat: 4.0,
+            beta_ratio: 3.0,
+            unsteady_share: 0.05,
+        }
     }
 }
 
@@ -50,6 +59,12 @@ impl Limits {
     pub fn check_agreement(&self, label: &str, rhat: f64) -> Option<Warning> {
         let agree = rhat <= self.rhat;
         (!agree).then(|| Warning::ChainsDisagree { label: label.into(), rhat })
+    }
+
+    /// Asks whether WAIC's correction holds: it is the first term of a series in how log densities vary over draws.
+    pub fn check_unsteady_rows(&self, label: &str, share: f64) -> Option<Warning> {
+        let steady = share <= self.unsteady_share;
+        (!steady).then(|| Warning::UnsteadyRows { label: label.into(), share })
     }
 
     /// Asks whether the seeds chose about the same inverse temperature.
@@ -98,5 +113,7 @@ mod tests {
         assert!(limits.check_grid(&[0.1, 1.0, 10.0], 10.0, "MSE").is_some());
         assert!(limits.check_grid(&[0.1, 1.0, 10.0], 1.0, "MSE").is_none());
         assert!(limits.check_grid(&[1.0], 1.0, "MSE").is_none());
+        assert!(limits.check_unsteady_rows("a", 0.04).is_none());
+        assert!(limits.check_unsteady_rows("a", 0.06).is_some());
     }
 }

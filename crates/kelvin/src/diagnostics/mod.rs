@@ -18,7 +18,7 @@ pub use ess::{
 pub use kinetic::{
     Discretisation, KineticError, KineticTemperature, discretised_kinetic_target, temperature_band, weighted_square,
 };
-pub use learning_theory::{LearningTheory, TrainingDensities, predicted_lpd};
+pub use learning_theory::{LearningTheory, TrainingDensities, UNSTEADY_VARIANCE, predicted_lpd};
 pub use limits::Limits;
 pub use mcse::{mean_mcse, median_mcse, quantile_mcse, standard_deviation_mcse};
 pub use rhat::{basic_rhat, bulk_rhat, rhat, split_rhat, tail_rhat};

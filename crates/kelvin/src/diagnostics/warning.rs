@@ -121,6 +121,14 @@ pub enum Warning {
         /// Draws that were weighted.
         num_draws: usize,
     },
+    /// Log densities of training rows vary so much over draws that WAIC cannot be believed.
+    UnsteadyRows {
+        /// Which chains.
+        label: String,
+        /// The share of rows whose log density has a variance of more than 0.4.
+        #[serde(deserialize_with = "number_or_nan")]
+        share: f64,
+    },
 }
 
 impl Warning {
@@ -137,6 +145,7 @@ impl Warning {
             Self::SelectionNotConverged { .. } => "selection not converged",
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
+            Self::UnsteadyRows { .. } => "unsteady rows",
         }
     }
 
@@ -180,6 +189,10 @@ impl Warning {
             Self::FewEffectiveWeights { label, ess, num_draws } => {
                 format!("the {num_draws} draws of {label} count for {} once they are weighted.", number(*ess))
             }
+            Self::UnsteadyRows { label, share } => format!(
+                "the log density of {:.0} % of the training rows varies by more than 0.4 (variance) over the draws of {label}.",
+                100.0 * share
+            ),
         }
     }
 
@@ -220,6 +233,9 @@ impl Warning {
             Self::FewEffectiveWeights { .. } => {
                 "the weighted average rests on a few draws, and its standard error cannot be trusted either."
             }
+            Self::UnsteadyRows { .. } => {
+                "WAIC and ν̂ are the first term of a series in that variance; here the terms left out count as well."
+            }
         }
     }
 
@@ -254,6 +270,9 @@ impl Warning {
                 "look at the training of the network before its temperature."
             }
             Self::FewEffectiveWeights { .. } => "keep more draws, or sample a chain at the temperature itself.",
+            Self::UnsteadyRows { .. } => {
+                "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
+            }
         }
     }
 }
@@ -316,6 +335,7 @@ mod tests {
             Warning::BetaUnbounded { beta: 12.0, larger_is_better: true },
             Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
             Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },
+            Warning::UnsteadyRows { label: label(), share: 0.25 },
         ]
     }
 

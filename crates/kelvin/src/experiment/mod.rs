@@ -36,7 +36,7 @@ pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
-pub use running_scores::{HeldOutPredictives, RunningScores};
+pub use running_scores::{HeldOutPredictives, RunningScores, training_densities};
 pub use settings::{
     BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
     RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start, TaskSetting,

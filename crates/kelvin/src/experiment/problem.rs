@@ -10,6 +10,7 @@ use crate::data::{
 };
 use crate::likelihood::Likelihood;
 use crate::network::{Evaluator, Network, Shape};
+use crate::random::{Permutation, Purpose};
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +39,8 @@ pub struct Problem {
     pub source: ProblemSource,
     /// Training rows.
     pub train: Examples,
+    /// Training rows that learning theory looks at: all, or 2000 of them named by the seed.
+    pub training_sample: Examples,
     /// Validation rows.
     pub validation: Examples,
     /// Test rows.
@@ -132,8 +135,10 @@ impl Problem {
             Target::Classes { names, .. } => Likelihood::Categorical { num_classes: names.len() },
         };
         let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
+        let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {
-            train: standardiser.examples(&dataset, &split.train)?,
+            training_sample: sample(&train, settings.run.seed),
+            train,
             validation: standardiser.examples(&dataset, &split.val)?,
             test: standardiser.examples(&dataset, &split.test)?,
             out_of_distribution: None,
@@ -173,8 +178,10 @@ impl Problem {
             examples.targets = Targets::Classes(vec![0; count]);
             examples
         });
+        let train = examples(first(images.train, "data.train_images", data.train_images)?);
         Ok(Self {
-            train: examples(first(images.train, "data.train_images", data.train_images)?),
+            training_sample: sample(&train, settings.run.seed),
+            train,
             validation: examples(first(images.validation, "data.validation_images", data.validation_images)?),
             test: examples(first(images.test, "data.test_images", data.test_images)?),
             out_of_distribution,
@@ -225,6 +232,20 @@ fn examples(images: ImageSet) -> Examples {
         inputs: Inputs::Bytes(images.pixels.into()),
         targets: Targets::Classes(images.labels),
     }
+}
+
+/// The most training rows that each draw is evaluated at.
+const MOST_SAMPLED: usize = 2000;
+
+/// All rows, or so many of them as a draw can be evaluated at in passing.
+fn sample(train: &Examples, seed: u64) -> Examples {
+    if train.len() <= MOST_SAMPLED {
+        return train.clone();
+    }
+    let mut rows = vec![0; MOST_SAMPLED];
+    Permutation::new(seed, Purpose::TrainingSample, 0, 0, train.len()).fill(0, &mut rows);
+    rows.sort_unstable();
+    train.these(&rows)
 }
 
 /// The first so many images, or all.
@@ -340,6 +361,16 @@ mod tests {
             |s| s.data.source = "concrete".into(),
             &["data.out_of_distribution does not apply", "`concrete` is a table"],
         );
+    }
+
+    #[test]
+    fn many_training_rows_are_sampled_by_name() {
+        let targets: Vec<f32> = (0..5000_u16).map(f32::from).collect();
+        let many = Examples { inputs: targets.clone().into(), num_features: 1, targets: Targets::Real(targets) };
+        let some = sample(&many, 3);
+        assert_eq!((some.len(), some == sample(&many, 3), some == sample(&many, 4)), (2000, true, false));
+        let few = many.these(&[4, 2]);
+        assert_eq!(sample(&few, 3), few);
     }
 
     #[test]

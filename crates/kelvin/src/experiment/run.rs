@@ -100,6 +100,8 @@ pub struct Experiment<'p> {
     pub test: HeldOut<'p>,
     /// Rows of another set.
     pub out_of_distribution: Option<HeldOut<'p>>,
+    /// Training rows as they are looked at by learning theory.
+    pub training_sample: HeldOut<'p>,
     /// Where chains move and draws are evaluated.
     pub engine: Arc<dyn Engine>,
 }
@@ -118,8 +120,10 @@ impl<'p> Experiment<'p> {
         let held_out = |examples| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
+        let training_sample = held_out(&problem.training_sample);
         settings.check_against(problem)?;
-        let experiment = Self { settings, problem, posterior, validation, test, out_of_distribution, engine };
+        let experiment =
+            Self { settings, problem, posterior, validation, test, out_of_distribution, training_sample, engine };
         experiment.selection_steps()?;
         experiment.sampler_steps()?;
         Ok(experiment)

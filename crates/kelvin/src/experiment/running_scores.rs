@@ -3,10 +3,11 @@
 use super::error::ExperimentError;
 use super::outcome::Predictive;
 use super::run::Experiment;
+use crate::diagnostics::TrainingDensities;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::network::Weights;
-use crate::predictive::{ByModel, PredictiveError};
+use crate::predictive::{ByModel, PredictiveError, for_each_output};
 use crate::sampler::evaluated_together;
 
 /// Predictive distributions at everything an experiment holds out.
@@ -79,13 +80,16 @@ pub struct RunningScores {
     pub validation_lpd: Vec<ByModel<f64>>,
     /// The step of the first draw whose outputs were no finite numbers: from there on nothing is counted.
     pub failed_at: Option<u64>,
+    /// Densities of training rows; none where a run goes on that was begun without.
+    pub training: Option<TrainingDensities>,
 }
 
 impl RunningScores {
     /// Of no draws yet.
     pub fn new(experiment: &Experiment<'_>, inverse_temperature: f64) -> Result<Self, ExperimentError> {
         let predictives = HeldOutPredictives::new(experiment, inverse_temperature)?;
-        Ok(Self { predictives, validation_lpd: Vec::new(), failed_at: None })
+        let training = Some(no_training_densities(experiment, inverse_temperature));
+        Ok(Self { predictives, validation_lpd: Vec::new(), failed_at: None, training })
     }
 
     /// All numbers one after the other, for [`RunningScores::restore`].
@@ -93,6 +97,7 @@ impl RunningScores {
         let lpd = self.validation_lpd.iter().flat_map(|lpd| [lpd.standard, lpd.tempered]).collect();
         let mut state = vec![self.failed_at.into_iter().map(|step| step as f64).collect(), lpd];
         state.extend(self.predictives.each().map(Predictive::state));
+        state.extend(self.training.as_ref().map(TrainingDensities::state));
         state
     }
 
@@ -102,12 +107,58 @@ impl RunningScores {
         self.failed_at = failed_at.first().map(|step| *step as u64);
         let pair = |pair: &[f64]| ByModel { standard: pair[0], tempered: pair[1] };
         self.validation_lpd = lpd.chunks_exact(2).map(pair).collect();
-        if self.predictives.each().count() != predictives.len() {
-            return None;
-        }
+        let (predictives, training) = predictives.split_at_checked(self.predictives.each().count())?;
         self.predictives.each_mut().zip(predictives).try_for_each(|(place, state)| place.restore(state))?;
+        match training {
+            [] => self.training = None,
+            [state] => self.training.as_mut()?.restore(state)?,
+            _ => return None,
+        }
         Some(self)
     }
+}
+
+fn no_training_densities(experiment: &Experiment<'_>, inverse_temperature: f64) -> TrainingDensities {
+    let Experiment { training_sample, problem, .. } = experiment;
+    TrainingDensities::new(inverse_temperature, training_sample.num_rows()).standing_for(problem.train.len())
+}
+
+/// Densities of training rows under the draws of one chain, read again.
+///
+/// # Errors
+/// Where draws cannot be read or evaluated.
+pub fn training_densities(
+    experiment: &Experiment<'_>,
+    inverse_temperature: f64,
+    draws: &Draws,
+) -> Result<TrainingDensities, ExperimentError> {
+    let rows = &experiment.training_sample;
+    let mut gathered = no_training_densities(experiment, inverse_temperature);
+    for_each_output(&*experiment.engine, rows, draws, |outputs| {
+        gathered.add_draw(&experiment.problem.likelihood.log_densities(&outputs, rows.targets()));
+        Ok::<(), ExperimentError>(())
+    })?;
+    Ok(gathered)
+}
+
+/// Counts one draw of each of these chains at the training rows.
+fn count_training_densities(
+    experiment: &Experiment<'_>,
+    scores: &mut [&mut RunningScores],
+    draws: &[(u64, Weights<'_>)],
+) -> Result<(), ExperimentError> {
+    let (rows, likelihood) = (&experiment.training_sample, experiment.problem.likelihood);
+    let lot = evaluated_together(rows.num_rows() * rows.network().num_outputs());
+    for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
+        let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();
+        let outputs = experiment.engine.outputs(rows, &weights)?;
+        for (training, outputs) in scores.iter_mut().map(|scores| &mut scores.training).zip(&outputs) {
+            if let Some(training) = training {
+                training.add_draw(&likelihood.log_densities(outputs, rows.targets()));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Counts one draw of each of these chains, at the step it was kept at.
@@ -135,6 +186,7 @@ pub(super) fn count_draws(
             }
         }
     }
+    count_training_densities(experiment, scores, draws)?;
     for scores in scores.iter_mut() {
         let lpd = match scores.failed_at {
             None => scores.predictives.validation.scores()?.lpd(),

@@ -26,6 +26,8 @@ pub enum Purpose {
     Bootstrap = 10,
     /// Answers that a kept draw predicts: its outputs with their noise.
     Replication = 11,
+    /// Training rows that stand for all where these are too many to be looked at.
+    TrainingSample = 12,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

@@ -1,0 +1,135 @@
+//! selection.json: what `kelvin select --out` found, for `kelvin report` and other programs.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use kelvin::experiment::{Experiment, Scores};
+use serde::{Deserialize, Serialize};
+
+use crate::each_start::StartChoice;
+use crate::run_folder::{SETTINGS, write};
+use crate::selection_table::{Choice, Refusal};
+use crate::table::Table;
+
+/// Its name in a folder.
+pub const SELECTION: &str = "selection.json";
+const FORMAT: u32 = 1;
+
+/// What was found, as it is printed with --json and written.
+#[derive(Serialize)]
+pub struct SelectResult<'a> {
+    format: u32,
+    command: &'static str,
+    name: &'a str,
+    seed: u64,
+    device: String,
+    kelvin: String,
+    starts: u32,
+    methods: &'a [Choice],
+    refused: &'a [Refusal],
+    /// What each start chose on its own, where that was asked for.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    each_start: &'a [StartChoice],
+}
+
+impl<'a> SelectResult<'a> {
+    pub fn new(
+        experiment: &'a Experiment<'_>,
+        starts: u32,
+        methods: &'a [Choice],
+        refused: &'a [Refusal],
+        each_start: &'a [StartChoice],
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            command: "select",
+            name: &experiment.settings.name,
+            seed: experiment.settings.run.seed,
+            device: experiment.engine.describe_for(&experiment.posterior),
+            kelvin: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT")),
+            starts,
+            methods,
+            refused,
+            each_start,
+        }
+    }
+
+    /// Writes it beside the settings as they were asked for, and the table as CSV.
+    pub fn write(&self, folder: &Path, asked: &str, table: &Table) -> anyhow::Result<()> {
+        write(folder, SETTINGS, asked.as_bytes())?;
+        write(folder, "selection.csv", table.to_csv().as_bytes())?;
+        write(folder, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
+    }
+}
+
+/// Makes the folder; one that holds anything but an earlier selection with the same settings is left alone.
+pub fn open_folder(folder: &Path, asked: &str) -> anyhow::Result<()> {
+    if folder.is_file() {
+        bail!("{} is a file; name a folder with --out", folder.display());
+    }
+    let is_empty = !folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
+    if !is_empty && !is_selection(folder) {
+        bail!(
+            "{} holds files that are no selection of kelvin; nothing was changed. Name another folder with --out",
+            folder.display()
+        );
+    }
+    if is_selection(folder) && std::fs::read_to_string(folder.join(SETTINGS)).ok().as_deref() != Some(asked) {
+        bail!(
+            "{} holds a selection with other settings; nothing was changed. Name another folder with --out",
+            folder.display()
+        );
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
+}
+
+/// Whether a folder holds what `kelvin select` wrote.
+pub fn is_selection(folder: &Path) -> bool {
+    folder.join(SELECTION).exists()
+}
+
+/// A selection read back, as far as tables need it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct StoredSelection {
+    format: u32,
+    pub name: String,
+    methods: Vec<StoredChoice>,
+    #[serde(default)]
+    each_start: Vec<StartChoice>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct StoredChoice {
+    method: String,
+    inverse_temperature: f64,
+    test: Option<Scores>,
+}
+
+impl StoredSelection {
+    pub fn read(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(SELECTION);
+        let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let damaged = || format!("{} is damaged; the same `kelvin select --out` writes it again", path.display());
+        let found: Self = serde_json::from_slice(&bytes).with_context(damaged)?;
+        if found.format != FORMAT {
+            bail!("{} has format {}, and this kelvin knows {FORMAT}; select anew", path.display(), found.format);
+        }
+        Ok(found)
+    }
+
+    /// What each start chose, not yet written.
+    pub fn of_starts(name: &str, each_start: Vec<StartChoice>) -> Self {
+        Self { format: FORMAT, name: name.into(), methods: Vec::new(), each_start }
+    }
+
+    /// β and test scores that a method found: of each start, or of all starts together where only those were judged.
+    pub fn found(&self, method: &str) -> Vec<(f64, &Scores)> {
+        let own = self.each_start.iter().filter(|one| one.method == method);
+        let own: Vec<_> = own.filter_map(|one| Some((one.inverse_temperature, one.test.as_ref()?))).collect();
+        if !own.is_empty() {
+            return own;
+        }
+        let pooled = self.methods.iter().filter(|one| one.method == method);
+        pooled.filter_map(|one| Some((one.inverse_temperature, one.test.as_ref()?))).collect()
+    }
+}
