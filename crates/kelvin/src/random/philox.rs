@@ -26,6 +26,8 @@ pub enum Purpose {
     Bootstrap = 10,
     /// Answers that a kept draw predicts: its outputs with their noise.
     Replication = 11,
+    /// Parameters from a prior, or from the Gaussian that stands for a posterior.
+    GaussianDraw = 12,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

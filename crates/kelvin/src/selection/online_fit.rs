@@ -1,0 +1,133 @@
+//! A Gaussian posterior that takes in one row after another, each by Laplace's method on what is known so far.
+//!
+//! ```text
+//! f* = argmin a ℓ(f) + ½ (f − f₀)ᵀ S⁻¹ (f − f₀)          f₀ = o + Φ m,  S = Φ P Φᵀ
+//! m ← m − P Φᵀ a∇ℓ(f*)          P ← P − P Φᵀ G Φ P,      G = (S + (a∇²ℓ)⁻¹)⁻¹
+//! ```
+//! For numbers this is recursive least squares, exact. For classes it is the sequential update of Spiegelhalter and Lauritzen
+//! (Networks 1990) with its mode found, not stepped to; earlier rows keep the curvature they had when they came. Cost: 2 d² multiplications for each
+//! row and output.
+
+use super::row_loss::{RowLoss, half};
+use super::small_fit::{FeatureRows, dot};
+
+const MOST_STEPS: usize = 100;
+
+/// N(mean, covariance).
+pub(super) struct OnlineFit {
+    mean: Vec<f64>,
+    covariance: Vec<f64>,
+}
+
+/// What is known of a row's outputs before its answer.
+pub(super) struct OutputBelief {
+    pub mean: Vec<f64>,
+    /// Row-major.
+    pub spread: Vec<f64>,
+    /// P Φᵀ, one vector for each output.
+    towards: Vec<Vec<f64>>,
+}
+
+impl OnlineFit {
+    pub fn new(mean: Vec<f64>, covariance: Vec<f64>) -> Self {
+        Self { mean, covariance }
+    }
+
+    /// N(0, variance I).
+    pub fn prior(size: usize, variance: f64) -> Self {
+        let mut covariance = vec![0.0; size * size];
+        (0..size).for_each(|i| covariance[i * size + i] = variance);
+        Self { mean: vec![0.0; size], covariance }
+    }
+
+    /// Outputs of a row.
+    pub fn belief(&self, rows: &FeatureRows, row: usize) -> OutputBelief {
+        let d = self.mean.len();
+        let features: Vec<&[f64]> = rows.features(row).chunks_exact(d).collect();
+        let times = |features: &&[f64]| self.covariance.chunks_exact(d).map(|row| dot(row, features)).collect();
+        let towards: Vec<Vec<f64>> = features.iter().map(times).collect();
+        let spread = features.iter().flat_map(|a| towards.iter().map(|b| dot(a, b))).collect();
+        OutputBelief { mean: rows.outputs(row, &self.mean), spread, towards }
+    }
+
+    /// Takes in the answer of the row that a belief is of.
+    pub fn absorb(&mut self, belief: &OutputBelief, rows: &FeatureRows, row: usize, loss: &RowLoss, weight: f64) {
+        let (q, d) = (belief.mean.len(), self.mean.len());
+        let lower = half(&belief.spread, q);
+        let answer = rows.answers[row];
+        // f = f₀ + L u with u ~ N(0, 1): convex in u, and the curvature is at least 1.
+        let outputs = |u: &[f64]| -> Vec<f64> {
+            (0..q).map(|i| belief.mean[i] + (0..=i).map(|j| lower[i * q + j] * u[j]).sum::<f64>()).collect()
+        };
+        let energy = |u: &[f64]| weight * loss.terms(&outputs(u), answer, 1.0).value + 0.5 * dot(u, u);
+        let mut u = vec![0.0; q];
+        for _ in 0..MOST_STEPS {
+            let terms = loss.terms(&outputs(&u), answer, 1.0);
+            let gradient: Vec<f64> = (0..q)
+                .map(|j| u[j] + weight * (j..q).map(|i| lower[i * q + j] * terms.gradient[i]).sum::<f64>())
+                .collect();
+            let step = solve(&whitened(&lower, &terms.curvature, weight, q), &gradient, q);
+            let decrement = dot(&gradient, &step);
+            let mut length = 1.0;
+            let moved = |length: f64| -> Vec<f64> { u.iter().zip(&step).map(|(u, step)| u - length * step).collect() };
+            while energy(&moved(length)) > energy(&u) - 1e-4 * length * decrement && length > 1e-9 && decrement > 1e-14
+            {
+                length *= 0.5;
+            }
+            u = moved(length);
+            if decrement < 1e-20 || loss.is_quadratic() {
+                break;
+            }
+        }
+        let terms = loss.terms(&outputs(&u), answer, 1.0);
+        for (towards, gradient) in belief.towards.iter().zip(&terms.gradient) {
+            self.mean.iter_mut().zip(towards).for_each(|(mean, towards)| *mean -= weight * gradient * towards);
+        }
+        // G = R (I + Rᵀ S R)⁻¹ Rᵀ with a∇²ℓ = R Rᵀ: fine where the curvature is singular.
+        let root = half(&terms.curvature.iter().map(|entry| weight * entry).collect::<Vec<_>>(), q);
+        let inner = whitened(&root, &belief.spread, 1.0, q);
+        let columns: Vec<Vec<f64>> = (0..q)
+            .map(|j| {
+                let unit: Vec<f64> = (0..q).map(|i| root[j * q + i]).collect();
+                let solved = solve(&inner, &unit, q);
+                (0..q).map(|i| (0..=i).map(|k| root[i * q + k] * solved[k]).sum()).collect()
+            })
+            .collect();
+        for (i, left) in belief.towards.iter().enumerate() {
+            for (j, right) in belief.towards.iter().enumerate() {
+                let factor = columns[j][i];
+                for (row, &value) in self.covariance.chunks_exact_mut(d).zip(left) {
+                    let scaled = factor * value;
+                    row.iter_mut().zip(right).for_each(|(entry, right)| *entry -= scaled * right);
+                }
+            }
+        }
+    }
+}
+
+/// I + w Lᵀ A L of small matrices.
+fn whitened(lower: &[f64], matrix: &[f64], weight: f64, q: usize) -> Vec<f64> {
+    let entry = |i: usize, j: usize| -> f64 {
+        let sum: f64 = (i..q)
+            .flat_map(|a| (j..q).map(move |b| (a, b)))
+            .map(|(a, b)| lower[a * q + i] * matrix[a * q + b] * lower[b * q + j])
+            .sum();
+        weight * sum + f64::from(u8::from(i == j))
+    };
+    (0..q * q).map(|at| entry(at / q, at % q)).collect()
+}
+
+/// x with A x = b, A a small positive definite matrix.
+fn solve(matrix: &[f64], b: &[f64], q: usize) -> Vec<f64> {
+    let lower = half(matrix, q);
+    let mut x = b.to_vec();
+    for i in 0..q {
+        let sum: f64 = (0..i).map(|j| lower[i * q + j] * x[j]).sum();
+        x[i] = (x[i] - sum) / lower[i * q + i];
+    }
+    for i in (0..q).rev() {
+        let sum: f64 = (i + 1..q).map(|j| lower[j * q + i] * x[j]).sum();
+        x[i] = (x[i] - sum) / lower[i * q + i];
+    }
+    x
+}
