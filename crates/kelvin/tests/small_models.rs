@@ -350,10 +350,10 @@ fn logistic(num_rows: usize, copies: usize, tempering: Tempering) -> Given {
 
 #[test]
 fn a_well_specified_logistic_model_needs_no_temperature() {
-    let given = logistic(4000, 1, Tempering::Posterior);
+    let given = logistic(2000, 1, Tempering::Posterior);
     let spread = given.select(&BootstrapSpreadSelector);
     assert!((spread - 1.0).abs() < 0.03, "{spread}");
-    // The ratio of two sums over 4000 rows: noise of a percent or so.
+    // The ratio of two sums over 2000 rows: noise of a percent or so.
     let information = given.select(&InformationGainSelector);
     assert!((information - 1.0).abs() < 0.03, "{information}");
     // Sets of the 5 % farthest of 400 samples: a quantile known to some 15 %.
@@ -437,10 +437,10 @@ fn evidence_of_a_logistic_model_agrees_with_numerical_integration() {
             let beta = log_beta.exp();
             let variance = 2.0 * 0.3 / if tempering == Tempering::Posterior { beta } else { 1.0 };
             let reach = 7.0 * variance.sqrt();
-            let lattice = |step: i32| reach * (f64::from(step) + 0.5) / 150.0;
+            let lattice = |step: i32| reach * (f64::from(step) + 0.5) / 60.0;
             let (mut sum, mut largest) = (0.0, f64::NEG_INFINITY);
-            for i in -150..150 {
-                for j in -150..150 {
+            for i in -60..60 {
+                for j in -60..60 {
                     let (weight, bias) = (lattice(i), lattice(j));
                     let likelihood: f64 =
                         rows.iter().map(|(x, sign)| -(-sign * beta * (weight * x + bias)).exp().ln_1p()).sum();
@@ -454,7 +454,7 @@ fn evidence_of_a_logistic_model_agrees_with_numerical_integration() {
                     sum += (value - largest).exp();
                 }
             }
-            largest + (sum * (reach / 150.0).powi(2)).ln()
+            largest + (sum * (reach / 60.0).powi(2)).ln()
         };
         let values: Vec<(f64, f64)> = (0..12).map(|i| 0.2 * f64::from(i) - 0.4).map(|s| (log_evidence(s), s)).collect();
         let best = (1..11).max_by(|&a, &b| values[a].0.total_cmp(&values[b].0)).unwrap();
@@ -485,7 +485,7 @@ fn networks_of_classes_have_answers() {
     let network = Network::dense(1, &[3], 2).unwrap();
     let found = network.initial_parameters(7, 0);
     for tempering in [Tempering::Posterior, Tempering::Likelihood] {
-        let given = Given { network: network.clone(), found: found.clone(), ..logistic(120, 1, tempering) };
+        let given = Given { network: network.clone(), found: found.clone(), ..logistic(60, 1, tempering) };
         for selector in all() {
             match selector.select(&given.laboratory()) {
                 Ok(selection) => assert!((1e-6..1e6).contains(&selection.inverse_temperature), "{selection:?}"),

@@ -12,6 +12,8 @@
 //! draws from the prior, at which networks are taken as they are, not linearised; θ̂ is the mode of the small model.
 //! Cost: a fit and n gradients for each point of the prior; for networks a search. Objective: information gain.
 
+use rayon::prelude::*;
+
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
 use super::selector::{Goal, Selection, Selector};
@@ -52,11 +54,11 @@ impl Selector for InformationGainSelector {
         let fit = model.fit_all(1.0)?;
         let (q, d) = (model.loss.num_outputs(), model.num_parameters());
         let points = prior_points(&model);
-        let (mut expected, mut observed) = (0.0, 0.0);
-        let mut features = vec![0.0; q * d];
         let num_inputs = model.inputs.len() / model.num_rows();
-        for (row, input) in model.inputs.chunks_exact(num_inputs).enumerate() {
+        let of_row = |(row, input): (usize, &[f64])| {
             let likely = model.loss.answers_at(&model.training.outputs(row, &fit.mode));
+            let (mut expected, mut observed) = (0.0, 0.0);
+            let mut features = vec![0.0; q * d];
             for point in &points {
                 let outputs = model.tangent.linearise(point, input, &mut features);
                 // ‖Φᵀ∇ℓ‖² through Φ Φᵀ, which all answers share.
@@ -69,7 +71,12 @@ impl Selector for InformationGainSelector {
                 expected += likely.iter().map(|&(share, answer)| share * size(answer)).sum::<f64>();
                 observed += size(model.training.answers[row]);
             }
-        }
+            (expected, observed)
+        };
+        let inputs: Vec<&[f64]> = model.inputs.chunks_exact(num_inputs).collect();
+        let sums: Vec<(f64, f64)> = inputs.into_par_iter().enumerate().map(of_row).collect();
+        // In order, so that the sums do not depend on threads.
+        let (expected, observed) = sums.iter().fold((0.0, 0.0), |sum, of_row| (sum.0 + of_row.0, sum.1 + of_row.1));
         model.count_visits(points.len() * model.num_rows());
         let beta = (expected / observed).sqrt();
         if !(beta.is_finite() && beta > 0.0) {
