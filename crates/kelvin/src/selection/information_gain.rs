@@ -50,7 +50,8 @@ impl Selector for InformationGainSelector {
     }
 
     fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
-        let model = SmallModel::new(self.name(), laboratory, |_| 1.0)?;
+        // All points of the prior together cost some ten fits.
+        let model = SmallModel::new(self.name(), laboratory, |_| 10.0)?;
         let fit = model.fit_all(1.0)?;
         let (q, d) = (model.loss.num_outputs(), model.num_parameters());
         let points = prior_points(&model);

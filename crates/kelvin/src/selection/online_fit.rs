@@ -10,6 +10,7 @@
 
 use super::row_loss::{RowLoss, half};
 use super::small_fit::{FeatureRows, dot};
+use crate::exact::Cholesky;
 
 const MOST_STEPS: usize = 100;
 
@@ -117,17 +118,60 @@ fn whitened(lower: &[f64], matrix: &[f64], weight: f64, q: usize) -> Vec<f64> {
     (0..q * q).map(|at| entry(at / q, at % q)).collect()
 }
 
-/// x with A x = b, A a small positive definite matrix.
+/// x with A x = b; not numbers where A is not positive definite.
 fn solve(matrix: &[f64], b: &[f64], q: usize) -> Vec<f64> {
-    let lower = half(matrix, q);
-    let mut x = b.to_vec();
-    for i in 0..q {
-        let sum: f64 = (0..i).map(|j| lower[i * q + j] * x[j]).sum();
-        x[i] = (x[i] - sum) / lower[i * q + i];
+    Cholesky::new(matrix, q).map_or_else(|| vec![f64::NAN; q], |factor| factor.solve(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::row_loss::Answer;
+    use super::super::small_fit::{Energy, Fit};
+    use super::*;
+
+    /// Rows of two features for each output, in blocks, with answers that follow them loosely.
+    fn rows(loss: &RowLoss, count: usize) -> FeatureRows {
+        let q = loss.num_outputs();
+        let (mut features, mut answers) = (Vec::new(), Vec::new());
+        for row in 0..count {
+            let (x, noise) = ((1.7 * row as f64).sin(), (2.3 * row as f64).cos());
+            for output in 0..q {
+                features.extend((0..2 * q).map(|at| match at {
+                    at if at == 2 * output => x,
+                    at if at == 2 * output + 1 => 1.0,
+                    _ => 0.0,
+                }));
+            }
+            answers.push(match loss {
+                RowLoss::Gaussian { .. } => Answer::Number(0.8 * x - 0.3 + 0.2 * noise),
+                RowLoss::Classes { num_classes, .. } => {
+                    Answer::Class((((x + noise + 2.0) / 4.0 * *num_classes as f64) as usize).min(num_classes - 1))
+                }
+            });
+        }
+        FeatureRows { num_outputs: q, num_parameters: 2 * q, offsets: vec![0.1; count * q], features, answers }
     }
-    for i in (0..q).rev() {
-        let sum: f64 = (i + 1..q).map(|j| lower[j * q + i] * x[j]).sum();
-        x[i] = (x[i] - sum) / lower[i * q + i];
+
+    /// Row by row or all at once: the same for numbers; for classes as close as one curvature for each row can be.
+    #[test]
+    fn rows_taken_in_one_by_one_give_the_fit_of_all() {
+        let losses = [RowLoss::Gaussian { noise_variance: 0.3 }, RowLoss::classes(2), RowLoss::classes(3)];
+        for (loss, tolerance) in losses.iter().zip([1e-9, 0.1, 0.1]) {
+            let rows = rows(loss, 150);
+            let d = rows.num_parameters;
+            let mut online = OnlineFit::prior(d, 2.0);
+            for row in 0..rows.len() {
+                let belief = online.belief(&rows, row);
+                online.absorb(&belief, &rows, row, loss, 0.7);
+            }
+            let energy = Energy { scale: 1.0, likelihood_weight: 0.7, prior_weight: 1.0 };
+            let fit = Fit::new(&rows, &[1.0; 150], loss, 2.0, energy, &vec![0.0; d]).unwrap();
+            let distance = fit.squared_distance(&online.mean).sqrt();
+            assert!(distance < tolerance * 5.0, "{loss:?}: {distance} standard deviations away");
+            for (at, expected) in fit.covariance().into_iter().enumerate().filter(|(at, _)| at / d == at % d) {
+                let found = online.covariance[at];
+                assert!((found / expected - 1.0).abs() < tolerance, "{loss:?}: {found} instead of {expected}");
+            }
+        }
     }
-    x
 }

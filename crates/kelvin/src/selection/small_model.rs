@@ -17,7 +17,7 @@ use super::error::SelectionError;
 use super::joint::best_choice;
 use super::laboratory::Laboratory;
 use super::row_loss::{Answer, RowLoss};
-use super::selector::{Goal, Selection};
+use super::selector::{Goal, Prices, Selection};
 use super::small_fit::{Energy, FeatureRows, Fit, dot};
 use super::tangent::Tangent;
 use crate::data::{Examples, Targets};
@@ -31,6 +31,8 @@ use crate::temperature::Tempering;
 const MOST_PARAMETERS: usize = 2000;
 /// Multiplications that a method may take: about a minute of one core.
 const MOST_WORK: f64 = 2e11;
+/// Numbers in all features together: 800 megabytes.
+const MOST_FEATURES: usize = 100_000_000;
 /// Newton steps of a fit that is no quadratic.
 const USUAL_STEPS: f64 = 5.0;
 
@@ -58,7 +60,7 @@ pub(super) struct SmallModel {
     start: Vec<f64>,
     num_visits: AtomicUsize,
     search_price: f64,
-    chain_price: f64,
+    prices: Prices,
     warnings: Vec<Warning>,
 }
 
@@ -115,6 +117,14 @@ impl SmallModel {
                 fits * steps * of_one
             )));
         }
+        let num_features = (examples.len() * loss.num_outputs()).saturating_mul(d);
+        if num_features > MOST_FEATURES {
+            return Err(refused(format!(
+                "the derivatives of {} rows in {d} parameters are {num_features} numbers, and it stops at {MOST_FEATURES}; take fewer \
+                 rows or hidden units, or choose by LPD",
+                examples.len()
+            )));
+        }
         let mut model = Self {
             method,
             loss,
@@ -127,14 +137,14 @@ impl SmallModel {
             tangent,
             num_visits: AtomicUsize::new(0),
             search_price: 0.0,
-            chain_price: laboratory.prices().chain,
+            prices: laboratory.prices(),
             warnings: Vec::new(),
         };
         if size.is_network {
             let map = AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Frozen };
             let choices = laboratory.search(map)?;
             let best = best_choice(method, &choices)?;
-            model.search_price = laboratory.prices().search * choices.len() as f64;
+            model.search_price = model.prices.search * choices.len() as f64;
             model.warnings.extend(best.not_converged());
             model.start = model.contrasted(&best.position);
             model.validation = Some(model.linearised(laboratory.validation().examples()));
@@ -238,7 +248,7 @@ impl SmallModel {
             goal,
             inverse_temperature,
             intervals: Vec::new(),
-            cost: super::selector::Cost { row_gradients, chains: row_gradients / self.chain_price },
+            cost: self.prices.cost(row_gradients),
             warnings: self.warnings.clone(),
         }
     }
