@@ -353,7 +353,7 @@ fn a_well_specified_logistic_model_needs_no_temperature() {
     let given = logistic(2000, 1, Tempering::Posterior);
     let spread = given.select(&BootstrapSpreadSelector);
     assert!((spread - 1.0).abs() < 0.03, "{spread}");
-    // The ratio of two sums over 2000 rows: noise of a percent or so.
+    // Exactly 1 but for 200 draws from the prior, to which all classes are alike.
     let information = given.select(&InformationGainSelector);
     assert!((information - 1.0).abs() < 0.03, "{information}");
     // Sets of the 5 % farthest of 400 samples: a quantile known to some 15 %.

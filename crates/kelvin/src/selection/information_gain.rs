@@ -10,6 +10,7 @@
 //!
 //! The mean over the prior is exact for linear regressions (2 d points have the mean of any quadratic) and elsewhere one over
 //! draws from the prior, at which networks are taken as they are, not linearised; θ̂ is the mode of the small model.
+//! An isotropic prior treats all classes alike, so that with classes Δ does not depend on y and β̂ = 1 whatever the data, but for the draws' noise.
 //! Cost: a fit and n gradients for each point of the prior; for networks a search. Objective: information gain.
 
 use rayon::prelude::*;
