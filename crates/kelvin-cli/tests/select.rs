@@ -96,8 +96,8 @@ fn wrong_methods_are_refused_with_a_next_step() {
     for (arguments, phrases) in [
         (&["--method", "grid-lpd-sn"][..], &["there is no selector `grid-lpd-sn`", "did you mean `grid-lpd-sm`?"][..]),
         (
-            &["--method", "joint", "--method", "safe-bayes"],
-            &["--method safe-bayes: ", "hidden layers", "use a linear model"],
+            &["--method", "joint", "--method", "safe-bayes", "--set", "model.hidden=[400]"],
+            &["--method safe-bayes: ", "8-400-1 has 4001 of them", "it stops at 2000", "take fewer hidden units"],
         ),
         (&["--method", "grid-ece-sm"], &["the targets are numbers", "choose by LPD"]),
         (&["--method", "joint", "--all"], &["cannot be used with"]),

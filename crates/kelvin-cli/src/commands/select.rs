@@ -94,7 +94,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
 fn note_about_the_rest(rest: usize, searches: f64) -> String {
     format!(
         "note: --all adds {rest} methods: other criteria on the same grid for nothing, at most two more searches from every start (the \
-         cost of {searches:.2} chains), and for linear regressions methods that refit them"
+         cost of {searches:.2} chains), and for small models methods that refit them"
     )
 }
 

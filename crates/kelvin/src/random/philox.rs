@@ -28,6 +28,8 @@ pub enum Purpose {
     Replication = 11,
     /// Training rows that stand for all where these are too many to be looked at.
     TrainingSample = 12,
+    /// Parameters from a prior, or from the Gaussian that stands for a posterior.
+    GaussianDraw = 13,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

@@ -8,20 +8,66 @@
 //! mode θ̂ nor the shape of the Hessian depends on β, and Laplace's determinant cancels against the prior's normaliser: what is
 //! left needs only U₀ at the mode. Exact for linear regressions, where it is n/(yᵀK⁻¹y), K = σ²I + σ_p²XXᵀ. Networks are singular models,
 //! and their Laplace evidence is known to mislead (the paper's Appendix D): the mode is the best checkpoint of a MAP search at β = 1.
-//! Cost: one SGD run for each start. Objective: evidence, not held-out density.
+//!
+//! Where no scale cancels (classes, whose tempered model is softmax(β z); likelihood tempering, whose mode moves with β) the evidence of the small
+//! model (logistic, or a linearised network) is computed with its determinant, and β̂ is looked for between 1/1000 and 1000.
+//! Cost: one SGD run for each start; linear and logistic models instead some 30 fits. Objective: evidence, not held-out density.
 
 use super::error::SelectionError;
 use super::joint::best_choice;
 use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
+use super::small_model::SmallModel;
+use crate::diagnostics::Warning;
 use crate::likelihood::Likelihood;
+use crate::network::Layer;
 use crate::potential::{Batch, Potential};
 use crate::sampler::{AscentObjective, LogBeta, PriorShare};
 use crate::temperature::Tempering;
 
-/// Laplace evidence of a regression.
+/// The grid on which the best β is first looked for: decades and their middles.
+const NUM_GRID: i32 = 13;
+/// Parabolas through three points, each narrower than the one before.
+const NUM_PARABOLAS: i32 = 5;
+
+/// Laplace evidence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EvidenceSelector;
+
+impl EvidenceSelector {
+    fn select_with_determinant(self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
+        let num_fits = f64::from(NUM_GRID + 3 * NUM_PARABOLAS);
+        let model = SmallModel::new(self.name(), laboratory, |_| num_fits)?;
+        let value_at = |log_beta: f64| model.log_evidence(log_beta.exp());
+        let spacing = 0.5 * std::f64::consts::LN_10;
+        let mut width = spacing;
+        let middle = f64::from(NUM_GRID / 2);
+        let mut best = (f64::NEG_INFINITY, 0.0);
+        for point in 0..NUM_GRID {
+            let log_beta = (f64::from(point) - middle) * spacing;
+            let value = value_at(log_beta)?;
+            if value > best.0 {
+                best = (value, log_beta);
+            }
+        }
+        let (mut log_beta, end) = (best.1, middle * spacing);
+        let is_at_edge = log_beta.abs() >= end;
+        if !is_at_edge {
+            for _ in 0..NUM_PARABOLAS {
+                let [low, at, high] = [value_at(log_beta - width)?, value_at(log_beta)?, value_at(log_beta + width)?];
+                let move_by = 0.5 * width * (high - low) / (2.0 * at - low - high);
+                log_beta += if move_by.is_finite() { move_by.clamp(-spacing, spacing) } else { 0.0 };
+                width /= 8.0;
+            }
+        }
+        let mut selection = model.selection(self.goal(), log_beta.exp());
+        if is_at_edge {
+            let (beta, metric) = (selection.inverse_temperature, "evidence".into());
+            selection.warnings.push(Warning::BetaAtGridEdge { beta, metric });
+        }
+        Ok(selection)
+    }
+}
 
 impl Selector for EvidenceSelector {
     fn name(&self) -> &'static str {
@@ -36,15 +82,16 @@ impl Selector for EvidenceSelector {
         let method = self.name();
         let refused = |reason: &'static str| Err(SelectionError::DoesNotSuit { method, reason: reason.into() });
         let posterior = laboratory.posterior();
-        let Likelihood::Gaussian { noise_variance } = posterior.likelihood() else {
-            return refused("softmax(β z) has no scale that cancels, so it would need the Hessian; choose by LPD");
+        let is_linear = matches!(posterior.network().layers(), [Layer::Dense { .. }]);
+        let noise_variance = match posterior.likelihood() {
+            Likelihood::Gaussian { noise_variance } if !is_linear && laboratory.tempering() == Tempering::Posterior => {
+                noise_variance
+            }
+            _ => return self.select_with_determinant(laboratory),
         };
         let Some(prior_variance) = posterior.prior().isotropic_variance() else {
             return refused("it needs a Gaussian prior that β scales (model.prior = \"gaussian\")");
         };
-        if laboratory.tempering() == Tempering::Likelihood {
-            return refused("with likelihood tempering the mode moves with β; set sampler.tempering = \"posterior\"");
-        }
         let map = AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Frozen };
         let choices = laboratory.search(map)?;
         let best = best_choice(method, &choices)?;

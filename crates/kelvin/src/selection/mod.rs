@@ -18,12 +18,17 @@ mod information_gain;
 mod joint;
 mod judged;
 mod laboratory;
-mod linear_model;
 mod lpd_slope;
+mod online_fit;
+mod over_beta;
 mod prediction_coverage;
 mod refine;
+mod row_loss;
 mod safe_bayes;
 mod selector;
+mod small_fit;
+mod small_model;
+mod tangent;
 
 pub use beta_posterior::{BetaPosterior, LogBetaPrior};
 pub use bootstrap_spread::BootstrapSpreadSelector;

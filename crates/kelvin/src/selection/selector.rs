@@ -42,7 +42,7 @@ pub enum Goal {
     InformationGain,
     /// That the posterior is as wide as the spread of estimates over new data. Not held-out density.
     BootstrapSpread,
-    /// That credible sets of the parameters hold the estimate as often as they say. Not held-out density.
+    /// That credible sets, of parameters or of a network's outputs, hold the estimate as often as they say. Not held-out density.
     CredibleCoverage,
     /// That prediction intervals hold new answers as often as they say. Not held-out density.
     PredictionCoverage,
@@ -68,7 +68,7 @@ impl Goal {
             Self::Concentration => "a posterior that gathers around the best parameters (not LPD)",
             Self::InformationGain => "information gained about the parameters (not LPD)",
             Self::BootstrapSpread => "a posterior as wide as estimates spread over new data (not LPD)",
-            Self::CredibleCoverage => "coverage of credible sets of the parameters (not LPD)",
+            Self::CredibleCoverage => "coverage of credible sets (not LPD)",
             Self::PredictionCoverage => "coverage of prediction intervals (not LPD)",
             Self::Evidence => "probability of the training answers (not LPD)",
         }

@@ -1,0 +1,536 @@
+//! Generalized-Bayes selectors beyond linear regression: the same answers as written-out algebra, logistic models with known answers,
+//! and what is refused.
+
+use kelvin::data::{Examples, Targets};
+use kelvin::draws::Draws;
+use kelvin::exact::LinearRegression;
+use kelvin::held_out::HeldOut;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Evaluator, Network};
+use kelvin::potential::Posterior;
+use kelvin::predictive::PredictiveModel;
+use kelvin::prior::{IsotropicGaussian, LayerwiseGaussian};
+use kelvin::random::{NoiseKey, Purpose};
+use kelvin::sampler::{AscentObjective, CpuEngine, Engine};
+use kelvin::selection::{
+    BootstrapSpreadSelector, Checkpoint, CredibleCoverageSelector, EvidenceSelector, InformationGainSelector,
+    JointChoice, Laboratory, PredictionCoverageSelector, Prices, SafeBayesSelector, SafeLoss, SelectionError, Selector,
+};
+use kelvin::temperature::Tempering;
+
+/// Rows, a network and where its search ends.
+struct Given {
+    network: Network,
+    likelihood: Likelihood,
+    prior_variance: f64,
+    tempering: Tempering,
+    train: Examples,
+    validation: Examples,
+    found: Vec<f32>,
+}
+
+struct GivenLaboratory<'a> {
+    given: &'a Given,
+    posterior: Posterior<'a>,
+    validation: HeldOut<'a>,
+}
+
+impl Given {
+    fn laboratory(&self) -> GivenLaboratory<'_> {
+        let prior = IsotropicGaussian::new(self.prior_variance).unwrap();
+        let posterior = Posterior::new(&self.network, self.likelihood, prior, &self.train).unwrap();
+        GivenLaboratory { given: self, posterior, validation: HeldOut::new(&self.network, &self.validation) }
+    }
+
+    fn select(&self, selector: &dyn Selector) -> f64 {
+        let selection = selector.select(&self.laboratory()).unwrap();
+        assert!(!selection.goal.serves_lpd() && selection.cost.row_gradients > 0.0 && selection.warnings.is_empty());
+        selection.inverse_temperature
+    }
+}
+
+impl Laboratory for GivenLaboratory<'_> {
+    fn engine(&self) -> &dyn Engine {
+        &CpuEngine
+    }
+
+    fn posterior(&self) -> &Posterior<'_> {
+        &self.posterior
+    }
+
+    fn validation(&self) -> &HeldOut<'_> {
+        &self.validation
+    }
+
+    fn tempering(&self) -> Tempering {
+        self.given.tempering
+    }
+
+    fn prices(&self) -> Prices {
+        Prices { search: 0.5, chain: 1.0, continued_chain: 0.5 }
+    }
+
+    fn search(&self, _: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+        assert!(!self.given.found.is_empty(), "a linear model needs no search");
+        let checkpoint = Checkpoint { step: 1, inverse_temperature: 1.0, validation_lpd: 0.0 };
+        Ok(vec![JointChoice {
+            position: self.given.found.clone(),
+            statistics: Vec::new(),
+            inverse_temperature: 1.0,
+            best: 0,
+            path: vec![checkpoint, checkpoint],
+            divergence: None,
+        }])
+    }
+
+    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+        unreachable!("these methods sample no chains")
+    }
+
+    fn continue_at(&self, _: f64, _: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+        unreachable!("these methods sample no chains")
+    }
+}
+
+fn normals(seed: u64, step: u64, count: usize) -> Vec<f32> {
+    let mut numbers = vec![0.0; count];
+    NoiseKey { seed, purpose: Purpose::Synthetic, chain: 0, step }.fill_normal(&mut numbers);
+    numbers
+}
+
+/// y = sin(a) + b/2 with noise of variance 0.09 where the model says 0.04; `hidden` ReLU units or none.
+fn regression(hidden: &[usize], tempering: Tempering) -> Given {
+    let rows = |step: u64, count: usize| {
+        let inputs = normals(11, step, 2 * count);
+        let noise = normals(11, step + 1, count);
+        let target = |(x, noise): (&[f32], &f32)| x[0].sin() + 0.5 * x[1] + 0.3 * noise;
+        let targets = inputs.chunks_exact(2).zip(&noise).map(target).collect();
+        Examples { inputs: inputs.into(), num_features: 2, targets: Targets::Real(targets) }
+    };
+    let network = Network::dense(2, hidden, 1).unwrap();
+    let found = if hidden.is_empty() { Vec::new() } else { network.initial_parameters(4, 0) };
+    let likelihood = Likelihood::Gaussian { noise_variance: 0.04 };
+    Given { network, likelihood, prior_variance: 0.5, tempering, train: rows(0, 60), validation: rows(2, 30), found }
+}
+
+/// A regression as the algebra below sees it: features, and targets less what no parameter moves.
+struct Written {
+    train: (Vec<f64>, Vec<f64>),
+    judged: (Vec<f64>, Vec<f64>),
+    d: usize,
+    tempering: Tempering,
+    is_network: bool,
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+impl Written {
+    fn new(given: &Given) -> Self {
+        let d = given.network.layout().len();
+        let is_network = !given.found.is_empty();
+        let at: Vec<f64> = if is_network { given.found.iter().map(|&v| f64::from(v)).collect() } else { vec![0.0; d] };
+        let Some(Evaluator::Dense(stack)) = given.network.dense_evaluator() else { panic!("dense") };
+        let design = |examples: &Examples| {
+            let Targets::Real(targets) = &examples.targets else { panic!("numbers") };
+            let (mut features, mut left) = (Vec::new(), Vec::new());
+            for (input, target) in examples.inputs.numbers().chunks_exact(2).zip(targets) {
+                let input: Vec<f64> = input.iter().map(|&x| f64::from(x)).collect();
+                let (outputs, slope) = stack.reference(&at, &input, |_, outputs| outputs.fill(1.0));
+                left.push(f64::from(*target) - outputs[0] + dot(&slope, &at));
+                features.extend(slope);
+            }
+            (features, left)
+        };
+        let (train, validation) = (design(&given.train), design(&given.validation));
+        let judged = if is_network { validation } else { train.clone() };
+        Self { train, judged, d, tempering: given.tempering, is_network }
+    }
+
+    /// The fit of listed rows, and β as it counts it.
+    fn fit(&self, rows: &[(&[f64], f64)], beta: f64) -> (LinearRegression, f64) {
+        let (noise, power) = match self.tempering {
+            Tempering::Posterior => (0.04, beta),
+            Tempering::Likelihood => (0.04 / beta, 1.0),
+        };
+        let inputs: Vec<f64> = rows.iter().flat_map(|(x, _)| x.to_vec()).collect();
+        let targets: Vec<f64> = rows.iter().map(|(_, y)| *y).collect();
+        (LinearRegression::new(&inputs, &targets, self.d, noise, 0.5).unwrap(), power)
+    }
+
+    fn rows<'w>(&self, (features, targets): &'w (Vec<f64>, Vec<f64>)) -> Vec<(&'w [f64], f64)> {
+        features.chunks_exact(self.d).zip(targets.iter().copied()).collect()
+    }
+
+    fn resampled(&self, sample: u32) -> Vec<usize> {
+        let key = NoiseKey { seed: 0, purpose: Purpose::Bootstrap, chain: sample, step: 0 };
+        (0..60).map(|index| (key.uniform(index) * 60.0) as usize).collect()
+    }
+
+    /// Largest β whose share of misses is not above `miss`, by a scan and halving.
+    fn border(&self, miss: f64, missed: impl Fn(f64) -> f64) -> f64 {
+        let (mut low, mut high) = (1e-6f64.ln(), 1e6f64.ln());
+        for _ in 0..40 {
+            let middle = 0.5 * (low + high);
+            if missed(middle.exp()) > miss { high = middle } else { low = middle }
+        }
+        (0.5 * (low + high)).exp()
+    }
+
+    fn safe_bayes(&self, loss: SafeLoss) -> f64 {
+        let cumulative = |beta: f64| {
+            let mut before = if self.is_network { self.rows(&self.train) } else { Vec::new() };
+            let mut sum = 0.0;
+            for (x, y) in self.rows(&self.judged) {
+                let (fit, power) = self.fit(&before, beta);
+                let spread = if loss == SafeLoss::Randomised { fit.spread(x, power) } else { 0.0 };
+                sum += (y - dot(x, fit.mean())).powi(2) + spread;
+                before.push((x, y));
+            }
+            sum
+        };
+        let losses: Vec<f64> = (0..=12).map(|step| cumulative(0.5f64.powf(0.5 * f64::from(step)))).collect();
+        // Where β moves nothing, the first.
+        let least = losses.iter().copied().fold(f64::INFINITY, f64::min);
+        let first = losses.iter().position(|loss| *loss < least * (1.0 + 1e-12)).unwrap();
+        0.5f64.powf(0.5 * first as f64)
+    }
+
+    fn syring_martin(&self, num_samples: u32) -> f64 {
+        let all = self.rows(&self.train);
+        self.border(0.05, |beta| {
+            let (estimate, _) = self.fit(&all, beta);
+            let (mut missed, mut count) = (0.0, 0.0);
+            for sample in 0..num_samples {
+                let rows: Vec<_> = self.resampled(sample).into_iter().map(|row| all[row]).collect();
+                let (fit, power) = self.fit(&rows, beta);
+                let away: Vec<f64> = estimate.mean().iter().zip(fit.mean()).map(|(a, b)| a - b).collect();
+                let squares: Vec<f64> = match self.is_network {
+                    false => vec![fit.squared_distance(&away, power)],
+                    true => self
+                        .rows(&self.judged)
+                        .iter()
+                        .map(|(x, _)| dot(x, &away).powi(2) / fit.spread(x, power))
+                        .collect(),
+                };
+                // χ²₃ and χ²₁ at 95 %.
+                let border = if self.is_network { 3.841_458_820_694_124 } else { 7.814_727_903_251_18 };
+                missed += squares.iter().filter(|square| **square > border).count() as f64;
+                count += squares.len() as f64;
+            }
+            missed / count
+        })
+    }
+
+    fn wu_martin(&self, model: PredictiveModel) -> f64 {
+        let all = self.rows(&self.train);
+        self.border(0.1, |beta| {
+            let (mut missed, mut count) = (0.0, 0.0);
+            for sample in 0..50 {
+                let drawn = self.resampled(sample);
+                let (fit, power) = self.fit(&drawn.iter().map(|&row| all[row]).collect::<Vec<_>>(), beta);
+                let judged = match self.is_network {
+                    true => self.rows(&self.judged),
+                    false => (0..60).filter(|row| !drawn.contains(row)).map(|row| all[row]).collect(),
+                };
+                for (x, y) in judged {
+                    let variance = 0.04 / model.power(beta) + fit.spread(x, power);
+                    let square = (y - dot(x, fit.mean())).powi(2) / variance;
+                    missed += f64::from(u8::from(square > 2.705_543_454_095_404));
+                    count += 1.0;
+                }
+            }
+            missed / count
+        })
+    }
+
+    /// Networks: Σ tr(Φ H⁻¹ Φᵀ) / Σ tr(Φ H⁻¹ I H⁻¹ Φᵀ) with H⁻¹ = posterior covariance at β = 1.
+    fn reweighted_outputs(&self) -> f64 {
+        let all = self.rows(&self.train);
+        let (fit, _) = Self { tempering: Tempering::Posterior, ..self.copy() }.fit(&all, 1.0);
+        let covariance = fit.posterior_covariance(1.0);
+        let (mut believed, mut reweighted) = (0.0, 0.0);
+        for (x, _) in self.rows(&self.judged) {
+            let towards: Vec<f64> = covariance.chunks_exact(self.d).map(|row| dot(row, x)).collect();
+            believed += dot(&towards, x);
+            let score = |(x, y): &(&[f64], f64)| ((y - dot(x, fit.mean())) / 0.04 * dot(x, &towards)).powi(2);
+            reweighted += all.iter().map(score).sum::<f64>();
+        }
+        believed / reweighted
+    }
+
+    fn copy(&self) -> Self {
+        Self { train: self.train.clone(), judged: self.judged.clone(), ..*self }
+    }
+
+    /// log N(y | 0, σ²/β I + s XXᵀ), s the prior's variance as tempered, by β; where it is largest on a fine lattice.
+    fn evidence(&self) -> f64 {
+        let all = self.rows(&self.train);
+        let value = |log_beta: f64| {
+            let beta = log_beta.exp();
+            let prior = if self.tempering == Tempering::Posterior { 0.5 / beta } else { 0.5 };
+            // Row by row: each answer given those before, Σ log N(y | mean, σ²/β + spread).
+            let mut sum = 0.0;
+            for (index, (x, y)) in all.iter().enumerate() {
+                let inputs: Vec<f64> = all[..index].iter().flat_map(|(x, _)| x.to_vec()).collect();
+                let targets: Vec<f64> = all[..index].iter().map(|(_, y)| *y).collect();
+                let fit = LinearRegression::new(&inputs, &targets, self.d, 0.04 / beta, prior).unwrap();
+                sum += fit.standard_predictive(x, 1.0).log_density(*y);
+            }
+            sum
+        };
+        let mut centre = 0.0;
+        for width in [1.0, 0.1, 0.01, 0.001] {
+            let lattice = (-12..=12).map(|step| centre + 0.25 * width * f64::from(step));
+            centre = lattice.max_by(|&a, &b| value(a).total_cmp(&value(b))).unwrap();
+        }
+        centre.exp()
+    }
+}
+
+/// Everything that is Gaussian must come out as algebra has it, for a linear regression and for a linearised network.
+#[test]
+fn gaussian_models_agree_with_written_out_algebra() {
+    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
+        for hidden in [&[][..], &[3]] {
+            let given = regression(hidden, tempering);
+            let written = Written::new(&given);
+            let agree = |what: &str, selector: &dyn Selector, expected: f64, tolerance: f64| {
+                let found = given.select(selector);
+                let error = (found / expected - 1.0).abs();
+                assert!(error < tolerance, "{what}, {tempering:?}, {hidden:?}: {found} instead of {expected}");
+            };
+            for loss in [SafeLoss::Randomised, SafeLoss::InModel] {
+                agree("safe-bayes", &SafeBayesSelector { loss }, written.safe_bayes(loss), 1e-9);
+            }
+            let credible = CredibleCoverageSelector { num_samples: 40, ..Default::default() };
+            agree("syring-martin", &credible, written.syring_martin(40), 1e-7);
+            for model in PredictiveModel::BOTH {
+                let selector = PredictionCoverageSelector { model, ..Default::default() };
+                agree("wu-martin", &selector, written.wu_martin(model), 1e-7);
+            }
+            if !hidden.is_empty() {
+                agree("bootstrap", &BootstrapSpreadSelector, written.reweighted_outputs(), 1e-9);
+            }
+            // Posterior tempering of a network takes the checkpoint itself for the mode.
+            if hidden.is_empty() || tempering == Tempering::Likelihood {
+                agree("evidence", &EvidenceSelector, written.evidence(), 1e-3);
+            }
+        }
+    }
+}
+
+/// Rows whose classes follow P(0) = 1/(1 + exp(−(a + b x))), each standing `copies` times.
+fn logistic(num_rows: usize, copies: usize, tempering: Tempering) -> Given {
+    let rows = |step: u64, count: usize, copies: usize| {
+        let inputs = normals(21, step, count);
+        let key = NoiseKey { seed: 21, purpose: Purpose::Synthetic, chain: 1, step };
+        let label = |(row, x): (usize, &f32)| {
+            let first = 1.0 / (1.0 + (-(0.3 + 1.2 * f64::from(*x))).exp());
+            u32::from(key.uniform(row as u32) >= first)
+        };
+        let labels: Vec<u32> = inputs.iter().enumerate().map(label).collect();
+        Examples {
+            inputs: inputs.repeat(copies).into(),
+            num_features: 1,
+            targets: Targets::Classes(labels.repeat(copies)),
+        }
+    };
+    Given {
+        network: Network::dense(1, &[], 2).unwrap(),
+        likelihood: Likelihood::Categorical { num_classes: 2 },
+        prior_variance: 2.0,
+        tempering,
+        train: rows(0, num_rows, copies),
+        validation: rows(1, 100, 1),
+        found: Vec::new(),
+    }
+}
+
+#[test]
+fn a_well_specified_logistic_model_needs_no_temperature() {
+    let given = logistic(2000, 1, Tempering::Posterior);
+    let spread = given.select(&BootstrapSpreadSelector);
+    assert!((spread - 1.0).abs() < 0.03, "{spread}");
+    // Exactly 1 but for 200 draws from the prior, to which all classes are alike.
+    let information = given.select(&InformationGainSelector);
+    assert!((information - 1.0).abs() < 0.03, "{information}");
+    // Sets of the 5 % farthest of 400 samples: a quantile known to some 15 %.
+    let credible = logistic(600, 1, Tempering::Posterior).select(&CredibleCoverageSelector::default());
+    assert!((credible - 1.0).abs() < 0.3, "{credible}");
+    let sets = PredictionCoverageSelector { model: PredictiveModel::Tempered, ..Default::default() };
+    let prediction = logistic(600, 1, Tempering::Posterior).select(&sets);
+    assert!(prediction.ln().abs() < 0.4, "{prediction}");
+    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
+        let few = logistic(200, 1, tempering);
+        assert_eq!(few.select(&SafeBayesSelector::default()), 1.0, "{tempering:?}");
+    }
+    // Copies of rows look like rows: the bootstrap cannot know that they tell nothing new.
+    let copied = logistic(1000, 4, Tempering::Posterior).select(&BootstrapSpreadSelector);
+    let plain = logistic(1000, 1, Tempering::Posterior).select(&BootstrapSpreadSelector);
+    assert!((copied / plain - 1.0).abs() < 0.01, "{copied} {plain}");
+}
+
+/// x = −1, 0, 1 equally often, P(1) = 0.9, 0.3, 0.9: the best line is flat at 0.7, so that by hand J = 0.21 diag(1, 2/3),
+/// I = diag(0.21, 0.13 · 2/3), with 0.13 = 0.9 · 0.1 + 0.2², and β = (0.21 + 0.14²/0.0867)/0.35.
+#[test]
+fn the_bootstrap_of_a_wrong_logistic_model_has_its_closed_form() {
+    let (mut inputs, mut labels) = (Vec::new(), Vec::new());
+    for (x, ones) in [(-1.0f32, 90), (0.0, 30), (1.0, 90)] {
+        inputs.extend([x; 100]);
+        labels.extend((0..100).map(|row| u32::from(row < ones)));
+    }
+    let train = Examples { inputs: inputs.into(), num_features: 1, targets: Targets::Classes(labels) };
+    let given = Given { train, prior_variance: 1e6, ..logistic(10, 1, Tempering::Posterior) };
+    let expected = (0.21 + 0.14f64.powi(2) / (0.13 * 2.0 / 3.0)) / 0.35;
+    let found = given.select(&BootstrapSpreadSelector);
+    assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
+}
+
+/// Spreads of three classes: with every logit's weights drawn from the prior, three classes are three, not two and a shadow.
+#[test]
+fn three_classes_have_two_directions_each() {
+    let inputs = normals(5, 0, 3000);
+    let key = NoiseKey { seed: 5, purpose: Purpose::Synthetic, chain: 1, step: 0 };
+    let label = |(row, x): (usize, &f32)| {
+        let weights = [1.0, (0.8 * f64::from(*x)).exp(), (-0.5 - 0.6 * f64::from(*x)).exp()];
+        let mut left = key.uniform(row as u32) * weights.iter().sum::<f64>();
+        weights
+            .iter()
+            .take_while(|weight| {
+                left -= *weight;
+                left > 0.0
+            })
+            .count() as u32
+    };
+    let labels = inputs.iter().enumerate().map(label).collect();
+    let train = Examples { inputs: inputs.into(), num_features: 1, targets: Targets::Classes(labels) };
+    let given = Given {
+        network: Network::dense(1, &[], 3).unwrap(),
+        likelihood: Likelihood::Categorical { num_classes: 3 },
+        train,
+        ..logistic(10, 1, Tempering::Posterior)
+    };
+    // 3 logits × (weight, bias) less what softmax does not feel: I would be singular with all six.
+    let spread = given.select(&BootstrapSpreadSelector);
+    assert!((spread - 1.0).abs() < 0.04, "{spread}");
+    assert!((given.select(&InformationGainSelector) - 1.0).abs() < 0.04);
+}
+
+/// The evidence of a logistic model by summing over a lattice of its two parameters.
+#[test]
+fn evidence_of_a_logistic_model_agrees_with_numerical_integration() {
+    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
+        let given = Given { prior_variance: 0.3, ..logistic(80, 1, tempering) };
+        let Targets::Classes(labels) = &given.train.targets else { panic!("classes") };
+        let rows: Vec<(f64, f64)> = given
+            .train
+            .inputs
+            .numbers()
+            .iter()
+            .zip(labels)
+            .map(|(&x, &label)| (f64::from(x), if label == 0 { 1.0 } else { -1.0 }))
+            .collect();
+        // The difference of two logits' parameters has twice their variance; the rest integrates to 1.
+        let log_evidence = |log_beta: f64| {
+            let beta = log_beta.exp();
+            let variance = 2.0 * 0.3 / if tempering == Tempering::Posterior { beta } else { 1.0 };
+            let reach = 7.0 * variance.sqrt();
+            let lattice = |step: i32| reach * (f64::from(step) + 0.5) / 60.0;
+            let (mut sum, mut largest) = (0.0, f64::NEG_INFINITY);
+            for i in -60..60 {
+                for j in -60..60 {
+                    let (weight, bias) = (lattice(i), lattice(j));
+                    let likelihood: f64 =
+                        rows.iter().map(|(x, sign)| -(-sign * beta * (weight * x + bias)).exp().ln_1p()).sum();
+                    let prior =
+                        -(weight * weight + bias * bias) / (2.0 * variance) - (std::f64::consts::TAU * variance).ln();
+                    let value: f64 = likelihood + prior;
+                    if value > largest {
+                        sum *= (largest - value).exp();
+                        largest = value;
+                    }
+                    sum += (value - largest).exp();
+                }
+            }
+            largest + (sum * (reach / 60.0).powi(2)).ln()
+        };
+        let values: Vec<(f64, f64)> = (0..12).map(|i| 0.2 * f64::from(i) - 0.4).map(|s| (log_evidence(s), s)).collect();
+        let best = (1..11).max_by(|&a, &b| values[a].0.total_cmp(&values[b].0)).unwrap();
+        let [low, at, high] = [best - 1, best, best + 1].map(|i| values[i].0);
+        assert!(at > low && at > high, "{tempering:?} {values:?}");
+        let expected = (values[best].1 + 0.1 * (high - low) / (2.0 * at - low - high)).exp();
+        let found = given.select(&EvidenceSelector);
+        assert!((found / expected - 1.0).abs() < 0.05, "{tempering:?}: {found} {expected}");
+    }
+}
+
+fn all() -> [Box<dyn Selector>; 8] {
+    [
+        Box::new(SafeBayesSelector::default()),
+        Box::new(SafeBayesSelector { loss: SafeLoss::InModel }),
+        Box::new(InformationGainSelector),
+        Box::new(BootstrapSpreadSelector),
+        Box::new(CredibleCoverageSelector::default()),
+        Box::new(PredictionCoverageSelector::default()),
+        Box::new(PredictionCoverageSelector { model: PredictiveModel::Tempered, ..Default::default() }),
+        Box::new(EvidenceSelector),
+    ]
+}
+
+/// A network of classes, linearised: every method has a finite β or says that no β does.
+#[test]
+fn networks_of_classes_have_answers() {
+    let network = Network::dense(1, &[3], 2).unwrap();
+    let found = network.initial_parameters(7, 0);
+    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
+        let given = Given { network: network.clone(), found: found.clone(), ..logistic(60, 1, tempering) };
+        for selector in all() {
+            match selector.select(&given.laboratory()) {
+                Ok(selection) => assert!((1e-6..1e6).contains(&selection.inverse_temperature), "{selection:?}"),
+                Err(SelectionError::NothingFound { reason, .. }) => assert!(reason.contains("no β gives"), "{reason}"),
+                Err(error) => panic!("{}: {error}", selector.name()),
+            }
+        }
+    }
+}
+
+#[test]
+fn large_networks_and_other_priors_are_refused_with_the_reason() {
+    let reason = |given: &Given, selector: &dyn Selector| {
+        let refused = selector.select(&given.laboratory()).unwrap_err();
+        assert!(matches!(refused, SelectionError::DoesNotSuit { .. }), "{refused}");
+        refused.to_string()
+    };
+    let images = |count: usize| Examples {
+        inputs: vec![0.5; 784 * count].into(),
+        num_features: 784,
+        targets: Targets::Classes(vec![0; count]),
+    };
+    let cnn = Given {
+        network: Network::mnist_cnn(),
+        likelihood: Likelihood::Categorical { num_classes: 10 },
+        train: images(2),
+        validation: images(1),
+        ..logistic(2, 1, Tempering::Posterior)
+    };
+    let wide = Given { network: Network::dense(1, &[1000], 2).unwrap(), ..logistic(50, 1, Tempering::Posterior) };
+    let long = Given { network: Network::dense(1, &[400], 2).unwrap(), ..logistic(4000, 1, Tempering::Likelihood) };
+    for selector in all() {
+        let text = reason(&cnn, selector.as_ref());
+        assert!(text.contains("dense layers alone") && text.contains("choose by LPD"), "{text}");
+        let text = reason(&wide, selector.as_ref());
+        assert!(text.contains("1-1000-2 has 3001 of them, and it stops at 2000"), "{text}");
+    }
+    for selector in [&CredibleCoverageSelector::default() as &dyn Selector, &PredictionCoverageSelector::default()] {
+        let text = reason(&long, selector);
+        assert!(text.contains("multiplications") && text.contains("sampler.tempering"), "{text}");
+    }
+    let given = logistic(20, 1, Tempering::Posterior);
+    let prior = LayerwiseGaussian::new(1.0, &given.network.layout()).unwrap();
+    let posterior = Posterior::new(&given.network, given.likelihood, prior, &given.train).unwrap();
+    let laboratory = GivenLaboratory { posterior, ..given.laboratory() };
+    let refused = SafeBayesSelector::default().select(&laboratory).unwrap_err().to_string();
+    assert!(refused.contains("isotropic Gaussian prior"), "{refused}");
+}
