@@ -1,8 +1,7 @@
 //! Ways to choose β as a table: β and how well it is known, test scores there, cost, and what stands below it.
 
 use kelvin::diagnostics::Warning;
-use kelvin::experiment::Scores;
-use kelvin::predictive::PredictiveModel;
+use kelvin::predictive::{PredictiveModel, Scores};
 use kelvin::selection::{BetaInterval, Goal, IntervalMeaning, Selection};
 use serde::Serialize;
 

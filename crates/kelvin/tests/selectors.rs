@@ -1,6 +1,7 @@
 //! Selectors on a small experiment: each asks its laboratory for runs and says what they cost.
 
 use kelvin::data::Targets;
+use kelvin::exact::LinearRegression;
 use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, preset};
 use kelvin::sampler::{AscentObjective, LogBeta, PriorShare, Silent};
 use kelvin::selection::{Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Selector};
@@ -44,6 +45,54 @@ fn joint_ascent_is_a_selector() {
     let (once, per_datum) = (map(PriorShare::Once), map(PriorShare::PerDatum));
     assert_eq!((once.method, per_datum.method), ("map", "map-per-datum"));
     assert!(per_datum.inverse_temperature < once.inverse_temperature);
+}
+
+/// β̂ of `map-per-datum` is a maximum and no end of its search. Of n log p(θ) + Σ log N(y|f, σ²/β), β = σ² n/SSE and, where f is linear,
+/// θ is the ridge estimate with penalty n σ²/(β s²); the two are iterated to their fixed point.
+#[test]
+fn with_a_prior_for_each_row_beta_is_a_maximum() {
+    let per_datum = AscentObjective { prior: PriorShare::PerDatum, ..AscentObjective::default() };
+    let found = |settings: &Settings| {
+        let problem = problem(settings);
+        let experiment = Experiment::new(&problem, settings.clone()).unwrap();
+        let laboratory = ExperimentLaboratory::new(&experiment, 2, &Silent);
+        let examples = experiment.posterior.examples();
+        let Targets::Real(targets) = &examples.targets else { panic!("numbers") };
+        let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
+        let row = |row: &[f32]| row.iter().map(|&x| f64::from(x)).chain([1.0]).collect::<Vec<f64>>();
+        let inputs: Vec<f64> = examples.inputs.numbers().chunks_exact(8).flat_map(row).collect();
+        (laboratory.search(per_datum).unwrap(), inputs, targets)
+    };
+    let mut settings = settings();
+    settings.selection.epochs = 2000;
+    settings.selection.weight_decay = 0.0;
+    let (noise, prior) = (settings.model.noise_variance, settings.model.prior_variance);
+
+    // A network with a hidden layer has its maximum at θ = 0, from every start: what it predicts there is of second order in θ, what
+    // the prior takes is n θ²/(2 s²) with s² = 0.1. Standardised targets then have β̂ = σ²: the 0.01 of the noise variance.
+    let (choices, _, targets) = found(&settings);
+    let squares: f64 = targets.iter().map(|y| y * y).sum();
+    for choice in &choices {
+        let (last, expected) = (choice.path.last().unwrap(), noise * targets.len() as f64 / squares);
+        assert!((last.inverse_temperature / expected - 1.0).abs() < 1e-6, "{last:?} {expected}");
+        assert!(choice.position.iter().all(|theta| theta.abs() < 1e-3));
+    }
+
+    settings.model.hidden = Some(Vec::new());
+    let (choices, inputs, targets) = found(&settings);
+    let mut beta = 1.0;
+    for _ in 0..200 {
+        let noise_per_row = noise * targets.len() as f64 / beta;
+        let fit = LinearRegression::new(&inputs, &targets, 9, noise_per_row, prior).unwrap();
+        let residual = |(x, y): (&[f64], &f64)| y - x.iter().zip(fit.mean()).map(|(x, theta)| x * theta).sum::<f64>();
+        let squares: f64 = inputs.chunks_exact(9).zip(&targets).map(residual).map(|residual| residual * residual).sum();
+        beta = noise * targets.len() as f64 / squares;
+    }
+    assert!((0.011..0.05).contains(&beta), "no longer a model that predicts the mean: {beta}");
+    for choice in &choices {
+        let last = choice.path.last().unwrap().inverse_temperature;
+        assert!((last / beta - 1.0).abs() < 1e-4, "{last} instead of {beta}");
+    }
 }
 
 #[test]

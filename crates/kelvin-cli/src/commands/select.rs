@@ -1,7 +1,8 @@
 //! `kelvin select`: ways to choose β side by side, each judged by chains at its β on test rows.
 
-use kelvin::experiment::{Experiment, Problem, Scores};
+use kelvin::experiment::{Experiment, Problem};
 use kelvin::likelihood::Likelihood;
+use kelvin::predictive::Scores;
 use kelvin::sampler::{AscentObjective, EngineError};
 use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,

@@ -31,7 +31,7 @@ pub use error::ExperimentError;
 pub use laboratory::ExperimentLaboratory;
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
 pub use out_of_distribution::OutOfDistributionScores;
-pub use outcome::{ChainGroup, Measured, Predictive, Scores};
+pub use outcome::{ChainGroup, Measured};
 pub use override_key::with_override;
 pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
