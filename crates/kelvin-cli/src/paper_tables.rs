@@ -278,7 +278,7 @@ fn harmonic_mean(betas: &[f64]) -> f64 {
 }
 
 /// The different inverse temperatures in increasing order, or their ends where there are many.
-fn choices(mut betas: Vec<f64>) -> String {
+pub fn choices(mut betas: Vec<f64>) -> String {
     betas.sort_by(f64::total_cmp);
     let mut shown: Vec<String> = betas.iter().map(|beta| significant(*beta, 2)).collect();
     shown.dedup();

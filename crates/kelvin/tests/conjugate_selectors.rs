@@ -234,6 +234,18 @@ fn where_slopes_are_rough_densities_lead() {
     }
 }
 
+/// From the best β with few draws nothing better can be seen, and the search ends where it began.
+#[test]
+fn what_rows_cannot_tell_apart_is_not_moved() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 30);
+    for (model, objective) in MODELS {
+        let best = laboratory.exact_best(objective);
+        let selector = RefineSelector { start: Some(best), ..RefineSelector::new(model) };
+        assert_eq!(selector.select(&laboratory).unwrap().inverse_temperature, best, "{model:?}");
+    }
+}
+
 /// The linear model is also what the exact laboratory says it is.
 #[test]
 fn the_laboratory_draws_from_the_posterior() {

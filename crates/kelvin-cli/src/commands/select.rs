@@ -171,20 +171,24 @@ fn judge(
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
-    let mut scored: Vec<(f64, Option<Scores>)> = Vec::new();
+    let mut scored: Vec<(f64, Option<[Scores; 2]>)> = Vec::new();
     let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
         let scores = match draws.is_empty() {
             true => None,
-            false => Some(experiment.predictive(&experiment.test, beta, draws)?.scores()?),
+            false => Some([
+                experiment.predictive(&experiment.validation, beta, draws)?.scores()?,
+                experiment.predictive(&experiment.test, beta, draws)?.scores()?,
+            ]),
         };
         scored.push((beta, scores));
     }
     let judged = |selection: Selection| {
         let at = scored.iter().find(|(beta, _)| *beta == selection.inverse_temperature);
-        let test = at.and_then(|(_, scores)| scores.clone());
+        let (validation, test) =
+            at.and_then(|(_, scores)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
         let goal = selection.goal;
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), test }
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test }
     };
     Ok(selections.into_iter().map(judged).collect())
 }

@@ -7,7 +7,7 @@ mod grid;
 mod predicted;
 mod search;
 
-pub use across::{NamedRun, across};
+pub use across::{NamedRun, across, overlaid_lpd};
 
 use kelvin::predictive::PredictiveModel;
 
