@@ -9,8 +9,8 @@
 //! chains lie on both sides of the maximum, the next β is where the line through their slopes crosses zero.
 //!
 //! Slopes are this good in small models only: J has the standard deviation √(d/2)/β, and with the d = 641 of a table's network and
-//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, β is
-//! moved by LPD itself: by factors of three (the slope says which way first) until LPD falls on both sides of the best β seen, then
+//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, or a
+//! hundredth where g itself is smaller, β is moved by LPD itself: by factors of three (the slope says which way first) until LPD falls on both sides of the best β seen, then
 //! to the vertex of the parabola through the best three, until that lies near a β seen. Chains are compared by equal numbers of draws.
 //!
 //! LPD is noisy too: at a row far from all predictions it is the density of the one draw that comes nearest, and such a row alone
@@ -42,6 +42,8 @@ const MOST_NEWTON_STEPS: usize = 8;
 const SMALL_STEP: f64 = 0.01;
 /// Two standard errors of d LPD/d log β, in nats: slopes known less well do not lead.
 const PRECISE: f64 = 0.05;
+/// The same for a slope that is none: known less well, LPD at other β may yet be seen to be larger.
+const FLAT: f64 = 0.01;
 /// A β this near in log β to one seen need not be looked at.
 const SEEN: f64 = 0.25;
 /// Weights of held-out rows that are worth fewer draws than this make slopes doubtful.
@@ -138,7 +140,7 @@ impl RefineSelector {
             let (visit, step) = self.look(laboratory, beta, &draws)?;
             let slope_error = visit.chain_error.unwrap_or(f64::INFINITY);
             let is_flat = visit.slope.abs() <= BELIEVED * slope_error;
-            let is_precise = BELIEVED * slope_error * beta <= PRECISE;
+            let is_precise = BELIEVED * slope_error * beta <= if is_flat { FLAT } else { PRECISE };
             visits.push(visit);
             if !is_precise {
                 return self.refine_by_values(laboratory, Walk { visits, draws, row_gradients });
