@@ -1,9 +1,11 @@
 //! Selectors on a small experiment: each asks its laboratory for runs and says what they cost.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use kelvin::data::Targets;
 use kelvin::exact::LinearRegression;
-use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, preset};
-use kelvin::sampler::{AscentObjective, LogBeta, PriorShare, Silent};
+use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, Start, preset};
+use kelvin::sampler::{AscentObjective, LogBeta, Observer, PriorShare, Silent};
 use kelvin::selection::{Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Selector};
 
 /// Concrete with a small network and short runs.
@@ -116,6 +118,42 @@ fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
         all.iter().sum::<f64>() / all.len() as f64
     };
     assert!((mean(&later) / mean(&draws[1]) - 1.0).abs() < 0.1, "{} {}", mean(&later), mean(&draws[1]));
+}
+
+/// Counts searches and chains that begin.
+struct Begun(AtomicUsize);
+
+impl Observer for Begun {
+    fn started(&self, _: usize) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn chains_that_start_where_searches_end_share_them_with_selectors() {
+    let mut settings = settings();
+    settings.sampler.start = Start::Search;
+    let problem = problem(&settings);
+    let experiment = Experiment::new(&problem, settings).unwrap();
+    let begun = Begun(AtomicUsize::new(0));
+    let laboratory = ExperimentLaboratory::new(&experiment, 2, &begun);
+    let count = || begun.0.load(Ordering::Relaxed);
+    let own = experiment.settings.selection.ascent_objective();
+    assert!(!laboratory.has_searched(own));
+    let found = laboratory.search(own).unwrap();
+    assert_eq!(count(), 2, "two searches");
+    let draws = laboratory.sample(&[1.0]).unwrap();
+    assert_eq!((count(), draws[0].len()), (4, 2), "two chains and no search");
+    assert_eq!(laboratory.starts().unwrap().into_iter().flatten().collect::<Vec<_>>(), found);
+    assert_eq!(laboratory.search(own).unwrap(), found);
+    assert_eq!(count(), 4);
+    // Another objective is another search, and another laboratory can be told of all.
+    let map = AscentObjective { prior: PriorShare::Once, ..own };
+    laboratory.search(map).unwrap();
+    assert_eq!(count(), 6);
+    let next = ExperimentLaboratory::remembering(&experiment, 2, &begun, laboratory.into_searched());
+    assert!(next.has_searched(map) && next.search(own).unwrap() == found);
+    assert_eq!(count(), 6);
 }
 
 /// At plain SGD's θ̂ the validation rows alone set β̂ = σ² n / SSE.

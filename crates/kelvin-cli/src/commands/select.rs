@@ -1,6 +1,6 @@
 //! `kelvin select`: ways to choose β side by side, each judged by chains at its β on test rows.
 
-use kelvin::experiment::{Experiment, Problem};
+use kelvin::experiment::{Experiment, Problem, Searched};
 use kelvin::likelihood::Likelihood;
 use kelvin::predictive::Scores;
 use kelvin::sampler::{AscentObjective, EngineError};
@@ -15,7 +15,7 @@ use crate::arguments::{CommonArguments, SelectArguments};
 use crate::interrupt::Interrupt;
 use crate::output::{WrongFlags, print_result, say, wrapped};
 use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
-use crate::watched_laboratory::{Relay, Searches, WatchedLaboratory};
+use crate::watched_laboratory::{Relay, WatchedLaboratory};
 use crate::{device, source};
 
 /// What a practitioner wants to see first.
@@ -47,11 +47,11 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let relay = Relay::new(&interrupt);
     let stopped = |error: anyhow::Error| if interrupt.has_come() { interrupt.stopped_for_good().into() } else { error };
 
-    let searches = match source.automatic {
+    let searched = match source.automatic {
         true => tune(&mut experiment, &relay, starts, quiet).map_err(stopped)?,
-        false => Searches::new(),
+        false => Searched::new(),
     };
-    let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searches);
+    let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searched);
     let grid = &experiment.settings.run.grid;
     let asked = |name: &str| match method.is_empty() {
         true => all || USUAL.contains(&name),
@@ -87,17 +87,17 @@ fn note_about_the_rest(rest: usize, searches: f64) -> String {
 }
 
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
-fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searches> {
-    let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searches::new());
+fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searched> {
+    let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searched::new());
     let choices = laboratory.search(AscentObjective::default())?;
-    let searches = laboratory.into_searches();
+    let searched = laboratory.into_searched();
     let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
     let best = finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()));
     // Without one, the methods themselves say what is wrong.
     if let Some(JointChoice { position, inverse_temperature, .. }) = best {
         experiment.tune_learning_rate(position, *inverse_temperature)?;
     }
-    Ok(searches)
+    Ok(searched)
 }
 
 /// Asks every selector; the grid is measured once. Those that do not suit are an error where they were named.

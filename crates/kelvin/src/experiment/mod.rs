@@ -28,7 +28,7 @@ pub use checkpoint::CheckpointError;
 pub use checkpoint::num_chains_of_checkpoint;
 pub use durable::{DrawFiles, Durable, Recovery};
 pub use error::ExperimentError;
-pub use laboratory::ExperimentLaboratory;
+pub use laboratory::{ExperimentLaboratory, Searched};
 pub use model_settings::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured};

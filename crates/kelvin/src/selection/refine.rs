@@ -10,8 +10,9 @@
 //!
 //! Slopes are this good in small models only: J has the standard deviation √(d/2)/β, and with the d = 641 of a table's network and
 //! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, or a
-//! hundredth where g itself is smaller, β is moved by LPD itself: by factors of three (the slope says which way first) until LPD falls on both sides of the best β seen, then
-//! to the vertex of the parabola through the best three, until that lies near a β seen. Chains are compared by equal numbers of draws.
+//! hundredth where g itself is smaller, β is moved by LPD itself: by factors of three (the slope says which way first) until LPD falls
+//! on both sides of the best β seen, then to the vertex of the parabola through the best three, until that lies near a β seen. Chains
+//! are compared by equal numbers of draws.
 //!
 //! LPD is noisy too: at a row far from all predictions it is the density of the one draw that comes nearest, and such a row alone
 //! moves the SM LPD of a hundred rows by tenths of a nat from chain to chain, at the same β. So the search ends where it began unless
