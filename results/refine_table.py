@@ -42,7 +42,7 @@ def shown(values, decimals=3):
 
 
 def betas(values):
-    return " ".join(f"{value:.2g}" for value in values)
+    return " ".join(f"{float(f'{value:.2g}'):g}" for value in values)
 
 
 def tables(found):
@@ -72,22 +72,22 @@ def main(folder, paths):
     found = read(paths)
     lines, sizes = tables(found)
     of_rows = ["at β̂\\*", "refine − β̂\\*", "grid − β̂\\*", "closed"]
-    choice = ["", "β̂\\*", "refine", "grid"]
+    choice = ["", "β̂\\*", "refine", "grid", "cost: β̂\\*", "refine", "grid"]
 
     def markdown(header, rows):
         out = "| " + " | ".join(header) + " |\n|" + "---|" * len(header) + "\n"
         return out + "".join("| " + " | ".join(row) + " |\n" for row in rows)
 
-    splits = ", ".join(f"{name} {count} with {starts} starts each" for name, (count, starts) in sizes.items())
+    splits = ", ".join(f"{name} {count} from {starts} start{'s' * (starts > 1)}" for name, (count, starts) in sizes.items())
     text = f"""# Refining β̂\\* by validation LPD
 
-`results/reproduce.sh refine`: `kelvin select` on several splits ({splits}). ± is the standard error over splits. LPD is that of
-chains at the chosen β which no method has chosen by; differences are taken split by split. "Closed" is the mean gain of refining over the
-mean gap between β̂\\* and the grid, where that gap is more than its standard error. What this shows is said in
-[../README.md](../README.md#refining-β).
+`results/reproduce.sh refine`: `kelvin select` on several splits ({splits}).
+± is the standard error over splits. LPD is that of chains which no method has chosen by; differences are taken split by split.
+"Closed" is the mean gain of refining over the mean gap between β̂\\* and the grid, where that gap is more than its standard error. The
+grid's β is interpolated between its points. What this shows is said in [../README.md](../README.md#refining-β).
 
 ## Chosen β, split by split, and cost in chains of full length
-{markdown(choice + ["cost: β̂\\*", "refine", "grid"], [row[:4] + row[12:] for row in lines])}
+{markdown(choice, [row[:4] + row[12:] for row in lines])}
 ## Validation LPD
 {markdown([""] + of_rows, [[row[0]] + row[4:8] for row in lines])}
 ## Test LPD
