@@ -11,6 +11,7 @@ use crate::paper_tables::{Criterion, Spread, Sweep, choices, mean_and_spread};
 use crate::present::create_folder;
 use crate::row::{BETA_STAR, Method, Row, mean_and_std};
 use crate::run_folder::write;
+use crate::run_record::RunCommand;
 use crate::table::Table;
 
 /// A sweep reduced to what is compared.
@@ -19,16 +20,17 @@ struct Line<'a> {
     sweep: Sweep<'a>,
 }
 
-/// Sweeps among compared runs, with the searches of β in common at least.
+/// The sweeps among compared runs.
 pub struct SweepComparison<'a> {
     lines: Vec<Line<'a>>,
 }
 
 impl<'a> SweepComparison<'a> {
-    /// None of fewer than two runs with rows at β̂* and a grid, be it of one point.
+    /// None of fewer than two.
     pub fn new(runs: &'a [Run]) -> Option<Self> {
         let line = |run: &'a Run| Line { run, sweep: Sweep::new(&run.findings) };
-        let lines: Vec<Line<'a>> = runs.iter().map(line).filter(|line| !line.sweep.grid_betas().is_empty()).collect();
+        let sweeps = runs.iter().filter(|run| run.findings.command == RunCommand::Sweep);
+        let lines: Vec<Line<'a>> = sweeps.map(line).collect();
         (lines.len() > 1).then_some(Self { lines })
     }
 
@@ -114,7 +116,8 @@ impl<'a> SweepComparison<'a> {
 impl Line<'_> {
     /// Whether the grid leaves anything to choose.
     fn has_choice(&self) -> bool {
-        self.sweep.grid_betas().len() > 1
+        let grid = self.sweep.of(Method::Grid);
+        grid.iter().any(|row| row.beta != grid[0].beta)
     }
 
     /// Each repetition's choice on the grid by validation LPD.
