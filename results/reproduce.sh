@@ -2,7 +2,10 @@
 # Runs the three UCI sweeps with the paper's settings and puts their tables and figures here; any preset's, if named.
 #   KELVIN_DATA=folder/with/energy.csv/and/naval.csv results/reproduce.sh [concrete] [energy] [naval]
 #   KELVIN_DATA=folder/with/mnist results/reproduce.sh stripes mnist-small
-# Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval and mnist-small.
+#   results/reproduce.sh priors    the three sweeps with other priors, side by side
+#   results/reproduce.sh refine    β̂* refined by validation LPD beside the grid, on several splits
+# Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval and mnist-small, about a quarter of an
+# hour each for priors and refine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sweeps=("$@")
@@ -10,7 +13,59 @@ sweeps=("$@")
 cargo build --release
 kelvin="${CARGO_TARGET_DIR:-target}/release/kelvin"
 runs=()
+
+# Priors of θ, and of log β in the search: the latter changes β̂* only, so that its grid would be that of the first sweep again.
+priors() {
+  local name prior own repetitions
+  mkdir -p results/priors
+  printf '# Priors\n\n`results/reproduce.sh priors`; what is shown is said in [../README.md](../README.md#priors).\n' > results/priors/README.md
+  echo "data,run,number,mean,sd,repetitions" > results/priors/sweeps.csv
+  for name in concrete energy naval; do
+    repetitions=5
+    if [ "$name" = naval ]; then repetitions=3; fi
+    for prior in gaussian layerwise layerwise_1 laplace student_t log_beta_1 log_beta_0.1; do
+      case "$prior" in
+        layerwise_1) own=(--set 'model.prior="layerwise"' --set model.prior_variance=1.0) ;;
+        log_beta_*) own=(--set "selection.log_beta_prior=[0.0, ${prior#log_beta_}]" --set 'run.grid=[1.0]') ;;
+        *) own=(--set "model.prior=\"$prior\"") ;;
+      esac
+      # Naval's σ_p² is 1 by itself.
+      if [ "$name-$prior" = naval-layerwise_1 ]; then continue; fi
+      "$kelvin" sweep "$name" --repetitions $repetitions "${own[@]}" --quiet --out "runs/priors/$name/$prior" > /dev/null
+    done
+    "$kelvin" compare runs/priors/"$name"/{gaussian,layerwise*,laplace,student_t,log_beta_1,log_beta_0.1} --out "runs/priors/$name" > /dev/null
+    cp "runs/priors/$name/lpd_test.svg" "results/priors/$name.svg"
+    printf '\n## %s, %s repetitions\n\n' "$name" $repetitions >> results/priors/README.md
+    cat "runs/priors/$name/sweeps.md" >> results/priors/README.md
+    printf '\n![Test LPD against β](%s.svg)\n' "$name" >> results/priors/README.md
+    tail -n +2 "runs/priors/$name/sweeps.csv" >> results/priors/sweeps.csv
+  done
+}
+
+# Naval's chains are long: fewer splits, from one start.
+refine() {
+  local name seed seeds starts
+  mkdir -p runs/refine
+  for name in concrete energy naval; do
+    seeds=(0 1 2 3 4)
+    starts=5
+    if [ "$name" = naval ]; then
+      seeds=(0 1 2)
+      starts=1
+    fi
+    for seed in "${seeds[@]}"; do
+      "$kelvin" select "$name" --seed "$seed" --starts $starts --json --quiet --method joint --method refine-sm --method refine-tm \
+        --method grid-lpd-sm --method grid-lpd-tm > "runs/refine/$name-$seed.json"
+    done
+  done
+  python3 results/refine_table.py results/refine runs/refine/*.json
+}
+
 for name in "${sweeps[@]}"; do
+  if [ "$name" = priors ] || [ "$name" = refine ]; then
+    "$name"
+    continue
+  fi
   run="runs/results-$name"
   mkdir -p "results/$name"
   start=$(date +%s)

@@ -304,9 +304,12 @@ pub struct DiagnoseArguments {
 
 #[derive(Debug, Args)]
 pub struct CompareArguments {
-    /// Folders of finished runs; each is compared with the first
+    /// Folders of finished runs; each is compared with the others
     #[arg(required = true, num_args = 2.., value_name = "RUN")]
     pub runs: Vec<PathBuf>,
+    /// Also write the table of sweeps (Markdown, CSV) and a figure of their test LPD against β into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
     /// Print the comparison as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -108,6 +108,12 @@ impl Run {
         Ok(Self { letter, folder: folder.display().to_string(), findings, settings, predictions })
     }
 
+    /// The last part of its folder's path.
+    pub fn name(&self) -> String {
+        let path = Path::new(&self.folder);
+        path.file_name().map_or_else(|| self.folder.clone(), |name| name.to_string_lossy().into_owned())
+    }
+
     fn of(&self, kind: Kind) -> Option<&[Predictions]> {
         self.predictions.iter().find(|(own, _)| *own == kind).map(|(_, predictions)| &predictions[..])
     }

@@ -48,6 +48,7 @@ mod selection_table;
 mod source;
 #[doc(hidden)]
 pub mod stored;
+mod sweep_comparison;
 mod table;
 mod toy_figures;
 mod verdict;

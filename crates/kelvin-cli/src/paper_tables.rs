@@ -1,7 +1,7 @@
 //! The paper's tables from the rows of a sweep: point predictions, LPD, kinetic temperature, R̂, wall-clock.
 
 use kelvin::experiment::OutOfDistributionScores;
-use kelvin::predictive::PredictiveModel;
+use kelvin::predictive::{PredictiveModel, Scores};
 
 use crate::chart::{fixed, significant};
 use crate::findings::{Agreement, Findings};
@@ -42,7 +42,7 @@ pub enum Criterion {
 
 impl Criterion {
     /// The number on validation or test rows, larger is better.
-    fn score(self, scores: &kelvin::experiment::Scores) -> f64 {
+    fn score(self, scores: &Scores) -> f64 {
         match self {
             Self::Point if scores.larger_point_metric_is_better() => scores.point_metric(),
             Self::Point => -scores.point_metric(),
@@ -278,7 +278,7 @@ fn harmonic_mean(betas: &[f64]) -> f64 {
 }
 
 /// The different inverse temperatures in increasing order, or their ends where there are many.
-fn choices(mut betas: Vec<f64>) -> String {
+pub fn choices(mut betas: Vec<f64>) -> String {
     betas.sort_by(f64::total_cmp);
     let mut shown: Vec<String> = betas.iter().map(|beta| significant(*beta, 2)).collect();
     shown.dedup();

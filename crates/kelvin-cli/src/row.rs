@@ -3,10 +3,9 @@
 use anyhow::Context;
 use kelvin::draws::Draws;
 use kelvin::experiment::{
-    ChainGroup, Experiment, ExperimentError, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain,
-    Scores, Slot,
+    ChainGroup, Experiment, ExperimentError, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain, Slot,
 };
-use kelvin::predictive::ByModel;
+use kelvin::predictive::{ByModel, Scores};
 use kelvin::selection::JointChoice;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,6 @@
 //! The table of a run: SGD, β = 1, β̂* and the grid, side by side.
 
-use kelvin::experiment::Scores;
-use kelvin::predictive::ByModel;
+use kelvin::predictive::{ByModel, Scores};
 
 use crate::chart::{fixed, significant};
 use crate::row::Row;

@@ -1,6 +1,6 @@
 //! scores.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
 
-use kelvin::experiment::Scores;
+use kelvin::predictive::Scores;
 use serde_json::{Map, Value};
 
 use crate::findings::Findings;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use kelvin::experiment::{Experiment, Scores};
+use kelvin::experiment::Experiment;
+use kelvin::predictive::Scores;
 use serde::{Deserialize, Serialize};
 
 use crate::each_start::StartChoice;

@@ -1,8 +1,7 @@
 //! Ways to choose β as a table: β and how well it is known, test scores there, cost, and what stands below it.
 
 use kelvin::diagnostics::Warning;
-use kelvin::experiment::Scores;
-use kelvin::predictive::PredictiveModel;
+use kelvin::predictive::{PredictiveModel, Scores};
 use kelvin::selection::{BetaInterval, Goal, IntervalMeaning, Selection};
 use serde::Serialize;
 
@@ -19,7 +18,9 @@ pub struct Choice {
     pub serves: &'static str,
     /// Whether β is meant to raise the held-out log predictive density.
     pub serves_lpd: bool,
-    /// Test scores of chains at β; none where none kept a draw.
+    /// Validation scores of chains at β: what methods that sample choose by; none where none kept a draw.
+    pub validation: Option<Scores>,
+    /// Their test scores.
     pub test: Option<Scores>,
 }
 
@@ -169,7 +170,7 @@ mod tests {
     fn choice(method: &'static str, intervals: Vec<BetaInterval>, warnings: Vec<Warning>) -> Choice {
         let (goal, cost) = (Goal::Evidence, Cost { row_gradients: 10.0, chains: 0.5 });
         let selection = Selection { method, goal, inverse_temperature: 0.25, intervals, cost, warnings };
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), test: None }
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation: None, test: None }
     }
 
     #[test]

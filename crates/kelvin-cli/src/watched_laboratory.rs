@@ -1,11 +1,10 @@
-//! An experiment as the laboratory of `kelvin select`: its runs are shown on the way, and no search is made twice.
+//! An experiment as the laboratory of `kelvin select`: its runs are shown on the way.
 
-use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kelvin::draws::Draws;
-use kelvin::experiment::{ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, Slot, Start};
+use kelvin::experiment::{ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, Searched, Slot, Start};
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Chain, DrawReading, Engine, Observer};
@@ -17,9 +16,6 @@ use crate::interrupt::Interrupt;
 use crate::progress::{Member, Progress};
 use crate::watch::screen::Show;
 use crate::watch::status::{Stage, StatusFile, Timeline};
-
-/// What searches have found, by what they were asked to climb on.
-pub type Searches = Vec<(AscentObjective, Vec<JointChoice>)>;
 
 /// Tells whatever is shown now about the population that moves now, and stops it after Ctrl-C.
 pub struct Relay<'i> {
@@ -74,8 +70,6 @@ pub struct WatchedLaboratory<'e> {
     relay: &'e Relay<'e>,
     num_starts: u32,
     show: Show,
-    searches: RefCell<Searches>,
-    has_starts: Cell<bool>,
 }
 
 impl<'e> WatchedLaboratory<'e> {
@@ -84,23 +78,29 @@ impl<'e> WatchedLaboratory<'e> {
         relay: &'e Relay<'e>,
         num_starts: u32,
         quiet: bool,
-        searches: Searches,
+        searched: Searched,
     ) -> Self {
         Self {
             experiment,
-            inner: ExperimentLaboratory::new(experiment, num_starts, relay),
+            inner: ExperimentLaboratory::remembering(experiment, num_starts, relay, searched),
             relay,
             num_starts,
             show: Show::on_stderr(quiet),
-            searches: RefCell::new(searches),
-            // Chains that start where searches end need those first.
-            has_starts: Cell::new(experiment.settings.sampler.start == Start::Random),
         }
     }
 
     /// What was searched so far, for another laboratory of the same starts.
-    pub fn into_searches(self) -> Searches {
-        self.searches.into_inner()
+    pub fn into_searched(self) -> Searched {
+        self.inner.into_searched()
+    }
+
+    /// Makes the searches that chains start from, to be shown as a population of its own.
+    fn search_for_starts(&self) -> Result<(), SelectionError> {
+        let settings = &self.experiment.settings;
+        if settings.sampler.start == Start::Search {
+            self.search(settings.selection.ascent_objective())?;
+        }
+        Ok(())
     }
 
     /// Chains at each β to be scored: from the same starts and with the same random numbers at every β, those of `kelvin run` at
@@ -117,13 +117,8 @@ impl<'e> WatchedLaboratory<'e> {
 
     /// The same for single chains: the draws of each repetition at its β, none where it diverged.
     pub fn sample_chains(&self, chains: &[(u32, f64)]) -> Result<Vec<Draws>, SelectionError> {
-        let starts: Vec<Option<JointChoice>> = match self.experiment.settings.sampler.start {
-            Start::Random => Vec::new(),
-            Start::Search => {
-                let objective = self.experiment.settings.selection.ascent_objective();
-                self.search(objective)?.into_iter().map(Some).collect()
-            }
-        };
+        self.search_for_starts()?;
+        let starts = self.inner.starts()?;
         let spec = |repetition: u32, inverse_temperature: f64| ChainSpec {
             label: format!("β = {}, chain {}", significant(inverse_temperature, 3), repetition + 1),
             repetition,
@@ -232,19 +227,14 @@ impl Laboratory for WatchedLaboratory<'_> {
     }
 
     fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
-        if let Some((_, found)) = self.searches.borrow().iter().find(|(asked, _)| *asked == objective) {
-            return Ok(found.clone());
+        match self.inner.has_searched(objective) {
+            true => self.inner.search(objective),
+            false => self.search_with(|| self.inner.search(objective)),
         }
-        let found = self.search_with(|| self.inner.search(objective))?;
-        self.searches.borrow_mut().push((objective, found.clone()));
-        Ok(found)
     }
 
     fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
-        if !self.has_starts.replace(true) {
-            // A population of its own, to be shown as one: sampling nothing searches for starts.
-            self.search_with(|| self.inner.sample(&[]))?;
-        }
+        self.search_for_starts()?;
         let members = self.members(inverse_temperatures)?;
         self.watched(Stage::Sampling, members, self.timeline()?, || self.inner.sample(inverse_temperatures))
     }

@@ -150,3 +150,36 @@ fn repetitions_of_sweeps_have_an_error_of_their_own() {
     assert_near(&found["standard_error_over_points"], 0.0);
     assert!(text.contains("over test points and repetitions") && text.contains("No difference can be seen"), "{text}");
 }
+
+#[test]
+fn sweeps_are_put_side_by_side_in_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let sweep = |out: &str, own: &[&str]| {
+        run(here, &[&["sweep", "concrete", "--repetitions", "2", "--out", out], own].concat());
+    };
+    sweep("gaussian", &["--set", "run.grid=[0.3, 1.0]"]);
+    sweep("laplace", &["--set", "run.grid=[0.3, 1.0]", "--set", "model.prior=\"laplace\""]);
+    sweep("one", &["--set", "run.grid=[1.0]"]);
+    let output = kelvin(here, &["compare", "gaussian", "laplace", "one", "--out", "beside"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let read = |name: &str| std::fs::read_to_string(here.join("beside").join(name)).unwrap();
+    let table = read("sweeps.md");
+    let line = |run: &str| table.lines().find(|line| line.starts_with(&format!("| {run}"))).unwrap().to_owned();
+    assert_eq!(line("one").split('|').filter(|cell| cell.trim() == "–").count(), 5, "{table}");
+    assert!(!line("laplace").contains(" – "), "{table}");
+    // The means are those of the runs' own summaries.
+    let summary = std::fs::read_to_string(here.join("laplace/summary.csv")).unwrap();
+    let own = summary.lines().find(|line| line.starts_with("grid,lpd_tm,")).unwrap().split(',').nth(2).unwrap();
+    let beside = read("sweeps.csv");
+    let beside = beside.lines().find(|line| line.starts_with("concrete,laplace,lpd_tm_grid,")).unwrap().to_owned();
+    assert_eq!(beside.split(',').nth(3).unwrap(), own);
+    let figure = read("lpd_test.svg");
+    assert!(["gaussian", "laplace", "SM-PD", "TM-PD"].iter().all(|name| figure.contains(name)));
+
+    run(here, &["run", "concrete", "--out", "a"]);
+    let output = kelvin(here, &["compare", "a", "gaussian", "--out", "beside"]);
+    assert_eq!(output.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("at least two runs of `kelvin sweep`"), "{message}");
+}

@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p kelvin --example 06_choose_a_temperature [PRESET [STARTS [full]]]`
 
-use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Scores, preset};
+use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, preset};
 use kelvin::predictive::PredictiveModel::{Standard, Tempered};
+use kelvin::predictive::Scores;
 use kelvin::sampler::{PriorShare, Silent};
 use kelvin::selection::{
     Criterion, GridSelector, GuoSelector, JointSelector, Laboratory, MeasuredGrid, RefineSelector, Selection, Selector,

@@ -2,12 +2,14 @@
 
 mod support;
 
-use kelvin::exact::{LinearRegression, Objective};
+use kelvin::exact::{Gaussian, LinearRegression, Objective};
+use kelvin::held_out::HeldOut;
 use kelvin::predictive::PredictiveModel;
 use kelvin::selection::{
     ChainDensities, Criterion, Direction, GridSelector, HeldOutDraws, IntervalMeaning, Laboratory, LpdSlope,
     MeasuredGrid, RefineSelector, SelectionError, Selector, reweighting_ess,
 };
+use kelvin::temperature::Tempering;
 use support::conjugate::{ConjugateLaboratory, LinearProblem};
 use support::{Golden, assert_close};
 
@@ -89,6 +91,54 @@ fn slopes_agree_with_the_closed_form() {
     }
     assert!(most > 5.0, "a wrong slope would pass: {most}");
     assert_eq!(Direction::Warmer.to_string(), "warmer: a smaller β would predict better");
+}
+
+/// Where only the likelihood is tempered, J is log p(D|θ) and the posterior mean moves with β. The prior is narrow and rows are few,
+/// so that it matters: slopes agree with the closed form (|z| < 5), and those by log p(D, θ) fail.
+#[test]
+fn slopes_of_a_tempered_likelihood_agree_with_the_closed_form() {
+    let problem = LinearProblem { prior_variance: 0.1, ..LinearProblem::new(5, 3, [12, 100], 0.15, 0.05) };
+    let joint = ConjugateLaboratory::new(&problem, 4, 2000);
+    let mut laboratory = ConjugateLaboratory::new(&problem, 4, 2000);
+    laboratory.tempering = Tempering::Likelihood;
+    let (inputs, targets) = problem.design(&problem.validation);
+    let exact_lpd = |model: PredictiveModel, beta: f64| {
+        let exact = problem.exact_with_noise(problem.noise_variance / beta);
+        let variance = problem.noise_variance / model.power(beta);
+        let log_density = |(x, &y): (&[f64], &f64)| {
+            let mean = x.iter().zip(exact.mean()).map(|(x, theta)| x * theta).sum();
+            Gaussian { mean, variance: variance + exact.spread(x, 1.0) }.log_density(y)
+        };
+        inputs.chunks_exact(4).zip(&targets).map(log_density).sum::<f64>() / targets.len() as f64
+    };
+    let mut most = 0.0f64;
+    for beta in [0.1, 0.2, 0.4, 1.0] {
+        let draws = laboratory.sample(&[beta]).unwrap().remove(0);
+        let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), beta, &draws).unwrap();
+        let by_joint = HeldOutDraws::new(&joint, joint.validation(), beta, &draws).unwrap();
+        for model in PredictiveModel::BOTH {
+            let found = LpdSlope::new(beta, &held_out.densities(model, beta)).unwrap();
+            let exact = (exact_lpd(model, 1.001 * beta) - exact_lpd(model, 0.999 * beta)) / (0.002 * beta);
+            let z = (found.slope - exact) / found.chain_error.unwrap();
+            assert!(z.abs() < 5.0, "β = {beta}, {model:?}: {} instead of {exact}, z = {z}", found.slope);
+            let lpd = exact_lpd(model, beta);
+            assert!((found.lpd - lpd).abs() < 0.02, "β = {beta}, {model:?}: {} instead of {lpd}", found.lpd);
+            let wrong = LpdSlope::new(beta, &by_joint.densities(model, beta)).unwrap();
+            most = most.max((wrong.slope - exact).abs() / wrong.chain_error.unwrap());
+        }
+    }
+    assert!(most > 5.0, "slopes by log p(D, θ) would pass: {most}");
+
+    // At the training rows themselves, densities of a draw add up to its J.
+    let draws = laboratory.sample(&[0.3]).unwrap().remove(0);
+    let training = HeldOut::new(&problem.network(), &problem.train);
+    let at_training = HeldOutDraws::new(&laboratory, &training, 0.3, &draws).unwrap();
+    for chain in at_training.densities(PredictiveModel::Standard, 0.3) {
+        for (joint, rows) in chain.log_joint.iter().zip(chain.log_densities.chunks_exact(12)) {
+            let sum: f64 = rows.iter().sum();
+            assert!((joint - sum).abs() < 1e-4 * (1.0 + sum.abs()), "{joint} {sum}");
+        }
+    }
 }
 
 #[test]
@@ -181,6 +231,18 @@ fn where_slopes_are_rough_densities_lead() {
         let refined = selector.refine(&laboratory, start).unwrap();
         let (found, score) = (refined.inverse_temperature, |beta| laboratory.exact_lpd(objective, beta));
         assert!(score(found) > score(start) && (found / best).ln().abs() < 0.8, "{start}: {found} instead of {best}");
+    }
+}
+
+/// From the best β with few draws nothing better can be seen, and the search ends where it began.
+#[test]
+fn what_rows_cannot_tell_apart_is_not_moved() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 30);
+    for (model, objective) in MODELS {
+        let best = laboratory.exact_best(objective);
+        let selector = RefineSelector { start: Some(best), ..RefineSelector::new(model) };
+        assert_eq!(selector.select(&laboratory).unwrap().inverse_temperature, best, "{model:?}");
     }
 }
 

@@ -1,8 +1,11 @@
 //! Selectors on a small experiment: each asks its laboratory for runs and says what they cost.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use kelvin::data::Targets;
-use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, preset};
-use kelvin::sampler::{AscentObjective, LogBeta, PriorShare, Silent};
+use kelvin::exact::LinearRegression;
+use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, Start, preset};
+use kelvin::sampler::{AscentObjective, LogBeta, Observer, PriorShare, Silent};
 use kelvin::selection::{Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Selector};
 
 /// Concrete with a small network and short runs.
@@ -46,6 +49,54 @@ fn joint_ascent_is_a_selector() {
     assert!(per_datum.inverse_temperature < once.inverse_temperature);
 }
 
+/// β̂ of `map-per-datum` is a maximum and no end of its search. Of n log p(θ) + Σ log N(y|f, σ²/β), β = σ² n/SSE and, where f is linear,
+/// θ is the ridge estimate with penalty n σ²/(β s²); the two are iterated to their fixed point.
+#[test]
+fn with_a_prior_for_each_row_beta_is_a_maximum() {
+    let per_datum = AscentObjective { prior: PriorShare::PerDatum, ..AscentObjective::default() };
+    let found = |settings: &Settings| {
+        let problem = problem(settings);
+        let experiment = Experiment::new(&problem, settings.clone()).unwrap();
+        let laboratory = ExperimentLaboratory::new(&experiment, 2, &Silent);
+        let examples = experiment.posterior.examples();
+        let Targets::Real(targets) = &examples.targets else { panic!("numbers") };
+        let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
+        let row = |row: &[f32]| row.iter().map(|&x| f64::from(x)).chain([1.0]).collect::<Vec<f64>>();
+        let inputs: Vec<f64> = examples.inputs.numbers().chunks_exact(8).flat_map(row).collect();
+        (laboratory.search(per_datum).unwrap(), inputs, targets)
+    };
+    let mut settings = settings();
+    settings.selection.epochs = 2000;
+    settings.selection.weight_decay = 0.0;
+    let (noise, prior) = (settings.model.noise_variance, settings.model.prior_variance);
+
+    // A network with a hidden layer has its maximum at θ = 0, from every start: what it predicts there is of second order in θ, what
+    // the prior takes is n θ²/(2 s²) with s² = 0.1. Standardised targets then have β̂ = σ²: the 0.01 of the noise variance.
+    let (choices, _, targets) = found(&settings);
+    let squares: f64 = targets.iter().map(|y| y * y).sum();
+    for choice in &choices {
+        let (last, expected) = (choice.path.last().unwrap(), noise * targets.len() as f64 / squares);
+        assert!((last.inverse_temperature / expected - 1.0).abs() < 1e-6, "{last:?} {expected}");
+        assert!(choice.position.iter().all(|theta| theta.abs() < 1e-3));
+    }
+
+    settings.model.hidden = Some(Vec::new());
+    let (choices, inputs, targets) = found(&settings);
+    let mut beta = 1.0;
+    for _ in 0..200 {
+        let noise_per_row = noise * targets.len() as f64 / beta;
+        let fit = LinearRegression::new(&inputs, &targets, 9, noise_per_row, prior).unwrap();
+        let residual = |(x, y): (&[f64], &f64)| y - x.iter().zip(fit.mean()).map(|(x, theta)| x * theta).sum::<f64>();
+        let squares: f64 = inputs.chunks_exact(9).zip(&targets).map(residual).map(|residual| residual * residual).sum();
+        beta = noise * targets.len() as f64 / squares;
+    }
+    assert!((0.011..0.05).contains(&beta), "no longer a model that predicts the mean: {beta}");
+    for choice in &choices {
+        let last = choice.path.last().unwrap().inverse_temperature;
+        assert!((last / beta - 1.0).abs() < 1e-4, "{last} instead of {beta}");
+    }
+}
+
 #[test]
 fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
     let settings = settings();
@@ -67,6 +118,42 @@ fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
         all.iter().sum::<f64>() / all.len() as f64
     };
     assert!((mean(&later) / mean(&draws[1]) - 1.0).abs() < 0.1, "{} {}", mean(&later), mean(&draws[1]));
+}
+
+/// Counts searches and chains that begin.
+struct Begun(AtomicUsize);
+
+impl Observer for Begun {
+    fn started(&self, _: usize) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn chains_that_start_where_searches_end_share_them_with_selectors() {
+    let mut settings = settings();
+    settings.sampler.start = Start::Search;
+    let problem = problem(&settings);
+    let experiment = Experiment::new(&problem, settings).unwrap();
+    let begun = Begun(AtomicUsize::new(0));
+    let laboratory = ExperimentLaboratory::new(&experiment, 2, &begun);
+    let count = || begun.0.load(Ordering::Relaxed);
+    let own = experiment.settings.selection.ascent_objective();
+    assert!(!laboratory.has_searched(own));
+    let found = laboratory.search(own).unwrap();
+    assert_eq!(count(), 2, "two searches");
+    let draws = laboratory.sample(&[1.0]).unwrap();
+    assert_eq!((count(), draws[0].len()), (4, 2), "two chains and no search");
+    assert_eq!(laboratory.starts().unwrap().into_iter().flatten().collect::<Vec<_>>(), found);
+    assert_eq!(laboratory.search(own).unwrap(), found);
+    assert_eq!(count(), 4);
+    // Another objective is another search, and another laboratory can be told of all.
+    let map = AscentObjective { prior: PriorShare::Once, ..own };
+    laboratory.search(map).unwrap();
+    assert_eq!(count(), 6);
+    let next = ExperimentLaboratory::remembering(&experiment, 2, &begun, laboratory.into_searched());
+    assert!(next.has_searched(map) && next.search(own).unwrap() == found);
+    assert_eq!(count(), 6);
 }
 
 /// At plain SGD's θ̂ the validation rows alone set β̂ = σ² n / SSE.

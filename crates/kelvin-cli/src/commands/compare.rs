@@ -5,9 +5,10 @@ use serde::Serialize;
 use crate::arguments::CompareArguments;
 use crate::chart::{fixed, significant};
 use crate::comparison::{Compared, Kind, Pair, Run, Score, compare_pair};
-use crate::output::{print_result, wrapped};
+use crate::output::{WrongFlags, print_result, say, wrapped};
 use crate::row::{BETA_STAR, are_classes};
 use crate::run_record::differing_settings;
+use crate::sweep_comparison::SweepComparison;
 use crate::table::{Alignment, Table};
 
 #[derive(Serialize)]
@@ -57,10 +58,17 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<()> {
     }
     let facts: Vec<RunFacts<'_>> = runs.iter().map(RunFacts::of).collect();
     let comparison = Comparison { command: "compare", runs: facts, settings, pairs, differences };
+    let sweeps = SweepComparison::new(&runs);
+    if let Some(folder) = &arguments.out {
+        let missing =
+            || WrongFlags("--out writes what sweeps have in common; name at least two runs of `kelvin sweep`".into());
+        sweeps.as_ref().ok_or_else(missing)?.write(folder)?;
+        say(&format!("written: {0}/sweeps.md, sweeps.csv, lpd_test.svg\n", folder.display()));
+    }
     if arguments.json {
         return print_result(&format!("{}\n", serde_json::to_string(&comparison)?));
     }
-    print_result(&text(&runs, &comparison))
+    print_result(&text(&runs, &comparison, sweeps.as_ref()))
 }
 
 /// A to Z, then by number.
@@ -71,7 +79,7 @@ fn letter(index: usize) -> String {
         .map_or_else(|| format!("R{}", index + 1), |index| char::from(b'A' + index).to_string())
 }
 
-fn text(runs: &[Run], comparison: &Comparison<'_>) -> String {
+fn text(runs: &[Run], comparison: &Comparison<'_>, sweeps: Option<&SweepComparison<'_>>) -> String {
     let mut text = String::new();
     for run in runs {
         let betas: Vec<String> = run.beta_star().iter().map(|&beta| significant(beta, 3)).collect();
@@ -100,6 +108,9 @@ fn text(runs: &[Run], comparison: &Comparison<'_>) -> String {
         table.to_text()
     };
     text += &format!("\n{}\n", score_table(runs, comparison).to_text());
+    if let Some(sweeps) = sweeps {
+        text += &format!("{}\n", sweeps.table().to_text());
+    }
     text += &difference_table(comparison).to_text();
     let has_repetitions = comparison
         .differences

@@ -9,10 +9,11 @@ use crate::paper_layout::{self, Layout};
 use crate::paper_tables::Spread;
 use crate::selection_file::{SELECTION, SelectResult, StoredSelection, open_folder};
 use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
-use crate::watched_laboratory::{Relay, Searches, WatchedLaboratory};
+use crate::watched_laboratory::{Relay, WatchedLaboratory};
 use crate::{device, source};
-use kelvin::experiment::{Experiment, Problem, Scores};
+use kelvin::experiment::{Experiment, Problem, Searched};
 use kelvin::likelihood::Likelihood;
+use kelvin::predictive::Scores;
 use kelvin::sampler::{AscentObjective, EngineError};
 use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
@@ -43,11 +44,11 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let relay = Relay::new(&interrupt);
     let stopped = |error: anyhow::Error| if interrupt.has_come() { interrupt.stopped_for_good().into() } else { error };
 
-    let searches = match source.automatic {
+    let searched = match source.automatic {
         true => tune(&mut experiment, &relay, starts, quiet).map_err(stopped)?,
-        false => Searches::new(),
+        false => Searched::new(),
     };
-    let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searches);
+    let laboratory = WatchedLaboratory::new(&experiment, &relay, starts, quiet, searched);
     let grid = &experiment.settings.run.grid;
     let is_asked = |name: &str| match method.is_empty() {
         true => all || USUAL.contains(&name),
@@ -99,17 +100,17 @@ fn note_about_the_rest(rest: usize, searches: f64) -> String {
 }
 
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
-fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searches> {
-    let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searches::new());
+fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searched> {
+    let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searched::new());
     let choices = laboratory.search(AscentObjective::default())?;
-    let searches = laboratory.into_searches();
+    let searched = laboratory.into_searched();
     let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
     let best = finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()));
     // Without one, the methods themselves say what is wrong.
     if let Some(JointChoice { position, inverse_temperature, .. }) = best {
         experiment.tune_learning_rate(position, *inverse_temperature)?;
     }
-    Ok(searches)
+    Ok(searched)
 }
 
 /// Asks every selector; the grid is measured once. Those that do not suit are an error where they were named.
@@ -183,20 +184,24 @@ fn judge(
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
-    let mut scored: Vec<(f64, Option<Scores>)> = Vec::new();
+    let mut scored: Vec<(f64, Option<[Scores; 2]>)> = Vec::new();
     let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
         let scores = match draws.is_empty() {
             true => None,
-            false => Some(experiment.predictive(&experiment.test, beta, draws)?.scores()?),
+            false => Some([
+                experiment.predictive(&experiment.validation, beta, draws)?.scores()?,
+                experiment.predictive(&experiment.test, beta, draws)?.scores()?,
+            ]),
         };
         scored.push((beta, scores));
     }
     let judged = |selection: Selection| {
         let at = scored.iter().find(|(beta, _)| *beta == selection.inverse_temperature);
-        let test = at.and_then(|(_, scores)| scores.clone());
+        let (validation, test) =
+            at.and_then(|(_, scores)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
         let goal = selection.goal;
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), test }
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test }
     };
     Ok(selections.into_iter().map(judged).collect())
 }

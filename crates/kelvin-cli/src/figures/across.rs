@@ -2,8 +2,8 @@
 
 use kelvin::predictive::PredictiveModel;
 
-use super::grid::{LpdOf, lpd_chart, over_grid, point_metric_chart};
-use super::{BETA_AXIS, Figure, Models, with_other_x};
+use super::grid::{LpdOf, lpd_axis, lpd_chart, over_grid, point_metric_chart};
+use super::{BETA_AXIS, Figure, Models, Plot, look_of, with_other_x};
 use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Panels, Points, Reference, significant};
 use crate::findings::Findings;
 use crate::row::{BETA_STAR, Method, Row, are_classes};
@@ -62,25 +62,12 @@ fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
     }
     let rows = &own[0].findings.rows;
     let (metric, scale) = if are_classes(rows) { ("test accuracy (%)", 100.0) } else { ("test MSE", 1.0) };
+    let named: Vec<(String, &[Row])> = own
+        .iter()
+        .map(|run| (format!("strength {}", significant(run.augmentation, 3)), &run.findings.rows[..]))
+        .collect();
     let curves = |title: &str, label: &str, value: &dyn Fn(&Row) -> f64| {
-        let mut chart = Chart::new(title, Axis::log(BETA_AXIS), Axis::linear(label).focused());
-        chart = chart.with(Reference::vertical(1.0, "β = 1"));
-        for (index, run) in own.iter().enumerate() {
-            let (rows, strength) = (&run.findings.rows, significant(run.augmentation, 3));
-            let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
-            let dash = if index >= Colour::CYCLE.len() { Dash::Dashed } else { Dash::Solid };
-            let (means, deviations) = over_grid(rows, value);
-            let line = Line::new(format!("strength {strength}"), colour, means).with_dash(dash);
-            chart = chart.with(line.with_std(&deviations));
-            let chosen: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Chosen).collect();
-            let points = chosen.iter().map(|row| (row.beta, value(row))).collect();
-            let hover = chosen.iter().map(|row| {
-                let (beta, at) = (significant(row.beta, 3), significant(value(row), 4));
-                format!("strength {strength}: {BETA_STAR} = {beta}, {at}")
-            });
-            chart = chart.with(Points::new("", colour, Marker::Ring, points).with_hover(hover.collect()));
-        }
-        chart
+        overlaid(title, Axis::linear(label).focused(), &named, value)
     };
     let lpd = |row: &Row| *row.test.lpd().get(PredictiveModel::Standard);
     let charts = vec![
@@ -96,4 +83,33 @@ fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
         ),
     );
     Some(figure.with_scale_switch("log β axis", with_other_x))
+}
+
+/// A number against β, a curve with its band for each run, and rings for its β̂*.
+fn overlaid(title: &str, axis: Axis, runs: &[(String, &[Row])], value: &dyn Fn(&Row) -> f64) -> Chart {
+    let mut chart = Chart::new(title, Axis::log(BETA_AXIS), axis).with(Reference::vertical(1.0, "β = 1"));
+    for (index, (name, rows)) in runs.iter().enumerate() {
+        let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
+        let dash = if index >= Colour::CYCLE.len() { Dash::Dashed } else { Dash::Solid };
+        let (means, deviations) = over_grid(rows, value);
+        chart = chart.with(Line::new(name.clone(), colour, means).with_dash(dash).with_std(&deviations));
+        let chosen: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Chosen).collect();
+        let points = chosen.iter().map(|row| (row.beta, value(row))).collect();
+        let hover = chosen.iter().map(|row| {
+            let (beta, at) = (significant(row.beta, 3), significant(value(row), 4));
+            format!("{name}: {BETA_STAR} = {beta}, {at}")
+        });
+        chart = chart.with(Points::new("", colour, Marker::Ring, points).with_hover(hover.collect()));
+    }
+    chart
+}
+
+/// Test LPD of runs on one data set against β, a panel for each model.
+pub fn overlaid_lpd(data: &str, runs: &[(String, &[Row])]) -> Plot {
+    let all: Vec<Row> = runs.iter().flat_map(|(_, rows)| rows.to_vec()).collect();
+    let panel = |model: PredictiveModel| {
+        let axis = lpd_axis("test LPD (nats)", &all, &|row| row.test.lpd(), Models::Only(model));
+        overlaid(look_of(model).0, axis, runs, &|row| *row.test.lpd().get(model))
+    };
+    Panels::new(format!("{data}: test LPD against β"), PredictiveModel::BOTH.map(panel).to_vec()).into()
 }

@@ -102,7 +102,7 @@ pub(super) fn lpd_chart(title: impl Into<String>, rows: &[Row], lpd: LpdOf<'_>, 
 
 /// Where posteriors are too cold TM falls without end. The axis then shows the best third of TM, all of SM where it is drawn,
 /// and the chosen points; the rest becomes arrows.
-fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, models: Models) -> Axis {
+pub(super) fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, models: Models) -> Axis {
     const WORTH_CLIPPING: f64 = 4.0;
     let sm = models.include(PredictiveModel::Standard);
     if !models.include(PredictiveModel::Tempered) {

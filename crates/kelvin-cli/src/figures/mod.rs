@@ -8,7 +8,7 @@ mod predicted;
 mod search;
 mod theory;
 
-pub use across::{NamedRun, across};
+pub use across::{NamedRun, across, overlaid_lpd};
 
 use kelvin::predictive::PredictiveModel;
 

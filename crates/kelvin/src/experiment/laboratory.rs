@@ -1,6 +1,7 @@
 //! An experiment as the laboratory of selectors: its searches and chains, at the temperatures they ask for.
 
-use std::sync::{Arc, OnceLock};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use super::error::ExperimentError;
 use super::population::Population;
@@ -18,31 +19,70 @@ const CONTINUED_BURN_IN: u64 = 5;
 /// And keeps one draw of so many.
 const CONTINUED_DRAWS: u64 = 2;
 
-/// Searches and chains of an experiment, each of them from the starts of so many repetitions.
+/// What searches have found, one for each start, by what they were asked to climb on.
+pub type Searched = Vec<(AscentObjective, Vec<Option<JointChoice>>)>;
+
+/// Searches and chains of an experiment, each of them from the starts of so many repetitions; no search is made twice.
 pub struct ExperimentLaboratory<'e> {
     experiment: &'e Experiment<'e>,
     repetitions: Vec<u32>,
     progress: &'e dyn Observer,
-    /// Where searches ended, for chains that start there.
-    starts: OnceLock<Vec<Option<JointChoice>>>,
+    searched: RefCell<Searched>,
 }
 
 impl<'e> ExperimentLaboratory<'e> {
     /// Runs from the starts of repetitions 0, 1, …, watched by `progress`.
     pub fn new(experiment: &'e Experiment<'e>, num_starts: u32, progress: &'e dyn Observer) -> Self {
-        Self { experiment, repetitions: (0..num_starts).collect(), progress, starts: OnceLock::new() }
+        Self::remembering(experiment, num_starts, progress, Searched::new())
     }
 
-    /// The settings' own search from every start, run once.
-    fn starts(&self) -> Result<&[Option<JointChoice>], ExperimentError> {
-        if let Some(starts) = self.starts.get() {
-            return Ok(starts);
+    /// The same, with searches that another laboratory of the same starts has made.
+    pub fn remembering(
+        experiment: &'e Experiment<'e>,
+        num_starts: u32,
+        progress: &'e dyn Observer,
+        searched: Searched,
+    ) -> Self {
+        Self { experiment, repetitions: (0..num_starts).collect(), progress, searched: RefCell::new(searched) }
+    }
+
+    /// What was searched so far.
+    pub fn into_searched(self) -> Searched {
+        self.searched.into_inner()
+    }
+
+    /// Whether a search for this has been made.
+    pub fn has_searched(&self, objective: AscentObjective) -> bool {
+        self.searched.borrow().iter().any(|(asked, _)| *asked == objective)
+    }
+
+    /// What a search from each start found; none where it diverged at once.
+    fn search_each(&self, objective: AscentObjective) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+        if let Some((_, found)) = self.searched.borrow().iter().find(|(asked, _)| *asked == objective) {
+            return Ok(found.clone());
         }
-        let found = match self.experiment.settings.sampler.start {
-            Start::Random => Vec::new(),
-            Start::Search => self.experiment.select(&self.repetitions, self.progress)?,
-        };
-        Ok(self.starts.get_or_init(|| found))
+        let mut population = self.experiment.searches(&self.repetitions)?;
+        population.rule.objective = objective;
+        population.advance(self.progress)?;
+        let found = self.experiment.choices(population.searches)?;
+        self.searched.borrow_mut().push((objective, found.clone()));
+        Ok(found)
+    }
+
+    /// Where the settings' own searches ended, for chains that start there; nothing where chains start at random.
+    ///
+    /// # Errors
+    /// Where all searches diverge, or the engine fails.
+    pub fn starts(&self) -> Result<Vec<Option<JointChoice>>, SelectionError> {
+        self.own_starts().map_err(outside)
+    }
+
+    fn own_starts(&self) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+        let Experiment { settings, .. } = self.experiment;
+        match settings.sampler.start {
+            Start::Random => Ok(Vec::new()),
+            Start::Search => self.search_each(settings.selection.ascent_objective()),
+        }
     }
 
     fn spec(&self, index: usize, repetition: u32, inverse_temperature: f64) -> ChainSpec {
@@ -56,11 +96,11 @@ impl<'e> ExperimentLaboratory<'e> {
     }
 
     fn run_chains(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, ExperimentError> {
-        let starts = self.starts()?;
+        let starts = self.own_starts()?;
         let mut specs = Vec::new();
         for (index, &beta) in inverse_temperatures.iter().enumerate() {
             for &repetition in &self.repetitions {
-                let start = self.experiment.start(starts, repetition);
+                let start = self.experiment.start(&starts, repetition);
                 specs.push(ChainSpec { start, ..self.spec(index, repetition, beta) });
             }
         }
@@ -147,13 +187,7 @@ impl Laboratory for ExperimentLaboratory<'_> {
     }
 
     fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
-        let search = || {
-            let mut population = self.experiment.searches(&self.repetitions)?;
-            population.rule.objective = objective;
-            population.advance(self.progress)?;
-            self.experiment.choices(population.searches)
-        };
-        Ok(search().map_err(outside)?.into_iter().flatten().collect())
+        Ok(self.search_each(objective).map_err(outside)?.into_iter().flatten().collect())
     }
 
     fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {

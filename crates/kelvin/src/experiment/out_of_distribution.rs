@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::ExperimentError;
-use super::outcome::Predictive;
-use crate::predictive::{ByModel, PredictiveModel, auroc};
+use crate::predictive::{ByModel, Predictive, PredictiveModel, auroc};
 
 /// Doubt about images of another set, and how well it tells them from the test images, under one model; in nats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

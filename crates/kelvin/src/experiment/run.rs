@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::check::num_steps;
 use super::error::ExperimentError;
-use super::outcome::Predictive;
 use super::population::{Population, Sampled, Searches};
 use super::problem::Problem;
 use super::running_scores::RunningScores;
@@ -13,6 +12,7 @@ use crate::data::Augmentation;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::potential::{Posterior, Potential};
+use crate::predictive::Predictive;
 use crate::sampler::{
     Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
 };

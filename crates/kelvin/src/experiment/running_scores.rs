@@ -1,13 +1,12 @@
 //! What a chain's draws predict at held-out rows, accumulated as they are kept, so that scores need no draws to be read again.
 
 use super::error::ExperimentError;
-use super::outcome::Predictive;
 use super::run::Experiment;
 use crate::diagnostics::TrainingDensities;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::network::Weights;
-use crate::predictive::{ByModel, PredictiveError, for_each_output};
+use crate::predictive::{ByModel, Predictive, PredictiveError, for_each_output};
 use crate::sampler::evaluated_together;
 
 /// Predictive distributions at everything an experiment holds out.

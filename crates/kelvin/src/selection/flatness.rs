@@ -42,7 +42,7 @@ pub fn flat_interval(points: &[(f64, &[f64])]) -> Option<BetaInterval> {
 }
 
 /// By how much the mean of `values` lies below that of `best`, row by row, and the standard error of that.
-fn paired_loss(best: &[f64], values: &[f64]) -> (f64, f64) {
+pub(super) fn paired_loss(best: &[f64], values: &[f64]) -> (f64, f64) {
     let differences: Vec<f64> = best.iter().zip(values).map(|(best, value)| best - value).collect();
     let count = differences.len() as f64;
     let centre = differences.iter().sum::<f64>() / count;

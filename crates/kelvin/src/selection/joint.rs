@@ -5,6 +5,8 @@
 //! ```
 //! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest (Ng, van der Heide, Hodgkinson,
 //! Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D).
+//! With n log p(θ) a narrow prior outweighs the data: the maximum of a network with a hidden layer can be θ = 0, from every start
+//! the same, which predicts the mean and has β̂* = σ²/Var y. That is no end of the search: log β is not bounded.
 //! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in.
 
 use std::ops::ControlFlow;

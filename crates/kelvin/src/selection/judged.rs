@@ -5,10 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
 use super::selector::Goal;
-use crate::data::Targets;
 use crate::draws::Draws;
 use crate::likelihood::Likelihood;
-use crate::predictive::{ByModel, ClassificationPredictive, PredictiveModel, RegressionPredictive, for_each_output};
+use crate::predictive::{ByModel, Predictive, PredictiveModel, Scores};
 
 /// What a grid is judged by on validation rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,16 +67,7 @@ pub struct Judged {
     pub inverse_temperature: f64,
     /// log p̂(y_i|x_i) of every validation row.
     pub log_densities: ByModel<Vec<f64>>,
-    losses: ByModel<Losses>,
-}
-
-/// Criteria of which less is better; NaN where one does not apply.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Losses {
-    point_error: f64,
-    ece: f64,
-    brier: f64,
-    coverage: f64,
+    scores: Scores,
 }
 
 impl Judged {
@@ -86,67 +76,29 @@ impl Judged {
     /// # Errors
     /// Where draws cannot be read or evaluated, or there are none.
     pub fn new(laboratory: &dyn Laboratory, inverse_temperature: f64, draws: &[Draws]) -> Result<Self, SelectionError> {
-        let (engine, held_out) = (laboratory.engine(), laboratory.validation());
-        match (laboratory.posterior().likelihood(), held_out.targets()) {
-            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
-                let mut predictive = RegressionPredictive::new(targets, noise_variance, inverse_temperature)?;
-                for draws in draws {
-                    for_each_output(engine, held_out, draws, |outputs| {
-                        predictive.add_draw(&outputs).map_err(SelectionError::from)
-                    })?;
-                }
-                let losses = |model| -> Result<Losses, SelectionError> {
-                    let scores = predictive.scores(model)?;
-                    let (point_error, coverage) = (scores.mse, scores.calibration_error);
-                    Ok(Losses { point_error, ece: f64::NAN, brier: f64::NAN, coverage })
-                };
-                Ok(Self {
-                    inverse_temperature,
-                    log_densities: by_model(|model| Ok(predictive.log_densities(model)?))?,
-                    losses: by_model(losses)?,
-                })
-            }
-            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
-                let mut predictive = ClassificationPredictive::new(labels, num_classes, inverse_temperature)?;
-                for draws in draws {
-                    for_each_output(engine, held_out, draws, |outputs| {
-                        predictive.add_draw(&outputs).map_err(SelectionError::from)
-                    })?;
-                }
-                let losses = |model| -> Result<Losses, SelectionError> {
-                    let scores = predictive.scores(model)?;
-                    let (point_error, ece, brier) = (1.0 - scores.accuracy, scores.ece, scores.brier);
-                    Ok(Losses { point_error, ece, brier, coverage: f64::NAN })
-                };
-                Ok(Self {
-                    inverse_temperature,
-                    log_densities: by_model(|model| Ok(predictive.log_densities(model)?))?,
-                    losses: by_model(losses)?,
-                })
-            }
-            _ => unreachable!("the posterior checked that likelihood and targets fit"),
-        }
-    }
-
-    /// The mean log density.
-    pub fn lpd(&self, model: PredictiveModel) -> f64 {
-        let log_densities = self.log_densities.get(model);
-        log_densities.iter().sum::<f64>() / log_densities.len() as f64
+        let likelihood = laboratory.posterior().likelihood();
+        let (engine, validation) = (laboratory.engine(), laboratory.validation());
+        let predictive: Result<_, SelectionError> =
+            Predictive::of_draws(engine, likelihood, validation, inverse_temperature, draws);
+        let predictive = predictive?;
+        let log_densities = ByModel {
+            standard: predictive.log_densities(PredictiveModel::Standard)?,
+            tempered: predictive.log_densities(PredictiveModel::Tempered)?,
+        };
+        Ok(Self { inverse_temperature, log_densities, scores: predictive.scores()? })
     }
 
     /// A criterion turned so that larger is better; NaN where it does not apply.
     pub fn score(&self, criterion: Criterion, model: PredictiveModel) -> f64 {
-        let losses = self.losses.get(model);
-        match criterion {
-            Criterion::Lpd => self.lpd(model),
-            Criterion::PointError => -losses.point_error,
-            Criterion::Ece => -losses.ece,
-            Criterion::Brier => -losses.brier,
-            Criterion::Coverage => -losses.coverage,
+        match (criterion, &self.scores) {
+            (Criterion::Lpd, scores) => *scores.lpd().get(model),
+            (Criterion::PointError, Scores::Regression(scores)) => -scores.get(model).mse,
+            (Criterion::PointError, Scores::Classification(scores)) => scores.get(model).accuracy - 1.0,
+            (Criterion::Coverage, Scores::Regression(scores)) => -scores.get(model).calibration_error,
+            (Criterion::Ece, Scores::Classification(scores)) => -scores.get(model).ece,
+            (Criterion::Brier, Scores::Classification(scores)) => -scores.get(model).brier,
+            (Criterion::Coverage, Scores::Classification(_))
+            | (Criterion::Ece | Criterion::Brier, Scores::Regression(_)) => f64::NAN,
         }
     }
-}
-
-fn by_model<T>(value_of: impl Fn(PredictiveModel) -> Result<T, SelectionError>) -> Result<ByModel<T>, SelectionError> {
-    Ok(ByModel { standard: value_of(PredictiveModel::Standard)?, tempered: value_of(PredictiveModel::Tempered)? })
 }

@@ -9,13 +9,20 @@
 //! chains lie on both sides of the maximum, the next β is where the line through their slopes crosses zero.
 //!
 //! Slopes are this good in small models only: J has the standard deviation √(d/2)/β, and with the d = 641 of a table's network and
-//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, β is
-//! moved by LPD itself: by factors of three (the slope says which way first) until LPD falls on both sides of the best β seen, then
-//! to the vertex of the parabola through the best three, until that lies near a β seen. Chains are compared by equal numbers of draws.
+//! some hundreds of draws g is not known to better than a nat. Where two standard errors of g exceed a twentieth of a nat, or a
+//! hundredth where g itself is smaller, β is moved by LPD itself: by factors of three (the slope says which way first) until LPD falls
+//! on both sides of the best β seen, then to the vertex of the parabola through the best three, until that lies near a β seen. Chains
+//! are compared by equal numbers of draws.
+//!
+//! LPD is noisy too: at a row far from all predictions it is the density of the one draw that comes nearest, and such a row alone
+//! moves the SM LPD of a hundred rows by tenths of a nat from chain to chain, at the same β. So the search ends where it began unless
+//! the best β seen is better by two standard errors of the difference, row by row. One would not do: a single row that differs has
+//! a mean of one standard error. (Common random numbers do not help: chains whose β differ by 1e-4 are as far apart as any.)
 //! Cost: a search, a chain, and the continued chains. Objective: validation LPD of SM-PD or TM-PD.
 
 use super::curve::Curve;
 use super::error::SelectionError;
+use super::flatness::paired_loss;
 use super::held_out_draws::HeldOutDraws;
 use super::joint::JointSelector;
 use super::laboratory::Laboratory;
@@ -36,11 +43,13 @@ const MOST_NEWTON_STEPS: usize = 8;
 const SMALL_STEP: f64 = 0.01;
 /// Two standard errors of d LPD/d log β, in nats: slopes known less well do not lead.
 const PRECISE: f64 = 0.05;
+/// The same for a slope that is none: known less well, LPD at other β may yet be seen to be larger.
+const FLAT: f64 = 0.01;
 /// A β this near in log β to one seen need not be looked at.
 const SEEN: f64 = 0.25;
 /// Weights of held-out rows that are worth fewer draws than this make slopes doubtful.
 const FEW_WEIGHTS: f64 = 10.0;
-/// A slope within so many standard errors of the chain is none.
+/// A slope within so many standard errors of the chain is none, and neither is a gain of LPD within so many of the rows.
 const BELIEVED: f64 = 2.0;
 
 /// Newton-like refinement of β by validation LPD.
@@ -132,7 +141,7 @@ impl RefineSelector {
             let (visit, step) = self.look(laboratory, beta, &draws)?;
             let slope_error = visit.chain_error.unwrap_or(f64::INFINITY);
             let is_flat = visit.slope.abs() <= BELIEVED * slope_error;
-            let is_precise = BELIEVED * slope_error * beta <= PRECISE;
+            let is_precise = BELIEVED * slope_error * beta <= if is_flat { FLAT } else { PRECISE };
             visits.push(visit);
             if !is_precise {
                 return self.refine_by_values(laboratory, Walk { visits, draws, row_gradients });
@@ -181,12 +190,12 @@ impl RefineSelector {
         let (prices, validation) = (laboratory.prices(), laboratory.validation());
         let Some(first) = visits.last() else { unreachable!("a walk goes on from a visit") };
         let (start, uphill) = (first.inverse_temperature, LONGEST_STEP.copysign(first.slope));
-        let mut seen = vec![(start.ln(), HeldOutDraws::new(laboratory, validation, start, &draws)?)];
+        let mut seen = vec![HeldOutDraws::new(laboratory, validation, start, &draws)?];
         // Those before the walk were chains too; the one it begins at is counted once.
         let most_seen = (self.most_chains + 1).saturating_sub(visits.len()).max(1);
         loop {
-            let scores = self.scores(&seen);
-            let Some(curve) = Curve::new(scores) else {
+            let compared = Compared::new(self.model, &seen);
+            let Some(curve) = Curve::new(compared.lpd()) else {
                 let reason = "no chain has a finite density at every validation row; lower sampler.learning_rate";
                 return Err(SelectionError::NothingFound { method: self.name(), reason: reason.into() });
             };
@@ -199,8 +208,10 @@ impl RefineSelector {
                 0 => at.ln() - LONGEST_STEP,
                 _ => at.ln() + LONGEST_STEP,
             };
-            let is_near = seen.iter().any(|(log_beta, _)| (log_beta - next).abs() < SEEN);
+            let is_near = seen.iter().any(|seen| (seen.inverse_temperature().ln() - next).abs() < SEEN);
             if is_bracketed && is_near || seen.len() >= most_seen {
+                let is_better = compared.gain(at).is_some_and(Gain::is_believed);
+                let inverse_temperature = if is_better { inverse_temperature } else { start };
                 return Ok(Refined { inverse_temperature, visits, row_gradients, converged: is_bracketed });
             }
             let beta = next.exp();
@@ -208,18 +219,8 @@ impl RefineSelector {
             row_gradients += prices.continued_chain * draws.len() as f64;
             let held_out = HeldOutDraws::new(laboratory, validation, beta, &draws)?;
             visits.extend(LpdSlope::new(beta, &held_out.densities(self.model, beta)));
-            seen.push((next, held_out));
+            seen.push(held_out);
         }
-    }
-
-    /// β with the LPD there, from equal numbers of draws.
-    fn scores(&self, seen: &[(f64, HeldOutDraws<'_>)]) -> Vec<(f64, f64)> {
-        let last = seen.iter().map(|(_, draws)| draws.shortest_chain()).min().unwrap_or(0);
-        let lpd = |draws: &HeldOutDraws<'_>| {
-            let rows = draws.predictive_log_densities(self.model, last);
-            rows.iter().sum::<f64>() / rows.len() as f64
-        };
-        seen.iter().map(|(log_beta, draws)| (log_beta.exp(), lpd(draws))).collect()
     }
 
     /// The slope at β, and the step that it suggests.
@@ -269,6 +270,52 @@ impl RefineSelector {
     }
 }
 
+/// Log densities of validation rows at every β seen, from equal numbers of draws, the start's first.
+struct Compared {
+    rows: Vec<(f64, Vec<f64>)>,
+}
+
+/// How much more LPD there is at a β than at the start.
+#[derive(Clone, Copy)]
+struct Gain {
+    mean: f64,
+    /// Of the difference, row by row.
+    standard_error: f64,
+}
+
+impl Gain {
+    fn is_believed(self) -> bool {
+        self.mean > BELIEVED * self.standard_error
+    }
+}
+
+impl Compared {
+    fn new(model: PredictiveModel, seen: &[HeldOutDraws<'_>]) -> Self {
+        let last = seen.iter().map(HeldOutDraws::shortest_chain).min().unwrap_or(0);
+        let rows =
+            |draws: &HeldOutDraws<'_>| (draws.inverse_temperature(), draws.predictive_log_densities(model, last));
+        Self { rows: seen.iter().map(rows).collect() }
+    }
+
+    /// β with the LPD there.
+    fn lpd(&self) -> impl Iterator<Item = (f64, f64)> {
+        self.rows.iter().map(|(beta, rows)| (*beta, rows.iter().sum::<f64>() / rows.len() as f64))
+    }
+
+    /// What is gained by going from the start to a β seen; none at the start.
+    fn gains(&self) -> impl Iterator<Item = (f64, Gain)> {
+        let (start, others) = self.rows.split_first().map_or((&[][..], &[][..]), |(first, rest)| (&first.1[..], rest));
+        others.iter().map(move |(beta, rows)| {
+            let (mean, standard_error) = paired_loss(rows, start);
+            (*beta, Gain { mean, standard_error })
+        })
+    }
+
+    fn gain(&self, at: f64) -> Option<Gain> {
+        self.gains().find(|(beta, _)| (beta / at).ln().abs() < 1e-9).map(|(_, gain)| gain)
+    }
+}
+
 /// Where a search has come.
 struct Walk {
     visits: Vec<LpdSlope>,
@@ -296,4 +343,23 @@ fn crossing(low: &LpdSlope, high: &LpdSlope) -> f64 {
     let (left, right) = (low.by_log_beta(), high.by_log_beta());
     let distance = (high.inverse_temperature / low.inverse_temperature).ln();
     low.inverse_temperature * (distance * left / (left - right)).exp()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_row_is_no_gain_and_all_rows_are() {
+        let start: Vec<f64> = (0..100).map(|row| -0.1 * f64::from(row % 7)).collect();
+        let mut one = start.clone();
+        one[3] += 25.0;
+        let all: Vec<f64> = start.iter().enumerate().map(|(row, value)| value + 0.01 * (1 + row % 3) as f64).collect();
+        let compared = Compared { rows: vec![(0.5, start), (1.5, one), (3.0, all)] };
+        let gain = compared.gain(1.5).unwrap();
+        assert!((gain.mean - 0.25).abs() < 1e-12 && !gain.is_believed());
+        let gain = compared.gain(3.0).unwrap();
+        assert!((gain.mean - 0.02).abs() < 2e-4 && gain.is_believed());
+        assert!(compared.gain(0.5).is_none(), "the start is no gain over itself");
+    }
 }

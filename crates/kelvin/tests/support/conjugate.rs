@@ -58,9 +58,13 @@ impl LinearProblem {
     }
 
     pub fn exact(&self) -> LinearRegression {
+        self.exact_with_noise(self.noise_variance)
+    }
+
+    /// N(y|xᵀθ, σ²)^β with the prior as it is: the posterior of a regression with noise σ²/β.
+    pub fn exact_with_noise(&self, noise_variance: f64) -> LinearRegression {
         let (inputs, targets) = self.design(&self.train);
-        LinearRegression::new(&inputs, &targets, self.num_features + 1, self.noise_variance, self.prior_variance)
-            .unwrap()
+        LinearRegression::new(&inputs, &targets, self.num_features + 1, noise_variance, self.prior_variance).unwrap()
     }
 
     pub fn network(&self) -> Network {
@@ -74,6 +78,8 @@ pub struct ConjugateLaboratory<'a> {
     pub exact: LinearRegression,
     posterior: Posterior<'a>,
     validation: HeldOut<'a>,
+    /// What β is the power of in the draws.
+    pub tempering: Tempering,
     num_chains: u64,
     num_draws: u64,
 }
@@ -88,6 +94,7 @@ impl<'a> ConjugateLaboratory<'a> {
             exact: problem.exact(),
             posterior: Posterior::new(&network, likelihood, prior, &problem.train).unwrap(),
             validation: HeldOut::new(&network, &problem.validation),
+            tempering: Tempering::Posterior,
             num_chains,
             num_draws,
         }
@@ -107,14 +114,18 @@ impl<'a> ConjugateLaboratory<'a> {
 
     fn chain(&self, beta: f64, seed: u64, num_draws: u64) -> Draws {
         let dim = self.problem.num_features + 1;
-        let lower = cholesky(&self.exact.posterior_covariance(beta), dim);
+        let (exact, power) = match self.tempering {
+            Tempering::Posterior => (self.exact.clone(), beta),
+            Tempering::Likelihood => (self.problem.exact_with_noise(self.problem.noise_variance / beta), 1.0),
+        };
+        let lower = cholesky(&exact.posterior_covariance(power), dim);
         let mut draws = Draws::in_memory(dim);
         let (mut gradient, mut work) = (vec![0.0; dim], self.posterior.workspace());
         for draw in 0..num_draws {
             let noise = normals(seed, draw, dim);
             let coordinate = |row: usize| {
                 let moved: f64 = (0..=row).map(|column| lower[row * dim + column] * noise[column]).sum();
-                (self.exact.mean()[row] + moved) as f32
+                (exact.mean()[row] + moved) as f32
             };
             let position: Vec<f32> = (0..dim).map(coordinate).collect();
             let potential_energy = self.posterior.evaluate(&position, Batch::ALL, &mut gradient, &mut work);
@@ -153,7 +164,7 @@ impl Laboratory for ConjugateLaboratory<'_> {
     }
 
     fn tempering(&self) -> Tempering {
-        Tempering::Posterior
+        self.tempering
     }
 
     fn prices(&self) -> Prices {
