@@ -8,6 +8,7 @@ use crate::held_out::HeldOut;
 use crate::network::Weights;
 use crate::predictive::{ByModel, Predictive, PredictiveError, for_each_output};
 use crate::sampler::evaluated_together;
+use rayon::prelude::*;
 
 /// Predictive distributions at everything an experiment holds out.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +116,29 @@ impl RunningScores {
         }
         Some(self)
     }
+
+    /// Counts a draw's outputs at the rows of one set, unless a draw before had none.
+    fn count_outputs(&mut self, set: usize, step: u64, outputs: &[f32]) -> Result<(), PredictiveError> {
+        let Some(predictive) = self.predictives.each_mut().nth(set).filter(|_| self.failed_at.is_none()) else {
+            return Ok(());
+        };
+        match predictive.add_draw(outputs) {
+            Err(PredictiveError::NonFiniteOutput { .. }) => {
+                self.failed_at = Some(step);
+                Ok(())
+            }
+            counted => counted,
+        }
+    }
+
+    /// Notes the validation LPD of all draws up to now.
+    fn note_lpd(&mut self) -> Result<(), PredictiveError> {
+        self.validation_lpd.push(match self.failed_at {
+            None => self.predictives.validation.lpd()?,
+            Some(_) => ByModel { standard: f64::NAN, tempered: f64::NAN },
+        });
+        Ok(())
+    }
 }
 
 fn no_training_densities(experiment: &Experiment<'_>, inverse_temperature: f64) -> TrainingDensities {
@@ -151,16 +175,16 @@ fn count_training_densities(
     for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
         let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();
         let outputs = experiment.engine.outputs(rows, &weights)?;
-        for (training, outputs) in scores.iter_mut().map(|scores| &mut scores.training).zip(&outputs) {
-            if let Some(training) = training {
+        scores.par_iter_mut().zip(&outputs).for_each(|(scores, outputs)| {
+            if let Some(training) = &mut scores.training {
                 training.add_draw(&likelihood.log_densities(outputs, rows.targets()));
             }
-        }
+        });
     }
     Ok(())
 }
 
-/// Counts one draw of each of these chains, at the step it was kept at.
+/// Counts one draw of each of these chains, at the step it was kept at; chains are counted side by side.
 pub(super) fn count_draws(
     experiment: &Experiment<'_>,
     scores: &mut [&mut RunningScores],
@@ -173,25 +197,10 @@ pub(super) fn count_draws(
         for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
             let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();
             let outputs = experiment.engine.outputs(held_out, &weights)?;
-            for ((scores, (step, _)), outputs) in scores.iter_mut().zip(draws).zip(&outputs) {
-                if scores.failed_at.is_some() {
-                    continue;
-                }
-                let place = scores.predictives.each_mut().nth(set);
-                match place.map_or(Ok(()), |predictive| predictive.add_draw(outputs)) {
-                    Err(PredictiveError::NonFiniteOutput { .. }) => scores.failed_at = Some(*step),
-                    counted => counted?,
-                }
-            }
+            let chains = scores.par_iter_mut().zip(draws).zip(&outputs);
+            chains.try_for_each(|((scores, (step, _)), outputs)| scores.count_outputs(set, *step, outputs))?;
         }
     }
     count_training_densities(experiment, scores, draws)?;
-    for scores in scores.iter_mut() {
-        let lpd = match scores.failed_at {
-            None => scores.predictives.validation.scores()?.lpd(),
-            Some(_) => ByModel { standard: f64::NAN, tempered: f64::NAN },
-        };
-        scores.validation_lpd.push(lpd);
-    }
-    Ok(())
+    Ok(scores.par_iter_mut().try_for_each(|scores| scores.note_lpd())?)
 }

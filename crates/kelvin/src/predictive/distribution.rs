@@ -113,6 +113,16 @@ impl Predictive {
         }
     }
 
+    /// Mean log predictive density under both models: that of [`Predictive::scores`], without the rest.
+    ///
+    /// # Errors
+    /// Where there are no draws.
+    pub fn lpd(&self) -> Result<ByModel<f64>, PredictiveError> {
+        let average = |densities: Vec<f64>| densities.iter().sum::<f64>() / densities.len() as f64;
+        let of = |model| self.log_densities(model).map(average);
+        Ok(ByModel { standard: of(PredictiveModel::Standard)?, tempered: of(PredictiveModel::Tempered)? })
+    }
+
     /// Its scores.
     ///
     /// # Errors
