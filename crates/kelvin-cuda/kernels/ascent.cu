@@ -1,6 +1,6 @@
 // A step of the joint ascent in θ; that in log β follows in finish_step. One block a parameter block.
 //
-//   v ← μ·v + w·clip·Σ∇log p      θ ← (1 − ℓλ)·θ + ℓ·v
+//   v ← μ·v + w·clip·g      θ ← (1 − ℓλ)·θ + ℓ·v      g = Σ∇log p, with the prior's share over w
 //
 // Reads the gradient, θ and v, writes θ, v and (HALF 1) the bf16 copy: 20 or 22 bytes a parameter.
 // Specification: sampler/joint_ascent.rs.
@@ -22,6 +22,7 @@ struct AscentArguments {
     double clip_norm;
     double momentum;
     double weight_decay;
+    LogBetaRule log_beta;
     u64 parameter_stride;
     u32 num_blocks;
     u32 num_rows;
@@ -45,9 +46,13 @@ extern "C" __global__ void ascent(const AscentArguments arguments) {
     }
     ChainCell& cell = arguments.cells[chain];
     if (cell.stopped) return;
-    const double weight = cell.likelihood_weight, log_beta_gradient = weight * arguments.sums[2 * chain + 1];
+    const double weight = cell.likelihood_weight;
     double squares = weight * weight * arguments.square_sums[chain];
-    if (arguments.clips_all) squares += log_beta_gradient * log_beta_gradient;
+    if (arguments.clips_all) {
+        const double of_log_beta =
+            log_beta_gradient(arguments.log_beta, cell.log_beta, weight * arguments.sums[2 * chain + 1]);
+        squares += of_log_beta * of_log_beta;
+    }
     const double norm = sqrt(squares);
     if (blockIdx.x == 0 && threadIdx.x == 0) cell.norm = norm;
     const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;

@@ -10,6 +10,18 @@ struct StepNumbers {
     double temperature;
 };
 
+// What a joint ascent does with log β: free 1, 0 (it moves by its gradient), held still 0, 0; with a prior 1, its 1/variance.
+struct LogBetaRule {
+    double likelihood;
+    double precision;
+    double mean;
+};
+
+// ∂/∂log β of the objective, given that of the likelihood.
+DEVICE double log_beta_gradient(const LogBetaRule& rule, double log_beta, double of_likelihood) {
+    return rule.likelihood * of_likelihood - rule.precision * (log_beta - rule.mean);
+}
+
 // Parameters of a block that a thread takes.
 #define PARAMETERS_OF_A_THREAD 8
 

@@ -18,6 +18,7 @@ struct FinishStepArguments {
     const double* sums;
     double clip_norm;
     double momentum;
+    LogBetaRule log_beta;
     u64 burn_in;
     u32 num_tensors;
     u32 num_blocks;
@@ -33,7 +34,8 @@ extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
 #if ASCENT
     if (threadIdx.x == 0) {
         const double clip = arguments.clips_all ? clip_factor(cell.norm, arguments.clip_norm) : 1.0;
-        const double gradient = cell.likelihood_weight * arguments.sums[2 * chain + 1];
+        const double of_likelihood = cell.likelihood_weight * arguments.sums[2 * chain + 1];
+        const double gradient = log_beta_gradient(arguments.log_beta, cell.log_beta, of_likelihood);
         const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
         cell.log_beta_velocity = arguments.momentum * cell.log_beta_velocity + clip * gradient;
         cell.log_beta += rate * cell.log_beta_velocity;

@@ -93,6 +93,11 @@ impl Place {
         if let Some(tables) = population::tables(&self.device, posterior)? {
             return Ok(Population::Tables(tables));
         }
+        self.any_network(posterior, precision)
+    }
+
+    /// The same, of no kind of network in particular.
+    fn any_network(&self, posterior: &Posterior<'_>, precision: Precision) -> Result<Population, EngineError> {
         let precision = precision_for(posterior, precision);
         let subject = Subject::of(posterior);
         Ok(Population::Images(self.images(&subject, |last| *last == subject, posterior, precision)?))
@@ -143,17 +148,9 @@ impl CudaEngine {
     }
 }
 
-/// The kernels of joint ascent know the likelihood alone, and always move log β.
-fn refuse_other_objectives(motion: Motion<'_>) -> Result<(), EngineError> {
-    match motion {
-        Motion::Search(rule) if rule.objective != AscentObjective::default() => Err(EngineError::Unsupported {
-            engine: "CUDA".into(),
-            reason: "a search with a prior (selection.objective = \"map\", selection.log_beta_prior) or with a frozen \
-                     temperature has no kernels; search on the CPU (--device cpu)"
-                .into(),
-        }),
-        _ => Ok(()),
-    }
+/// Whether the kernels of tables know how to move so: their ascent sees the likelihood alone, and always moves log β.
+fn serves_tables(motion: Motion<'_>) -> bool {
+    !matches!(motion, Motion::Search(rule) if rule.objective != AscentObjective::default())
 }
 
 /// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
@@ -234,10 +231,12 @@ impl Engine for CudaEngine {
         chains: &mut [Chain],
         observer: &dyn Observer,
     ) -> Result<(), EngineError> {
-        refuse_other_objectives(motion)?;
         deal_out(self.places.len(), chains, observer, |receiver, chains, observer| {
             let place = &self.places[receiver];
-            let population = place.population(posterior, self.precision)?;
+            let population = match serves_tables(motion) {
+                true => place.population(posterior, self.precision)?,
+                false => place.any_network(posterior, self.precision)?,
+            };
             population.run(motion, plan, chains, observer).map_err(|error| at_fault(&place.device.name(), error))
         })
     }
@@ -298,33 +297,9 @@ impl Engine for CudaEngine {
 
 #[cfg(test)]
 mod tests {
-    use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
-    use kelvin::sampler::{ClipScope, JointAscent, LogBeta, PriorShare};
-    use kelvin::temperature::Schedule;
-
     use super::*;
     use crate::device::{Address, Kernel, Launch, Limits, Recording};
-
-    #[test]
-    fn searches_that_the_kernels_cannot_do_are_refused() {
-        let mut rule = JointAscent {
-            objective: AscentObjective::default(),
-            learning_rate: Schedule::Constant { value: 1.0 },
-            momentum: 0.9,
-            weight_decay: 0.0,
-            clip_norm: 1.0,
-            clip_scope: ClipScope::All,
-        };
-        assert!(refuse_other_objectives(Motion::Search(&rule)).is_ok());
-        for objective in [
-            AscentObjective { prior: PriorShare::Once, ..AscentObjective::default() },
-            AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() },
-        ] {
-            rule.objective = objective;
-            let error = refuse_other_objectives(Motion::Search(&rule)).unwrap_err();
-            assert!(matches!(error, EngineError::Unsupported { .. }) && error.to_string().contains("--device cpu"));
-        }
-    }
+    use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
 
     /// A machine that nothing may be asked of but its name and size.
     struct Untouched;

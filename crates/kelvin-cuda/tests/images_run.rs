@@ -12,7 +12,7 @@ use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
-    MassRule, Observer, Plan, Silent, run_population,
+    LogBeta, MassRule, Observer, Plan, PriorShare, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{Device, ImageEngine, Precision};
@@ -177,9 +177,18 @@ fn the_joint_ascent_takes_the_steps_of_the_cpu() {
         let examples = examples(&network, NUM_IMAGES, false);
         let posterior = posterior(&network, &examples);
         let engine = engine(&device, &posterior, 2, 2);
-        for clip_scope in [ClipScope::All, ClipScope::Theta] {
+        let free = AscentObjective::default();
+        let with_prior = |prior, log_beta| AscentObjective { prior, log_beta };
+        for (clip_scope, objective) in [
+            (ClipScope::All, free),
+            (ClipScope::Theta, free),
+            (ClipScope::All, with_prior(PriorShare::Once, LogBeta::Free)),
+            (ClipScope::Theta, with_prior(PriorShare::PerDatum, LogBeta::Normal { mean: 0.7, variance: 0.04 })),
+            (ClipScope::All, with_prior(PriorShare::None, LogBeta::Normal { mean: -0.5, variance: 0.01 })),
+            (ClipScope::All, with_prior(PriorShare::Once, LogBeta::Frozen)),
+        ] {
             let rule = JointAscent {
-                objective: AscentObjective::default(),
+                objective,
                 learning_rate: Schedule::Constant { value: 1e-3 },
                 momentum: 0.9,
                 weight_decay: 0.1,
@@ -190,8 +199,13 @@ fn the_joint_ascent_takes_the_steps_of_the_cpu() {
             let (on_device, on_cpu) = (Remember::default(), Remember::default());
             engine.search(&rule, &plan(4, 0.0), &mut found, &on_device).unwrap();
             run_population(&posterior, &rule, &plan(4, 0.0), &mut wanted, &on_cpu);
-            assert!(found[0].state.log_beta != 0.0);
-            assert_same_course(&format!("{clip_scope:?}"), (&found, &on_device), (&wanted, &on_cpu), 1e-4);
+            assert_eq!(found[0].state.log_beta == 0.0, objective.log_beta == LogBeta::Frozen);
+            assert_same_course(
+                &format!("{clip_scope:?}, {objective:?}"),
+                (&found, &on_device),
+                (&wanted, &on_cpu),
+                1e-4,
+            );
         }
     }
 }

@@ -11,10 +11,11 @@ use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::sampler::{
-    Chain, ClipScope, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Silent, run_population,
+    AscentObjective, Chain, ClipScope, Engine, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, LogBeta,
+    MassRule, Motion, Observer, Plan, PriorShare, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
-use kelvin_cuda::{Device, TableEngine, TableError};
+use kelvin_cuda::{CudaEngine, Device, Precision, TableEngine, TableError};
 use support::{device_for_tests, gpu_for_tests};
 use table_support::{AnyRule, Problem, assert_near, plan, relative_error, sampler, search};
 
@@ -191,6 +192,36 @@ fn joint_ascent_follows_the_cpu_with_both_clip_scopes() {
         let rule = AnyRule::Search(search(scope));
         assert_agrees(&format!("{scope:?}"), &device, &problem, &rule, Some(30));
         assert_agrees(&format!("{scope:?}, full"), &device, &problem, &rule, None);
+    }
+}
+
+/// What the kernels of tables have no way for goes through those of any network.
+#[test]
+fn searches_with_priors_follow_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let engine = CudaEngine::new(vec![device], Precision::Single);
+    let regression = Problem::regression(90, 4, 20);
+    let classes = Problem::classification(70, 5, 12, 3);
+    for (problem, prior, log_beta, batch_size) in [
+        (&regression, PriorShare::Once, LogBeta::Free, Some(30)),
+        (&regression, PriorShare::PerDatum, LogBeta::Normal { mean: -1.0, variance: 0.01 }, None),
+        (&classes, PriorShare::None, LogBeta::Frozen, Some(35)),
+    ] {
+        let rule = JointAscent { objective: AscentObjective { prior, log_beta }, ..search(ClipScope::All) };
+        let (posterior, plan) = (problem.posterior(), plan(problem.batches(batch_size), 20));
+        let (mut found, mut expected) = (problem.chains(2), problem.chains(2));
+        engine.run(&posterior, Motion::Search(&rule), &plan, &mut found, &Silent).unwrap();
+        run_population(&posterior, &rule, &plan, &mut expected, &Silent);
+        for (found, expected) in found.iter().zip(&expected) {
+            let error = relative_error(&found.state.position, &expected.state.position);
+            assert!(error < 1e-4, "{:?}: {error:.1e}", rule.objective);
+            assert!((found.state.log_beta - expected.state.log_beta).abs() < 1e-4, "{:?}", rule.objective);
+        }
+        let mut free = problem.chains(2);
+        run_population(&posterior, &search(ClipScope::All), &plan, &mut free, &Silent);
+        let moved = relative_error(&free[0].state.position, &expected[0].state.position)
+            + (free[0].state.log_beta - expected[0].state.log_beta).abs();
+        assert!(moved > 1e-3, "{:?} is worth testing: {moved:e}", rule.objective);
     }
 }
 

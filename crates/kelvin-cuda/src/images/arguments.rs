@@ -163,16 +163,18 @@ plain! {
         steps: Address, masses: Address, square_sums: Address, kinetic: Address, clip_norm: f64, parameter_stride: u64,
         seed: u64, num_blocks: u32, num_tensors: u32, num_rows: u32, inverse_variance: f32,
     }
+    /// `chain.cuh`.
+    LogBetaRule { likelihood: f64, precision: f64, mean: f64 }
     /// `ascent.cu`.
     AscentStep {
         blocks: Address, positions: Address, momenta: Address, gradients: Address, weights: Address, cells: Address,
         steps: Address, square_sums: Address, sums: Address, clip_norm: f64, momentum: f64, weight_decay: f64,
-        parameter_stride: u64, num_blocks: u32, num_rows: u32, clips_all: u32, reserved: u32,
+        log_beta: LogBetaRule, parameter_stride: u64, num_blocks: u32, num_rows: u32, clips_all: u32, reserved: u32,
     }
     /// `finish_step.cu`.
     FinishStep {
         tensors: Address, cells: Address, steps: Address, kinetic: Address, last_kinetic: Address,
-        kinetic_sums: Address, sums: Address, clip_norm: f64, momentum: f64, burn_in: u64, num_tensors: u32,
+        kinetic_sums: Address, sums: Address, clip_norm: f64, momentum: f64, log_beta: LogBetaRule, burn_in: u64, num_tensors: u32,
         num_blocks: u32, num_rows: u32, clips_all: u32,
     }
     /// `mass_squares.cu`.

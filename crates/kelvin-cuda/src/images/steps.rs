@@ -1,9 +1,20 @@
 //! Schedules read ahead: the numbers of the next steps of each chain, computed on the host in f64.
 
-use kelvin::sampler::{Chain, JointAscent, Langevin};
+use kelvin::sampler::{Chain, JointAscent, Langevin, LogBeta};
 use kelvin::temperature::Temperature;
 
-use super::arguments::{ChainCell, StepNumbers};
+use super::arguments::{ChainCell, LogBetaRule, StepNumbers};
+
+impl LogBetaRule {
+    /// The kernels' numbers for what becomes of log β.
+    pub fn new(log_beta: LogBeta) -> Self {
+        match log_beta {
+            LogBeta::Free => Self { likelihood: 1.0, ..Self::default() },
+            LogBeta::Frozen => Self::default(),
+            LogBeta::Normal { mean, variance } => Self { likelihood: 1.0, precision: 1.0 / variance, mean },
+        }
+    }
+}
 
 /// How chains move.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,12 @@
 use std::ops::Range;
 
 use kelvin::network::Weights;
-use kelvin::sampler::{Chain, ClipScope, MassRule, Plan as RunPlan};
+use kelvin::sampler::{Chain, ClipScope, MassRule, Plan as RunPlan, PriorShare};
 
 use super::Core;
-use super::arguments::{AscentStep, BatchRows, FinishStep, GradientSource, LangevinStep, MassSquares, StepNumbers};
+use super::arguments::{
+    AscentStep, BatchRows, FinishStep, GradientSource, LangevinStep, LogBetaRule, MassSquares, StepNumbers,
+};
 use super::lower::{Group, Lowering, Norms, Running, SHARED_SUMS, THREADS};
 use super::lower_back::Passes;
 use super::memory::GroupMemory;
@@ -181,7 +183,7 @@ impl<'a> Wave<'a> {
             let source = Buffer::of(&core.device, &pass.sources)?;
             let variance = match self.motion {
                 Motion::Sample(_) => core.inverse_prior_variance,
-                Motion::Search(_) => 0.0,
+                Motion::Search(rule) => self.prior_in_ascent(rule.objective.prior),
             };
             // The step takes the gradient of a single pass from where it lies.
             let keeps = pieces.len() > 1 || matches!(self.motion, Motion::Search(_));
@@ -218,6 +220,16 @@ impl<'a> Wave<'a> {
         pass.over(self.core.compiled.batch_rows, num_images, &arguments);
     }
 
+    /// What θ is multiplied by and added to Σ∇log p in an ascent, which then multiplies all by the likelihood's weight.
+    fn prior_in_ascent(&self, share: PriorShare) -> f64 {
+        let count = match share {
+            PriorShare::None => 0.0,
+            PriorShare::Once => 1.0,
+            PriorShare::PerDatum => self.core.num_examples as f64,
+        };
+        -count * self.core.inverse_prior_variance / self.plan.batches.weight()
+    }
+
     /// The launches that move a group by its gradient, whose partial sums are those of `sources` if there was a single pass.
     fn step(
         &self,
@@ -244,6 +256,7 @@ impl<'a> Wave<'a> {
             sums: memory.likelihood.at(0),
             clip_norm: self.motion.clip_norm(),
             momentum: 0.0,
+            log_beta: LogBetaRule::default(),
             burn_in: self.plan.keep.burn_in,
             num_tensors,
             num_blocks,
@@ -277,7 +290,8 @@ impl<'a> Wave<'a> {
             }
             Motion::Search(rule) => {
                 let clips_all = u32::from(rule.clip_scope == ClipScope::All);
-                (finish.momentum, finish.clips_all) = (rule.momentum, clips_all);
+                let log_beta = LogBetaRule::new(rule.objective.log_beta);
+                (finish.momentum, finish.clips_all, finish.log_beta) = (rule.momentum, clips_all, log_beta);
                 let arguments = AscentStep {
                     blocks: tables.blocks.at(0),
                     positions: group.positions,
@@ -291,6 +305,7 @@ impl<'a> Wave<'a> {
                     clip_norm: rule.clip_norm,
                     momentum: rule.momentum,
                     weight_decay: rule.weight_decay,
+                    log_beta,
                     parameter_stride: tables.parameter_stride as u64,
                     num_blocks,
                     num_rows: MOST_STEPS as u32,

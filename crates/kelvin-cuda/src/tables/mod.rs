@@ -14,7 +14,7 @@ use kelvin::data::{Inputs, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Layout;
 use kelvin::potential::Posterior;
-use kelvin::sampler::{Batches, Chain, JointAscent, Langevin, Observer, Plan};
+use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Observer, Plan};
 use thiserror::Error;
 
 use crate::device::{Buffer, Device, DeviceError};
@@ -117,7 +117,7 @@ impl TableEngine {
     /// When the device fails; chains then are as they were last reported.
     ///
     /// # Panics
-    /// If a chain is not of this network.
+    /// If a chain is not of this network, or the objective has a prior or holds log β still.
     pub fn search(
         &self,
         rule: &JointAscent,
@@ -125,6 +125,7 @@ impl TableEngine {
         chains: &mut [Chain],
         observer: &dyn Observer,
     ) -> Result<(), DeviceError> {
+        assert_eq!(rule.objective, AscentObjective::default(), "the kernels of tables ascend the likelihood alone");
         self.run(Moves::Search(rule), plan, chains, observer)
     }
 
