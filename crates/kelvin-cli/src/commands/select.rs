@@ -8,12 +8,13 @@ use crate::output::{WrongFlags, print_result, say, wrapped};
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::Spread;
 use crate::selection_file::{SELECTION, SelectResult, StoredSelection, open_folder};
-use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
+use crate::selection_table::{Choice, Refusal, legend, printed, refusals_text, selection_table, warnings_text};
 use crate::watched_laboratory::{Relay, WatchedLaboratory};
+use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{device, source};
 use kelvin::experiment::{Experiment, Problem, Searched};
 use kelvin::likelihood::Likelihood;
-use kelvin::predictive::Scores;
+use kelvin::predictive::{ByModel, Scores};
 use kelvin::sampler::{AscentObjective, EngineError};
 use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
@@ -73,7 +74,11 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     if conduct.json {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    print_result(&format!("{}{}{}", table.to_text(), legend(&choices, classes), refusals_text(&refusals)))?;
+    let (legend, refusals) = (legend(&choices, classes), refusals_text(&refusals));
+    let joint = choices.iter().find(|choice| choice.selection.method == "joint");
+    let way = joint.and_then(|joint| Some((joint.selection.inverse_temperature, joint.which_way?)));
+    let way = way.map_or(String::new(), |(beta, way)| format!("\n{}", which_way_text(beta, &way)));
+    print_result(&format!("{}{legend}{refusals}{way}", printed(table).to_text()))?;
     if each {
         let layout = Layout { spread: Spread::StandardDeviation, compare: false };
         let starts = paper_layout::selectors(&[&StoredSelection::of_starts(name, of_starts.clone())], layout);
@@ -184,7 +189,7 @@ fn judge(
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
-    let mut scored: Vec<(f64, Option<[Scores; 2]>)> = Vec::new();
+    let mut scored: Vec<(f64, Option<[Scores; 2]>, Option<ByModel<WhichWay>>)> = Vec::new();
     let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
         let scores = match draws.is_empty() {
@@ -194,14 +199,14 @@ fn judge(
                 experiment.predictive(&experiment.test, beta, draws)?.scores()?,
             ]),
         };
-        scored.push((beta, scores));
+        scored.push((beta, scores, which_way(laboratory, beta, &draws.iter().collect::<Vec<_>>())?));
     }
     let judged = |selection: Selection| {
-        let at = scored.iter().find(|(beta, _)| *beta == selection.inverse_temperature);
+        let at = scored.iter().find(|(beta, ..)| *beta == selection.inverse_temperature);
         let (validation, test) =
-            at.and_then(|(_, scores)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
-        let goal = selection.goal;
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test }
+            at.and_then(|(_, scores, _)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
+        let (goal, which_way) = (selection.goal, at.and_then(|(.., way)| *way));
+        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test, which_way }
     };
     Ok(selections.into_iter().map(judged).collect())
 }
