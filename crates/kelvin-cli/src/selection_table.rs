@@ -61,7 +61,7 @@ pub fn printed(mut table: Table) -> Table {
     let narrowed = |mut row: Vec<String>| {
         if row.len() == table.header.len() {
             let tempered = row.remove(8);
-            row[7] = format!("{} / {}", row[7].trim_end_matches(" %"), tempered);
+            row[7] = format!("{}/{tempered}", row[7].trim_end_matches(" %"));
             let goal = row.remove(1);
             row[0] += if goal.ends_with('*') { "*" } else { "" };
         } else {
@@ -136,9 +136,9 @@ pub fn legend(choices: &[Choice], classes: bool) -> String {
     let mut say = |line: &str| text += &wrapped(line, "  ");
     say(&goals_text(choices));
     say(if classes {
-        "LPD, accuracy and ECE (SM / TM): test images or rows, by chains at each β. SM: standard model, TM: tempered model."
+        "LPD, accuracy and ECE (SM/TM): test images or rows, by chains at each β. SM: standard model, TM: tempered model."
     } else {
-        "LPD, MSE and cover (share inside 90 % intervals, SM / TM): test rows (standardised target), by chains at each β. SM: \
+        "LPD, MSE and cover (share inside 90 % intervals, SM/TM): test rows (standardised target), by chains at each β. SM: \
          standard model, TM: tempered model."
     });
     say("cost: gradients in chains of full length, all starts together; methods of a grid share its chains.");
@@ -259,7 +259,7 @@ mod tests {
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         assert_eq!(narrow.header[6], "cover");
         assert_eq!(narrow.rows[0][..2], ["lyddon-holmes-walker*", "0.25"]);
-        assert_eq!((narrow.rows[0][6].as_str(), narrow.rows[1][2].as_str()), ("100 / 100 %", "0.012–0.046 starts"));
+        assert_eq!((narrow.rows[0][6].as_str(), narrow.rows[1][2].as_str()), ("100/100 %", "0.012–0.046 starts"));
     }
 
     #[test]

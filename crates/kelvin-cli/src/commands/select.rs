@@ -180,6 +180,15 @@ fn reason(error: &SelectionError) -> String {
     }
 }
 
+/// What chains at a β predict.
+struct Judged {
+    beta: f64,
+    /// None where no chain kept a draw.
+    validation: Option<Scores>,
+    test: Option<Scores>,
+    which_way: Option<ByModel<WhichWay>>,
+}
+
 /// Samples once at each β that was chosen, all in one population, and scores test rows.
 fn judge(
     experiment: &Experiment<'_>,
@@ -189,24 +198,31 @@ fn judge(
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
-    let mut scored: Vec<(f64, Option<[Scores; 2]>, Option<ByModel<WhichWay>>)> = Vec::new();
+    let mut scored: Vec<Judged> = Vec::new();
     let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
-        let scores = match draws.is_empty() {
-            true => None,
-            false => Some([
-                experiment.predictive(&experiment.validation, beta, draws)?.scores()?,
-                experiment.predictive(&experiment.test, beta, draws)?.scores()?,
-            ]),
+        let scores = |rows| -> anyhow::Result<Option<Scores>> {
+            let predictive = if draws.is_empty() { None } else { Some(experiment.predictive(rows, beta, draws)?) };
+            Ok(predictive.map(|predictive| predictive.scores()).transpose()?)
         };
-        scored.push((beta, scores, which_way(laboratory, beta, &draws.iter().collect::<Vec<_>>())?));
+        scored.push(Judged {
+            beta,
+            validation: scores(&experiment.validation)?,
+            test: scores(&experiment.test)?,
+            which_way: which_way(laboratory, beta, &draws.iter().collect::<Vec<_>>())?,
+        });
     }
     let judged = |selection: Selection| {
-        let at = scored.iter().find(|(beta, ..)| *beta == selection.inverse_temperature);
-        let (validation, test) =
-            at.and_then(|(_, scores, _)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
-        let (goal, which_way) = (selection.goal, at.and_then(|(.., way)| *way));
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test, which_way }
+        let at = scored.iter().find(|judged| judged.beta == selection.inverse_temperature);
+        let goal = selection.goal;
+        Choice {
+            selection,
+            serves: goal.describe(),
+            serves_lpd: goal.serves_lpd(),
+            validation: at.and_then(|judged| judged.validation.clone()),
+            test: at.and_then(|judged| judged.test.clone()),
+            which_way: at.and_then(|judged| judged.which_way),
+        }
     };
     Ok(selections.into_iter().map(judged).collect())
 }
