@@ -4,6 +4,7 @@
 #   KELVIN_DATA=folder/with/mnist results/reproduce.sh stripes mnist-small
 #   results/reproduce.sh priors    the three sweeps with other priors, side by side
 #   results/reproduce.sh refine    β̂* refined by validation LPD beside the grid, on several splits
+#   SHORT=1 results/reproduce.sh …    tries the script out: short chains, one repetition or split, nothing written into results/
 # Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval and mnist-small, about a quarter of an
 # hour each for priors and refine.
 set -euo pipefail
@@ -13,16 +14,31 @@ sweeps=("$@")
 cargo build --release
 kelvin="${CARGO_TARGET_DIR:-target}/release/kelvin"
 runs=()
+# Where tables go, where runs go, and what makes them short.
+results=results
+work=runs
+short=()
+if [ -n "${SHORT:-}" ]; then
+  results=runs/short/results
+  work=runs/short
+  short=(--quick)
+fi
 
 # Priors of θ, and of log β in the search: the latter changes β̂* only, so that its grid would be that of the first sweep again.
 priors() {
-  local name prior own repetitions
-  mkdir -p results/priors
-  printf '# Priors\n\n`results/reproduce.sh priors`; what is shown is said in [../README.md](../README.md#priors).\n' > results/priors/README.md
-  echo "data,run,number,mean,sd,repetitions" > results/priors/sweeps.csv
+  local name prior own repetitions sweeps_of
+  mkdir -p "$results/priors"
+  cat > "$results/priors/README.md" << 'END'
+# Priors
+
+`results/reproduce.sh priors`; what is shown is said in [../README.md](../README.md#priors).
+END
+  echo "data,run,number,mean,sd,repetitions" > "$results/priors/sweeps.csv"
   for name in concrete energy naval; do
+    sweeps_of="$work/priors/$name"
     repetitions=5
     if [ "$name" = naval ]; then repetitions=3; fi
+    if [ -n "${SHORT:-}" ]; then repetitions=1; fi
     for prior in gaussian layerwise layerwise_1 laplace student_t log_beta_1 log_beta_0.1; do
       case "$prior" in
         layerwise_1) own=(--set 'model.prior="layerwise"' --set model.prior_variance=1.0) ;;
@@ -31,21 +47,23 @@ priors() {
       esac
       # Naval's σ_p² is 1 by itself.
       if [ "$name-$prior" = naval-layerwise_1 ]; then continue; fi
-      "$kelvin" sweep "$name" --repetitions $repetitions "${own[@]}" --quiet --out "runs/priors/$name/$prior" > /dev/null
+      "$kelvin" sweep "$name" --repetitions $repetitions "${short[@]}" "${own[@]}" --quiet --out "$sweeps_of/$prior" > /dev/null
     done
-    "$kelvin" compare runs/priors/"$name"/{gaussian,layerwise*,laplace,student_t,log_beta_1,log_beta_0.1} --out "runs/priors/$name" > /dev/null
-    cp "runs/priors/$name/lpd_test.svg" "results/priors/$name.svg"
-    printf '\n## %s, %s repetitions\n\n' "$name" $repetitions >> results/priors/README.md
-    cat "runs/priors/$name/sweeps.md" >> results/priors/README.md
-    printf '\n![Test LPD against β](%s.svg)\n' "$name" >> results/priors/README.md
-    tail -n +2 "runs/priors/$name/sweeps.csv" >> results/priors/sweeps.csv
+    "$kelvin" compare "$sweeps_of"/{gaussian,layerwise*,laplace,student_t,log_beta_1,log_beta_0.1} --out "$sweeps_of" > /dev/null
+    cp "$sweeps_of/lpd_test.svg" "$results/priors/$name.svg"
+    {
+      printf '\n## %s, %s repetitions\n\n' "$name" $repetitions
+      cat "$sweeps_of/sweeps.md"
+      printf '\n![Test LPD against β](%s.svg)\n' "$name"
+    } >> "$results/priors/README.md"
+    tail -n +2 "$sweeps_of/sweeps.csv" >> "$results/priors/sweeps.csv"
   done
 }
 
 # Naval's chains are long: fewer splits, from one start.
 refine() {
   local name seed seeds starts
-  mkdir -p runs/refine
+  mkdir -p "$work/refine" "$results/refine"
   for name in concrete energy naval; do
     seeds=(0 1 2 3 4)
     starts=5
@@ -53,12 +71,16 @@ refine() {
       seeds=(0 1 2)
       starts=1
     fi
+    if [ -n "${SHORT:-}" ]; then
+      seeds=(0)
+      starts=1
+    fi
     for seed in "${seeds[@]}"; do
-      "$kelvin" select "$name" --seed "$seed" --starts $starts --json --quiet --method joint --method refine-sm --method refine-tm \
-        --method grid-lpd-sm --method grid-lpd-tm > "runs/refine/$name-$seed.json"
+      "$kelvin" select "$name" "${short[@]}" --seed "$seed" --starts $starts --json --quiet --method joint --method refine-sm \
+        --method refine-tm --method grid-lpd-sm --method grid-lpd-tm > "$work/refine/$name-$seed.json"
     done
   done
-  python3 results/refine_table.py results/refine runs/refine/*.json
+  python3 results/refine_table.py "$results/refine" "$work"/refine/*.json
 }
 
 for name in "${sweeps[@]}"; do
@@ -66,19 +88,19 @@ for name in "${sweeps[@]}"; do
     "$name"
     continue
   fi
-  run="runs/results-$name"
-  mkdir -p "results/$name"
+  run="$work/results-$name"
+  mkdir -p "$results/$name"
   start=$(date +%s)
-  "$kelvin" sweep "$name" --out "$run" | sed '/^run folder:/d' > "results/$name/tables.md"
+  "$kelvin" sweep "$name" "${short[@]}" --out "$run" | sed '/^run folder:/d' > "$results/$name/tables.md"
   seconds=$(($(date +%s) - start))
-  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "results/$name/"
-  if [ -e "$run/out_of_distribution.csv" ]; then cp "$run/out_of_distribution.csv" "results/$name/"; fi
-  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "results/$name/"
+  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "$results/$name/"
+  if [ -e "$run/out_of_distribution.csv" ]; then cp "$run/out_of_distribution.csv" "$results/$name/"; fi
+  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "$results/$name/"
   runs+=("$run")
   echo "$name: $seconds s of wall-clock on $(nproc) cores"
 done
 # The paper's tables with the paper's numbers beside ours, where both exist.
 if [ $# -eq 0 ]; then
-  "$kelvin" report "${runs[@]}" --compare paper --format markdown --out runs/results-report > results/beside_the_paper.md
-  cp runs/results-report/figures/*.svg results/ 2>/dev/null || true
+  "$kelvin" report "${runs[@]}" --compare paper --format markdown --out "$work/results-report" > "$results/beside_the_paper.md"
+  cp "$work"/results-report/figures/*.svg "$results/" 2>/dev/null || true
 fi

@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::population::draws_name;
 use crate::row::{Method, Row};
 use crate::run_record::RunCommand;
+use crate::which_way::WhichWay;
 
 /// The format of results.json that this kelvin writes and reads.
 const FORMAT: u32 = 1;
@@ -42,6 +43,9 @@ pub struct Findings {
     pub rows: Vec<Row>,
     pub chains: Vec<ChainFindings>,
     pub agreement: Vec<Agreement>,
+    /// Which way β should move from β̂* of a run; none where it cannot be told, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which_way: Option<ByModel<WhichWay>>,
     pub warnings: Vec<Warning>,
 }
 
@@ -210,6 +214,7 @@ impl Findings {
             rows: Vec::new(),
             chains: Vec::new(),
             agreement: Vec::new(),
+            which_way: None,
             warnings: Vec::new(),
         })
     }

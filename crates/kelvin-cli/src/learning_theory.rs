@@ -104,14 +104,14 @@ pub fn theory_table(name: &str, lines: &[TheoryLine]) -> Option<Table> {
         false => format!("{} of {} training rows", found.num_rows_seen, found.num_rows),
     };
     let over = if lines.iter().any(|line| line.chains.len() > 1) { ", mean ± SD over chains" } else { "" };
-    let header = ["β", "doubts", "training LPD", "−WAIC", "test LPD", "V", "ν\u{302}", "λ\u{302}"];
+    let header = ["β", "doubts", "train LPD", "−WAIC", "test LPD", "V", "ν\u{302}", "λ\u{302}"];
     let mut table = Table::new(format!("{name} — learning theory of {rows}{over}"), header);
     table.alignments[1] = Alignment::Left;
     for line in lines {
         table.push([
             line.label.trim_start_matches("β = ").to_owned(),
-            line.warnings.iter().map(brief).collect::<Vec<_>>().join(", "),
-            lpd_text(line.values(|chain| Some(-chain.found.training_loss))),
+            line.warnings.iter().map(brief).collect::<Vec<_>>().join(" "),
+            lpd_text(vec![mean_and_std(&line.values(|chain| Some(-chain.found.training_loss))).0]),
             lpd_text(line.values(|chain| Some(-chain.waic))),
             lpd_text(line.values(|chain| chain.test_lpd)),
             number_text(&[mean_and_std(&line.values(|chain| Some(chain.found.functional_variance))).0]),
@@ -122,15 +122,20 @@ pub fn theory_table(name: &str, lines: &[TheoryLine]) -> Option<Table> {
     Some(table)
 }
 
-/// Three decimals, as the paper has them, of what is not far off; chains that are scored together have one value and no spread.
+/// Three decimals, as the paper has them, or as many as the spread leaves; chains that are scored together have one value and no spread.
 fn lpd_text(mut values: Vec<f64>) -> String {
     const FAR: f64 = 10.0;
     values.dedup();
     let (mean, std) = mean_and_std(&values);
+    let decimals = match std {
+        _ if std < 0.1 => 3,
+        _ if std < 1.0 => 2,
+        _ => 1,
+    };
     match values.len() {
         _ if !(mean.abs() < FAR && std < FAR) => number_text(&values),
         1 => fixed(mean, 3),
-        _ => format!("{} ± {}", fixed(mean, 3), fixed(std, 3)),
+        _ => format!("{} ± {}", fixed(mean, decimals), fixed(std, decimals)),
     }
 }
 
@@ -264,10 +269,11 @@ mod tests {
         ];
         let table = theory_table("x", &lines).unwrap();
         assert!(table.title.contains("100 training rows, mean ± SD over chains"), "{}", table.title);
-        assert_eq!(table.rows[0][1], "rows, R\u{302}");
+        assert_eq!(table.rows[0][1], "rows R\u{302}");
         assert_eq!(table.rows[1], ["1", "", "−1.100", "−1.210 ± 0.014", "−1.500", "11", "5.5 ± 0.71", "5 ± 1.4"]);
         assert_eq!(table.rows[2][7], "–");
         assert!(theory_table("x", &[]).is_none());
+        assert_eq!(lpd_text(vec![-0.5, -0.9]), "−0.70 ± 0.28");
         assert_eq!(number_text(&[-284_959.0, -284_959.0]), "−2.8e5 ± 0");
     }
 }

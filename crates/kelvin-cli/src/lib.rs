@@ -54,6 +54,7 @@ mod toy_figures;
 mod verdict;
 mod watch;
 mod watched_laboratory;
+mod which_way;
 
 use std::process::ExitCode;
 

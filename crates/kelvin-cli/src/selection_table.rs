@@ -1,13 +1,14 @@
 //! Ways to choose β as a table: β and how well it is known, test scores there, cost, and what stands below it.
 
 use kelvin::diagnostics::Warning;
-use kelvin::predictive::{PredictiveModel, Scores};
+use kelvin::predictive::{ByModel, PredictiveModel, Scores};
 use kelvin::selection::{BetaInterval, Goal, IntervalMeaning, Selection};
 use serde::Serialize;
 
 use crate::chart::{fixed, significant};
 use crate::output::wrapped;
 use crate::table::{Alignment, Table};
+use crate::which_way::WhichWay;
 
 /// A method that chose.
 #[derive(Debug, Serialize)]
@@ -22,6 +23,8 @@ pub struct Choice {
     pub validation: Option<Scores>,
     /// Their test scores.
     pub test: Option<Scores>,
+    /// Which way β should move from here for a larger LPD; none where it cannot be told.
+    pub which_way: Option<ByModel<WhichWay>>,
 }
 
 /// A method that did not.
@@ -53,6 +56,29 @@ pub fn selection_table(title: &str, choices: &[Choice], classes: bool) -> Table 
     table
 }
 
+/// The table as a terminal has room for: without goals, which the legend tells, and with calibration of both models in one column.
+pub fn printed(mut table: Table) -> Table {
+    let narrowed = |mut row: Vec<String>| {
+        if row.len() == table.header.len() {
+            let tempered = row.remove(8);
+            row[7] = format!("{}/{tempered}", row[7].trim_end_matches(" %"));
+            let goal = row.remove(1);
+            row[0] += if goal.ends_with('*') { "*" } else { "" };
+        } else {
+            row.remove(1);
+        }
+        row
+    };
+    let rows = std::mem::take(&mut table.rows).into_iter().map(narrowed).collect();
+    table.rows = rows;
+    table.header.remove(8);
+    table.header[7] = table.header[7].replace(" SM", "");
+    table.header.remove(1);
+    table.alignments.remove(8);
+    table.alignments.remove(1);
+    table
+}
+
 fn scores_text(test: Option<&Scores>) -> [String; 5] {
     let Some(scores) = test else { return std::array::from_fn(|_| "–".into()) };
     let lpd = scores.lpd();
@@ -66,13 +92,19 @@ fn scores_text(test: Option<&Scores>) -> [String; 5] {
             [fixed(100.0 * scores.standard.accuracy, 2), fixed(scores.standard.ece, 3), fixed(scores.tempered.ece, 3)]
         }
     };
-    [fixed(lpd.standard, 3), fixed(lpd.tempered, 3), point, standard, tempered]
+    [lpd_text(lpd.standard), lpd_text(lpd.tempered), point, standard, tempered]
+}
+
+/// Three decimals; fewer of what is far off.
+fn lpd_text(value: f64) -> String {
+    const FAR: f64 = 100.0;
+    if value.abs() < FAR { fixed(value, 3) } else { significant(value, 4) }
 }
 
 /// A goal in a word or two, with a star where it is another than LPD and no score of the table measures it.
 fn short_goal(goal: Goal) -> String {
     match goal {
-        Goal::PlugInDensity => "LPD, one net",
+        Goal::PlugInDensity => "LPD of one network",
         Goal::PredictiveDensity(PredictiveModel::Standard) => "LPD SM",
         Goal::PredictiveDensity(PredictiveModel::Tempered) => "LPD TM",
         Goal::PointError => "point error",
@@ -91,9 +123,9 @@ fn short_goal(goal: Goal) -> String {
 fn interval_text(interval: &BetaInterval) -> String {
     let ends = format!("{}–{}", significant(interval.low, 2), significant(interval.high, 2));
     match interval.meaning {
-        IntervalMeaning::OverStarts { count } => format!("{ends} ({count} starts)"),
-        IntervalMeaning::Flat => format!("{ends} (flat)"),
-        IntervalMeaning::Credible { probability } => format!("{ends} ({} %)", fixed(100.0 * probability, 0)),
+        IntervalMeaning::OverStarts { .. } => format!("{ends} starts"),
+        IntervalMeaning::Flat => format!("{ends} flat"),
+        IntervalMeaning::Credible { probability } => format!("{ends} {} %", fixed(100.0 * probability, 0)),
     }
 }
 
@@ -102,15 +134,23 @@ pub fn legend(choices: &[Choice], classes: bool) -> String {
     let meanings = || choices.iter().flat_map(|choice| &choice.selection.intervals).map(|interval| interval.meaning);
     let mut text = String::new();
     let mut say = |line: &str| text += &wrapped(line, "  ");
+    say(&goals_text(choices));
     say(if classes {
-        "LPD, accuracy and ECE: test images or rows, by chains at each β. SM: standard model, TM: tempered model."
+        "LPD, accuracy and ECE (SM/TM): test images or rows, by chains at each β. SM: standard model, TM: tempered model."
     } else {
-        "LPD, MSE and share inside 90 % intervals: test rows (standardised target), by chains at each β. SM: standard \
-         model, TM: tempered model."
+        "LPD, MSE and cover (share inside 90 % intervals, SM/TM): test rows (standardised target), by chains at each β. SM: \
+         standard model, TM: tempered model."
     });
     say("cost: gradients in chains of full length, all starts together; methods of a grid share its chains.");
-    if meanings().any(|meaning| matches!(meaning, IntervalMeaning::OverStarts { .. })) {
-        say("starts: from the smallest to the largest β that different starts found.");
+    if choices.iter().any(|choice| choice.selection.method.starts_with("refine")) {
+        say("refine: stays at the β of joint unless validation rows show a gain of two standard errors.");
+    }
+    let num_starts = meanings().filter_map(|meaning| match meaning {
+        IntervalMeaning::OverStarts { count } => Some(count),
+        _ => None,
+    });
+    if let Some(count) = num_starts.max() {
+        say(&format!("starts: from the smallest to the largest β that {count} starts found."));
     }
     if meanings().any(|meaning| meaning == IntervalMeaning::Flat) {
         say("flat: validation LPD within one standard error (of the difference, row by row) of the best.");
@@ -122,6 +162,20 @@ pub fn legend(choices: &[Choice], classes: bool) -> String {
         say("*: another goal than held-out predictions; a low LPD there is no failure of the method.");
     }
     text
+}
+
+/// Which methods are best for what.
+fn goals_text(choices: &[Choice]) -> String {
+    let mut goals: Vec<(String, Vec<&str>)> = Vec::new();
+    for Choice { selection, .. } in choices {
+        let goal = short_goal(selection.goal);
+        match goals.iter_mut().find(|(known, _)| *known == goal) {
+            Some((_, methods)) => methods.push(selection.method),
+            None => goals.push((goal, vec![selection.method])),
+        }
+    }
+    let goals: Vec<String> = goals.iter().map(|(goal, methods)| format!("{goal} ({})", methods.join(", "))).collect();
+    format!("best for: {}.", goals.join("; "))
 }
 
 /// Methods that did not choose, each reason once.
@@ -170,7 +224,14 @@ mod tests {
     fn choice(method: &'static str, intervals: Vec<BetaInterval>, warnings: Vec<Warning>) -> Choice {
         let (goal, cost) = (Goal::Evidence, Cost { row_gradients: 10.0, chains: 0.5 });
         let selection = Selection { method, goal, inverse_temperature: 0.25, intervals, cost, warnings };
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation: None, test: None }
+        Choice {
+            selection,
+            serves: goal.describe(),
+            serves_lpd: goal.serves_lpd(),
+            validation: None,
+            test: None,
+            which_way: None,
+        }
     }
 
     #[test]
@@ -180,10 +241,30 @@ mod tests {
         let choices = [choice("a", vec![flat, credible], vec![])];
         let table = selection_table("", &choices, false);
         assert_eq!(table.rows.len(), 2);
-        assert_eq!((table.rows[0][3].as_str(), table.rows[1][3].as_str()), ("0.1–0.4 (flat)", "0.1–0.4 (90 %)"));
+        assert_eq!((table.rows[0][3].as_str(), table.rows[1][3].as_str()), ("0.1–0.4 flat", "0.1–0.4 90 %"));
         let legend = legend(&choices, false);
         assert!(legend.contains("\nflat: ") && legend.contains("\n%: ") && legend.contains("\n*: "), "{legend}");
         assert!(!legend.contains("starts: "), "{legend}");
+        assert!(legend.starts_with("best for: evidence* (a).\n"), "{legend}");
+    }
+
+    #[test]
+    fn a_terminal_of_a_hundred_columns_has_room_for_all_methods() {
+        let interval = BetaInterval { low: 0.0123, high: 0.0456, meaning: IntervalMeaning::OverStarts { count: 16 } };
+        let mut wide = selection_table("", &[choice("lyddon-holmes-walker", vec![interval, interval], vec![])], false);
+        let scores = ["−0.123", "−1735", "99.9", "100 %", "100 %"];
+        wide.rows[0].splice(4..9, scores.map(str::to_owned));
+        let narrow = printed(wide);
+        let text = narrow.to_text();
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        assert_eq!(narrow.header[6], "cover");
+        assert_eq!(narrow.rows[0][..2], ["lyddon-holmes-walker*", "0.25"]);
+        assert_eq!((narrow.rows[0][6].as_str(), narrow.rows[1][2].as_str()), ("100/100 %", "0.012–0.046 starts"));
+    }
+
+    #[test]
+    fn what_is_far_off_has_no_decimals() {
+        assert_eq!((lpd_text(-1735.929), lpd_text(-0.1164)), ("−1736".into(), "−0.116".into()));
     }
 
     #[test]

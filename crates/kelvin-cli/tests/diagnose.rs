@@ -38,6 +38,11 @@ fn warnings_fail_a_strict_diagnosis_and_no_other() {
         "The band holds 99 % of the means over 16 draws",
         "start 2",
         "over 2 starts",
+        "Which way from β̂* = ",
+        "\n  SM ",
+        " (d LPD/dβ = ",
+        "; weighted draws worth ",
+        " of 16).",
         "No chain of 4 diverged.",
         "  try: ",
     ] {
@@ -55,6 +60,22 @@ fn warnings_fail_a_strict_diagnosis_and_no_other() {
     assert_eq!(json["warnings"].as_array().unwrap().len(), warnings);
     assert_eq!(json["temperatures"].as_array().unwrap().len(), 2);
     assert_eq!(json["tensors"]["num_readings"], 16);
+    for model in ["standard", "tempered"] {
+        let way = &json["which_way"][model];
+        assert_eq!(way["num_draws"], 16);
+        let [slope, error] = ["slope", "standard_error"].map(|key| way[key].as_f64().unwrap());
+        let expected = if slope > 2.0 * error {
+            "colder"
+        } else if slope < -2.0 * error {
+            "warmer"
+        } else {
+            "flat"
+        };
+        assert_eq!(way["direction"], expected, "{way}");
+        let ess = way["weights_ess"].as_f64().unwrap();
+        assert!((1.0..=16.0).contains(&ess), "{way}");
+    }
+    assert!(text(&run.stdout).contains("Which way from β̂* = "), "{}", text(&run.stdout));
 
     // The same numbers as the run's own table.
     let scores: Value = serde_json::from_slice(&std::fs::read(here.join("r/results.json")).unwrap()).unwrap();
@@ -145,7 +166,7 @@ fn learning_theory_is_told_where_it_was_gathered() {
         }
     }
     let out = kelvin(here, &["diagnose", "r"]).stdout;
-    for phrase in ["learning theory of 824 training rows, mean ± SD over chains", "−WAIC", "320.5 (d/2)", "rows, "] {
+    for phrase in ["learning theory of 824 training rows, mean ± SD over chains", "−WAIC", "320.5 (d/2)", "rows "] {
         assert!(text(&out).contains(phrase), "no `{phrase}` in\n{}", text(&out));
     }
 

@@ -51,11 +51,24 @@ fn the_usual_methods_stand_side_by_side() {
     for method in methods {
         assert_eq!(out.lines().filter(|line| line.starts_with(&format!(" {method}"))).count(), 1, "{method}\n{out}");
     }
-    for phrase in ["LPD SM", "LPD TM", "MSE", "cover TM", "cost", "(2 starts)", "(flat)", "(90 %)", "\nflat: ", "\n%: "]
-    {
+    for phrase in [
+        "LPD SM",
+        "LPD TM",
+        "MSE",
+        "cover",
+        "cost",
+        " starts ",
+        " flat ",
+        " 90 %",
+        "\nbest for: ",
+        "\nWhich way from β̂* = ",
+        "\nflat: ",
+        "\n%: ",
+    ] {
         assert!(out.contains(phrase), "no `{phrase}` in\n{out}");
     }
     assert!(!out.contains("warning: ") && !out.contains("\n*: "), "{out}");
+    assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     assert!(err.contains("note: --all adds 17 methods"), "{err}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "select writes no files");
 }
@@ -80,6 +93,8 @@ fn a_method_is_scored_by_the_chains_of_a_run_whatever_else_is_asked() {
         }
         assert_eq!(joint["test"], alone["methods"][0]["test"]);
         assert_eq!(joint["serves_lpd"], true);
+        assert_eq!(joint["which_way"], run["which_way"]);
+        assert!(joint["which_way"]["standard"]["slope"].is_f64(), "{joint}");
     }
     assert_eq!((names(&alone, "methods").len(), names(&among, "methods").len()), (1, 7));
     let grid =

@@ -353,9 +353,6 @@ fn a_well_specified_logistic_model_needs_no_temperature() {
     let given = logistic(2000, 1, Tempering::Posterior);
     let spread = given.select(&BootstrapSpreadSelector);
     assert!((spread - 1.0).abs() < 0.03, "{spread}");
-    // Exactly 1 but for 200 draws from the prior, to which all classes are alike.
-    let information = given.select(&InformationGainSelector);
-    assert!((information - 1.0).abs() < 0.03, "{information}");
     // Sets of the 5 % farthest of 400 samples: a quantile known to some 15 %.
     let credible = logistic(600, 1, Tempering::Posterior).select(&CredibleCoverageSelector::default());
     assert!((credible - 1.0).abs() < 0.3, "{credible}");
@@ -415,7 +412,6 @@ fn three_classes_have_two_directions_each() {
     // 3 logits × (weight, bias) less what softmax does not feel: I would be singular with all six.
     let spread = given.select(&BootstrapSpreadSelector);
     assert!((spread - 1.0).abs() < 0.04, "{spread}");
-    assert!((given.select(&InformationGainSelector) - 1.0).abs() < 0.04);
 }
 
 /// The evidence of a logistic model by summing over a lattice of its two parameters.
@@ -479,7 +475,7 @@ fn all() -> [Box<dyn Selector>; 8] {
     ]
 }
 
-/// A network of classes, linearised: every method has a finite β or says that no β does.
+/// A network of classes, linearised: every method has a finite β or says why there is none.
 #[test]
 fn networks_of_classes_have_answers() {
     let network = Network::dense(1, &[3], 2).unwrap();
@@ -490,6 +486,9 @@ fn networks_of_classes_have_answers() {
             match selector.select(&given.laboratory()) {
                 Ok(selection) => assert!((1e-6..1e6).contains(&selection.inverse_temperature), "{selection:?}"),
                 Err(SelectionError::NothingFound { reason, .. }) => assert!(reason.contains("no β gives"), "{reason}"),
+                Err(SelectionError::DoesNotSuit { method: "holmes-walker", reason }) => {
+                    assert!(reason.contains("classes"), "{reason}");
+                }
                 Err(error) => panic!("{}: {error}", selector.name()),
             }
         }
@@ -519,6 +518,11 @@ fn large_networks_and_other_priors_are_refused_with_the_reason() {
     let long = Given { network: Network::dense(1, &[400], 2).unwrap(), ..logistic(4000, 1, Tempering::Likelihood) };
     for selector in all() {
         let text = reason(&cnn, selector.as_ref());
+        if selector.name() == "holmes-walker" {
+            // Of no model of classes, whatever its size.
+            assert!(text.contains("it would say β = 1 whatever the data"), "{text}");
+            continue;
+        }
         assert!(text.contains("dense layers alone") && text.contains("choose by LPD"), "{text}");
         let text = reason(&wide, selector.as_ref());
         assert!(text.contains("1-1000-2 has 3001 of them, and it stops at 2000"), "{text}");

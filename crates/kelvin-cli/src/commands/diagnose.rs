@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use kelvin::diagnostics::Warning;
+use kelvin::predictive::ByModel;
 use serde::Serialize;
 
 use crate::arguments::DiagnoseArguments;
@@ -18,6 +19,7 @@ use crate::run_folder::{check_is_run, is_being_written};
 use crate::table::Table;
 use crate::watch::lines::{lines, sentence};
 use crate::watch::status::{Phase, Stage, Status};
+use crate::which_way::{MISSING as NO_WAY, WhichWay, which_way_text};
 
 /// Columns for the chains of a run on its way.
 const COLUMNS: usize = 100;
@@ -31,6 +33,7 @@ struct Diagnosis<'a> {
     tensors: Option<Tensors>,
     searches: Vec<Search>,
     learning_theory: Vec<TheoryLine>,
+    which_way: Option<ByModel<WhichWay>>,
     warnings: &'a [Warning],
     /// How far a run is that is on its way.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +75,7 @@ fn finished(run: &Path, json: bool) -> anyhow::Result<Vec<Warning>> {
         tensors: tensors(&findings),
         searches: searches(&findings),
         learning_theory: theory_lines(&findings),
+        which_way: findings.which_way,
         warnings: &findings.warnings,
         status: None,
     };
@@ -92,6 +96,12 @@ fn text(findings: &Findings, diagnosis: &Diagnosis<'_>) -> String {
         text += "Momenta have no temperature here: the sampler has none, or nothing was kept.\n\n";
     }
     text += &format!("{}{}\n", search_table(&diagnosis.searches).to_text(), spread(&diagnosis.searches));
+    // A sweep has its grid to say it.
+    text += &match (findings.beta_star, diagnosis.which_way) {
+        (Some(beta), Some(way)) => which_way_text(beta, &way) + "\n",
+        (Some(_), None) => wrapped(NO_WAY, "") + "\n",
+        (None, _) => String::new(),
+    };
     text += &match theory_table(&findings.name, &diagnosis.learning_theory) {
         Some(table) => format!("{}{}\n", table.to_text(), about(findings).map(|text| wrapped(&text, "")).concat()),
         None => wrapped(&format!("Learning theory: {MISSING}"), "") + "\n",
@@ -248,6 +258,7 @@ fn on_its_way(run: &Path, status: &Status, json: bool) -> anyhow::Result<Vec<War
             tensors: None,
             searches: Vec::new(),
             learning_theory: Vec::new(),
+            which_way: None,
             warnings: &warnings,
             status: Some(status),
         };

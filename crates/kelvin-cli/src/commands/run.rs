@@ -1,7 +1,12 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
 use kelvin::diagnostics::Warning;
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentError, SampledChain, Slot};
+use kelvin::draws::Draws;
+use kelvin::experiment::{
+    ChainGroup, ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, SampledChain, Slot,
+};
+use kelvin::predictive::ByModel;
+use kelvin::sampler::Silent;
 use kelvin::selection::JointChoice;
 use serde::Serialize;
 
@@ -16,6 +21,7 @@ use crate::row::{BETA_STAR, Method, Row, with_draws};
 use crate::run_record::RunCommand;
 use crate::verdict::{best_of, verdict};
 use crate::watch::status::Stage;
+use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{cases, doubts, present, source};
 
 /// What `predict` needs beside the draws; written as model.json.
@@ -42,6 +48,7 @@ struct RunResult<'a> {
     folder: String,
     beta_star: f64,
     verdict: &'a str,
+    which_way: Option<ByModel<WhichWay>>,
     rows: &'a [Row],
     warnings: &'a [Warning],
 }
@@ -98,6 +105,10 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
         }
         cases::keep_pictures(folder.path(), &findings, &problem, &row, &predictions)?;
         folder.add_row(&mut findings, row, &predictions)?;
+        if *method == Method::Chosen {
+            let draws: Vec<&Draws> = group.chains.iter().map(|chain| &chain.draws).collect();
+            findings.which_way = which_way(&ExperimentLaboratory::new(&experiment, 0, &Silent), beta, &draws)?;
+        }
     }
 
     folder.write_json(
@@ -126,6 +137,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             folder: folder.path().display().to_string(),
             beta_star: beta,
             verdict: &verdict,
+            which_way: findings.which_way,
             rows: &findings.rows,
             warnings: &findings.warnings,
         };
@@ -133,7 +145,8 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     }
     let tables: Vec<String> = present::tables(&findings).iter().map(|(_, table)| table.to_text()).collect();
     let best = best_of(&findings.rows);
-    print_result(&format!("{}\n{}{best}", tables.join("\n"), wrapped(&verdict, "  ")))?;
+    let way = findings.which_way.map_or(String::new(), |way| which_way_text(beta, &way));
+    print_result(&format!("{}\n{}{best}{way}", tables.join("\n"), wrapped(&verdict, "  ")))?;
     say(&doubts::in_short(&findings.warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }

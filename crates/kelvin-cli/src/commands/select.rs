@@ -8,12 +8,13 @@ use crate::output::{WrongFlags, print_result, say, wrapped};
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::Spread;
 use crate::selection_file::{SELECTION, SelectResult, StoredSelection, open_folder};
-use crate::selection_table::{Choice, Refusal, legend, refusals_text, selection_table, warnings_text};
+use crate::selection_table::{Choice, Refusal, legend, printed, refusals_text, selection_table, warnings_text};
 use crate::watched_laboratory::{Relay, WatchedLaboratory};
+use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{device, source};
 use kelvin::experiment::{Experiment, Problem, Searched};
 use kelvin::likelihood::Likelihood;
-use kelvin::predictive::Scores;
+use kelvin::predictive::{ByModel, Scores};
 use kelvin::sampler::{AscentObjective, EngineError};
 use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
@@ -73,7 +74,11 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     if conduct.json {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    print_result(&format!("{}{}{}", table.to_text(), legend(&choices, classes), refusals_text(&refusals)))?;
+    let (legend, refusals) = (legend(&choices, classes), refusals_text(&refusals));
+    let joint = choices.iter().find(|choice| choice.selection.method == "joint");
+    let way = joint.and_then(|joint| Some((joint.selection.inverse_temperature, joint.which_way?)));
+    let way = way.map_or(String::new(), |(beta, way)| format!("\n{}", which_way_text(beta, &way)));
+    print_result(&format!("{}{legend}{refusals}{way}", printed(table).to_text()))?;
     if each {
         let layout = Layout { spread: Spread::StandardDeviation, compare: false };
         let starts = paper_layout::selectors(&[&StoredSelection::of_starts(name, of_starts.clone())], layout);
@@ -175,6 +180,15 @@ fn reason(error: &SelectionError) -> String {
     }
 }
 
+/// What chains at a β predict.
+struct Judged {
+    beta: f64,
+    /// None where no chain kept a draw.
+    validation: Option<Scores>,
+    test: Option<Scores>,
+    which_way: Option<ByModel<WhichWay>>,
+}
+
 /// Samples once at each β that was chosen, all in one population, and scores test rows.
 fn judge(
     experiment: &Experiment<'_>,
@@ -184,24 +198,31 @@ fn judge(
     let mut betas: Vec<f64> = selections.iter().map(|selection| selection.inverse_temperature).collect();
     betas.sort_by(f64::total_cmp);
     betas.dedup();
-    let mut scored: Vec<(f64, Option<[Scores; 2]>)> = Vec::new();
+    let mut scored: Vec<Judged> = Vec::new();
     let sampled = if betas.is_empty() { Vec::new() } else { laboratory.sample_to_score(&betas)? };
     for (beta, draws) in betas.into_iter().zip(&sampled) {
-        let scores = match draws.is_empty() {
-            true => None,
-            false => Some([
-                experiment.predictive(&experiment.validation, beta, draws)?.scores()?,
-                experiment.predictive(&experiment.test, beta, draws)?.scores()?,
-            ]),
+        let scores = |rows| -> anyhow::Result<Option<Scores>> {
+            let predictive = if draws.is_empty() { None } else { Some(experiment.predictive(rows, beta, draws)?) };
+            Ok(predictive.map(|predictive| predictive.scores()).transpose()?)
         };
-        scored.push((beta, scores));
+        scored.push(Judged {
+            beta,
+            validation: scores(&experiment.validation)?,
+            test: scores(&experiment.test)?,
+            which_way: which_way(laboratory, beta, &draws.iter().collect::<Vec<_>>())?,
+        });
     }
     let judged = |selection: Selection| {
-        let at = scored.iter().find(|(beta, _)| *beta == selection.inverse_temperature);
-        let (validation, test) =
-            at.and_then(|(_, scores)| scores.clone()).map(|[validation, test]| (validation, test)).unzip();
+        let at = scored.iter().find(|judged| judged.beta == selection.inverse_temperature);
         let goal = selection.goal;
-        Choice { selection, serves: goal.describe(), serves_lpd: goal.serves_lpd(), validation, test }
+        Choice {
+            selection,
+            serves: goal.describe(),
+            serves_lpd: goal.serves_lpd(),
+            validation: at.and_then(|judged| judged.validation.clone()),
+            test: at.and_then(|judged| judged.test.clone()),
+            which_way: at.and_then(|judged| judged.which_way),
+        }
     };
     Ok(selections.into_iter().map(judged).collect())
 }

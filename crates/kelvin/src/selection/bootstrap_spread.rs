@@ -70,7 +70,7 @@ fn by_outputs(model: &SmallModel, fit: &Fit, at: &FeatureRows) -> f64 {
 
 impl Selector for BootstrapSpreadSelector {
     fn name(&self) -> &'static str {
-        "loss-likelihood-bootstrap"
+        "lyddon-holmes-walker"
     }
 
     fn goal(&self) -> Goal {

@@ -74,8 +74,22 @@ pub fn selector(name: &str, grid: &[f64]) -> Result<Box<dyn Selector>, UnknownSe
         asked: name.into(),
         suggestion: nearest_name(name, names.iter().copied())
             .map_or(String::new(), |nearest| format!("\n  did you mean `{nearest}`?")),
-        known: names.join(", "),
+        known: in_lines(&names),
     })
+}
+
+/// Names after one another, as many to a line as a terminal has room for.
+fn in_lines(names: &[&str]) -> String {
+    const WIDEST: usize = 85;
+    let mut lines = vec![String::new()];
+    for (place, name) in names.iter().enumerate() {
+        let name = if place + 1 < names.len() { format!("{name}, ") } else { (*name).to_owned() };
+        match lines.last_mut() {
+            Some(line) if line.len() + name.len() <= WIDEST => line.push_str(&name),
+            _ => lines.push(name),
+        }
+    }
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n    ")
 }
 
 #[cfg(test)]
@@ -94,5 +108,6 @@ mod tests {
         }
         let error = selector("refin-sm", &[]).err().unwrap().to_string();
         assert!(error.contains("did you mean `refine-sm`?"), "{error}");
+        assert!(error.lines().all(|line| line.len() <= 100) && error.contains("  selectors: joint, "), "{error}");
     }
 }

@@ -40,11 +40,11 @@ impl<'a> HeldOutDraws<'a> {
     ///
     /// # Errors
     /// Where draws cannot be read or evaluated.
-    pub fn new(
+    pub fn new<'d>(
         laboratory: &dyn Laboratory,
         rows: &HeldOut<'a>,
         inverse_temperature: f64,
-        draws: &[Draws],
+        draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Self, SelectionError> {
         let posterior = laboratory.posterior();
         let mut chains = Vec::new();

@@ -10,16 +10,19 @@
 //!
 //! The mean over the prior is exact for linear regressions (2 d points have the mean of any quadratic) and elsewhere one over
 //! draws from the prior, at which networks are taken as they are, not linearised; θ̂ is the mode of the small model.
-//! An isotropic prior treats all classes alike, so that with classes Δ does not depend on y and β̂ = 1 whatever the data, but for the draws' noise.
+//! Models of classes are refused: an isotropic prior treats all classes alike, so that Δ does not depend on y and the ratio is 1
+//! whatever the data.
 //! Cost: a fit and n gradients for each point of the prior; for networks a search. Objective: information gain.
 
 use rayon::prelude::*;
 
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
+use super::row_loss::Answer;
 use super::selector::{Goal, Selection, Selector};
 use super::small_fit::dot;
 use super::small_model::{SmallModel, normal_vectors};
+use crate::likelihood::Likelihood;
 
 /// Draws from the prior where no closed form is known.
 const NUM_DRAWS: u32 = 200;
@@ -51,26 +54,27 @@ impl Selector for InformationGainSelector {
     }
 
     fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
+        let Likelihood::Gaussian { noise_variance } = laboratory.posterior().likelihood() else {
+            let reason = "the targets are classes, which an isotropic prior treats all alike: it would say β = 1 whatever the data; \
+                          choose by LPD, or take lyddon-holmes-walker";
+            return Err(SelectionError::DoesNotSuit { method: self.name(), reason: reason.into() });
+        };
         // All points of the prior together cost some ten fits.
         let model = SmallModel::new(self.name(), laboratory, |_| 10.0)?;
         let fit = model.fit_all(1.0)?;
-        let (q, d) = (model.loss.num_outputs(), model.num_parameters());
         let points = prior_points(&model);
         let num_inputs = model.inputs.len() / model.num_rows();
         let of_row = |(row, input): (usize, &[f64])| {
-            let likely = model.loss.answers_at(&model.training.outputs(row, &fit.mode));
+            let mean = model.training.outputs(row, &fit.mode)[0];
+            // Two answers with the mean of any quadratic.
+            let likely = [noise_variance.sqrt(), -noise_variance.sqrt()].map(|away| Answer::Number(mean + away));
             let (mut expected, mut observed) = (0.0, 0.0);
-            let mut features = vec![0.0; q * d];
+            let mut features = vec![0.0; model.num_parameters()];
             for point in &points {
                 let outputs = model.tangent.linearise(point, input, &mut features);
-                // ‖Φᵀ∇ℓ‖² through Φ Φᵀ, which all answers share.
-                let products: Vec<f64> =
-                    features.chunks_exact(d).flat_map(|a| features.chunks_exact(d).map(|b| dot(a, b))).collect();
-                let size = |answer| {
-                    let slope = model.loss.terms(&outputs, answer, 1.0).gradient;
-                    (0..q * q).map(|at| slope[at / q] * products[at] * slope[at % q]).sum::<f64>()
-                };
-                expected += likely.iter().map(|&(share, answer)| share * size(answer)).sum::<f64>();
+                let length = dot(&features, &features);
+                let size = |answer| length * model.loss.terms(&outputs, answer, 1.0).gradient[0].powi(2);
+                expected += 0.5 * likely.iter().map(|&answer| size(answer)).sum::<f64>();
                 observed += size(model.training.answers[row]);
             }
             (expected, observed)

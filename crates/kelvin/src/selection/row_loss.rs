@@ -125,20 +125,6 @@ impl RowLoss {
             _ => unreachable!("the posterior checked that likelihood and targets fit"),
         }
     }
-
-    /// Answers with weights that have the mean of any quadratic (numbers) or any function (classes) under p(·|outputs).
-    pub fn answers_at(&self, outputs: &[f64]) -> Vec<(f64, Answer)> {
-        match self {
-            Self::Gaussian { noise_variance } => {
-                let std = noise_variance.sqrt();
-                [std, -std].map(|away| (0.5, Answer::Number(outputs[0] + away))).to_vec()
-            }
-            Self::Classes { .. } => {
-                let shares = self.probabilities(outputs, 1.0).into_iter().enumerate();
-                shares.map(|(class, share)| (share, Answer::Class(class))).collect()
-            }
-        }
-    }
 }
 
 /// L with A = L Lᵀ of a small matrix that may be singular; what rounding made negative counts as 0.
