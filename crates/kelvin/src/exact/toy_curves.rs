@@ -37,9 +37,9 @@ pub const TOY_CASES: [ToyCase; 3] = [
         shows: "KL is least at a temperature other than 1, and W₂² the colder the better",
         toy: toy(1.0),
     },
-    ToyCase { name: "truth noisier than the model", shows: "both are least well above T = 1", toy: toy(1.5) },
+    ToyCase { name: "noisier than believed", shows: "both are least well above T = 1", toy: toy(1.5) },
     ToyCase {
-        name: "truth less noisy than the model",
+        name: "less noisy than believed",
         shows: "the formulas give T* ≤ 0: both are the better the colder",
         toy: toy(0.5),
     },
