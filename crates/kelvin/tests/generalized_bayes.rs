@@ -1,5 +1,5 @@
 //! Generalized-Bayes selectors on linear regressions, where each has a closed form or a limit; and what they refuse.
-//! `small_models.rs` has logistic models and networks.
+//! `small_models.rs` has networks, `logistic_models.rs` classes.
 
 mod support;
 

@@ -1,102 +1,22 @@
-//! Generalized-Bayes selectors beyond linear regression: the same answers as written-out algebra, logistic models with known answers,
-//! and what is refused.
+//! Generalized-Bayes selectors see any small model alike: the same answers as written-out algebra for linear models and
+//! networks, and what is refused. `logistic_models.rs` has classes.
+
+mod support;
 
 use kelvin::data::{Examples, Targets};
-use kelvin::draws::Draws;
 use kelvin::exact::LinearRegression;
-use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network};
 use kelvin::potential::Posterior;
 use kelvin::predictive::PredictiveModel;
-use kelvin::prior::{IsotropicGaussian, LayerwiseGaussian};
+use kelvin::prior::LayerwiseGaussian;
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin::sampler::{AscentObjective, CpuEngine, Engine};
 use kelvin::selection::{
-    BootstrapSpreadSelector, Checkpoint, CredibleCoverageSelector, EvidenceSelector, InformationGainSelector,
-    JointChoice, Laboratory, PredictionCoverageSelector, Prices, SafeBayesSelector, SafeLoss, SelectionError, Selector,
+    BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, InformationGainSelector,
+    PredictionCoverageSelector, SafeBayesSelector, SafeLoss, SelectionError, Selector,
 };
 use kelvin::temperature::Tempering;
-
-/// Rows, a network and where its search ends.
-struct Given {
-    network: Network,
-    likelihood: Likelihood,
-    prior_variance: f64,
-    tempering: Tempering,
-    train: Examples,
-    validation: Examples,
-    found: Vec<f32>,
-}
-
-struct GivenLaboratory<'a> {
-    given: &'a Given,
-    posterior: Posterior<'a>,
-    validation: HeldOut<'a>,
-}
-
-impl Given {
-    fn laboratory(&self) -> GivenLaboratory<'_> {
-        let prior = IsotropicGaussian::new(self.prior_variance).unwrap();
-        let posterior = Posterior::new(&self.network, self.likelihood, prior, &self.train).unwrap();
-        GivenLaboratory { given: self, posterior, validation: HeldOut::new(&self.network, &self.validation) }
-    }
-
-    fn select(&self, selector: &dyn Selector) -> f64 {
-        let selection = selector.select(&self.laboratory()).unwrap();
-        assert!(!selection.goal.serves_lpd() && selection.cost.row_gradients > 0.0 && selection.warnings.is_empty());
-        selection.inverse_temperature
-    }
-}
-
-impl Laboratory for GivenLaboratory<'_> {
-    fn engine(&self) -> &dyn Engine {
-        &CpuEngine
-    }
-
-    fn posterior(&self) -> &Posterior<'_> {
-        &self.posterior
-    }
-
-    fn validation(&self) -> &HeldOut<'_> {
-        &self.validation
-    }
-
-    fn tempering(&self) -> Tempering {
-        self.given.tempering
-    }
-
-    fn prices(&self) -> Prices {
-        Prices { search: 0.5, chain: 1.0, continued_chain: 0.5 }
-    }
-
-    fn search(&self, _: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
-        assert!(!self.given.found.is_empty(), "a linear model needs no search");
-        let checkpoint = Checkpoint { step: 1, inverse_temperature: 1.0, validation_lpd: 0.0 };
-        Ok(vec![JointChoice {
-            position: self.given.found.clone(),
-            statistics: Vec::new(),
-            inverse_temperature: 1.0,
-            best: 0,
-            path: vec![checkpoint, checkpoint],
-            divergence: None,
-        }])
-    }
-
-    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
-        unreachable!("these methods sample no chains")
-    }
-
-    fn continue_at(&self, _: f64, _: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
-        unreachable!("these methods sample no chains")
-    }
-}
-
-fn normals(seed: u64, step: u64, count: usize) -> Vec<f32> {
-    let mut numbers = vec![0.0; count];
-    NoiseKey { seed, purpose: Purpose::Synthetic, chain: 0, step }.fill_normal(&mut numbers);
-    numbers
-}
+use support::given::{Given, GivenLaboratory, logistic, normals};
 
 /// y = sin(a) + b/2 with noise of variance 0.09 where the model says 0.04; `hidden` ReLU units or none.
 fn regression(hidden: &[usize], tempering: Tempering) -> Given {
@@ -318,147 +238,6 @@ fn gaussian_models_agree_with_written_out_algebra() {
                 agree("evidence", &EvidenceSelector, written.evidence(), 1e-3);
             }
         }
-    }
-}
-
-/// Rows whose classes follow P(0) = 1/(1 + exp(−(a + b x))), each standing `copies` times.
-fn logistic(num_rows: usize, copies: usize, tempering: Tempering) -> Given {
-    let rows = |step: u64, count: usize, copies: usize| {
-        let inputs = normals(21, step, count);
-        let key = NoiseKey { seed: 21, purpose: Purpose::Synthetic, chain: 1, step };
-        let label = |(row, x): (usize, &f32)| {
-            let first = 1.0 / (1.0 + (-(0.3 + 1.2 * f64::from(*x))).exp());
-            u32::from(key.uniform(row as u32) >= first)
-        };
-        let labels: Vec<u32> = inputs.iter().enumerate().map(label).collect();
-        Examples {
-            inputs: inputs.repeat(copies).into(),
-            num_features: 1,
-            targets: Targets::Classes(labels.repeat(copies)),
-        }
-    };
-    Given {
-        network: Network::dense(1, &[], 2).unwrap(),
-        likelihood: Likelihood::Categorical { num_classes: 2 },
-        prior_variance: 2.0,
-        tempering,
-        train: rows(0, num_rows, copies),
-        validation: rows(1, 100, 1),
-        found: Vec::new(),
-    }
-}
-
-#[test]
-fn a_well_specified_logistic_model_needs_no_temperature() {
-    let given = logistic(2000, 1, Tempering::Posterior);
-    let spread = given.select(&BootstrapSpreadSelector);
-    assert!((spread - 1.0).abs() < 0.03, "{spread}");
-    // Sets of the 5 % farthest of 400 samples: a quantile known to some 15 %.
-    let credible = logistic(600, 1, Tempering::Posterior).select(&CredibleCoverageSelector::default());
-    assert!((credible - 1.0).abs() < 0.3, "{credible}");
-    let sets = PredictionCoverageSelector { model: PredictiveModel::Tempered, ..Default::default() };
-    let prediction = logistic(600, 1, Tempering::Posterior).select(&sets);
-    assert!(prediction.ln().abs() < 0.4, "{prediction}");
-    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
-        let few = logistic(200, 1, tempering);
-        assert_eq!(few.select(&SafeBayesSelector::default()), 1.0, "{tempering:?}");
-    }
-    // Copies of rows look like rows: the bootstrap cannot know that they tell nothing new.
-    let copied = logistic(1000, 4, Tempering::Posterior).select(&BootstrapSpreadSelector);
-    let plain = logistic(1000, 1, Tempering::Posterior).select(&BootstrapSpreadSelector);
-    assert!((copied / plain - 1.0).abs() < 0.01, "{copied} {plain}");
-}
-
-/// x = −1, 0, 1 equally often, P(1) = 0.9, 0.3, 0.9: the best line is flat at 0.7, so that by hand J = 0.21 diag(1, 2/3),
-/// I = diag(0.21, 0.13 · 2/3), with 0.13 = 0.9 · 0.1 + 0.2², and β = (0.21 + 0.14²/0.0867)/0.35.
-#[test]
-fn the_bootstrap_of_a_wrong_logistic_model_has_its_closed_form() {
-    let (mut inputs, mut labels) = (Vec::new(), Vec::new());
-    for (x, ones) in [(-1.0f32, 90), (0.0, 30), (1.0, 90)] {
-        inputs.extend([x; 100]);
-        labels.extend((0..100).map(|row| u32::from(row < ones)));
-    }
-    let train = Examples { inputs: inputs.into(), num_features: 1, targets: Targets::Classes(labels) };
-    let given = Given { train, prior_variance: 1e6, ..logistic(10, 1, Tempering::Posterior) };
-    let expected = (0.21 + 0.14f64.powi(2) / (0.13 * 2.0 / 3.0)) / 0.35;
-    let found = given.select(&BootstrapSpreadSelector);
-    assert!((found / expected - 1.0).abs() < 1e-5, "{found} {expected}");
-}
-
-/// Spreads of three classes: with every logit's weights drawn from the prior, three classes are three, not two and a shadow.
-#[test]
-fn three_classes_have_two_directions_each() {
-    let inputs = normals(5, 0, 3000);
-    let key = NoiseKey { seed: 5, purpose: Purpose::Synthetic, chain: 1, step: 0 };
-    let label = |(row, x): (usize, &f32)| {
-        let weights = [1.0, (0.8 * f64::from(*x)).exp(), (-0.5 - 0.6 * f64::from(*x)).exp()];
-        let mut left = key.uniform(row as u32) * weights.iter().sum::<f64>();
-        weights
-            .iter()
-            .take_while(|weight| {
-                left -= *weight;
-                left > 0.0
-            })
-            .count() as u32
-    };
-    let labels = inputs.iter().enumerate().map(label).collect();
-    let train = Examples { inputs: inputs.into(), num_features: 1, targets: Targets::Classes(labels) };
-    let given = Given {
-        network: Network::dense(1, &[], 3).unwrap(),
-        likelihood: Likelihood::Categorical { num_classes: 3 },
-        train,
-        ..logistic(10, 1, Tempering::Posterior)
-    };
-    // 3 logits × (weight, bias) less what softmax does not feel: I would be singular with all six.
-    let spread = given.select(&BootstrapSpreadSelector);
-    assert!((spread - 1.0).abs() < 0.04, "{spread}");
-}
-
-/// The evidence of a logistic model by summing over a lattice of its two parameters.
-#[test]
-fn evidence_of_a_logistic_model_agrees_with_numerical_integration() {
-    for tempering in [Tempering::Posterior, Tempering::Likelihood] {
-        let given = Given { prior_variance: 0.3, ..logistic(80, 1, tempering) };
-        let Targets::Classes(labels) = &given.train.targets else { panic!("classes") };
-        let rows: Vec<(f64, f64)> = given
-            .train
-            .inputs
-            .numbers()
-            .iter()
-            .zip(labels)
-            .map(|(&x, &label)| (f64::from(x), if label == 0 { 1.0 } else { -1.0 }))
-            .collect();
-        // The difference of two logits' parameters has twice their variance; the rest integrates to 1.
-        let log_evidence = |log_beta: f64| {
-            let beta = log_beta.exp();
-            let variance = 2.0 * 0.3 / if tempering == Tempering::Posterior { beta } else { 1.0 };
-            let reach = 7.0 * variance.sqrt();
-            let lattice = |step: i32| reach * (f64::from(step) + 0.5) / 60.0;
-            let (mut sum, mut largest) = (0.0, f64::NEG_INFINITY);
-            for i in -60..60 {
-                for j in -60..60 {
-                    let (weight, bias) = (lattice(i), lattice(j));
-                    let likelihood: f64 =
-                        rows.iter().map(|(x, sign)| -(-sign * beta * (weight * x + bias)).exp().ln_1p()).sum();
-                    let prior =
-                        -(weight * weight + bias * bias) / (2.0 * variance) - (std::f64::consts::TAU * variance).ln();
-                    let value: f64 = likelihood + prior;
-                    if value > largest {
-                        sum *= (largest - value).exp();
-                        largest = value;
-                    }
-                    sum += (value - largest).exp();
-                }
-            }
-            largest + (sum * (reach / 60.0).powi(2)).ln()
-        };
-        let values: Vec<(f64, f64)> = (0..12).map(|i| 0.2 * f64::from(i) - 0.4).map(|s| (log_evidence(s), s)).collect();
-        let best = (1..11).max_by(|&a, &b| values[a].0.total_cmp(&values[b].0)).unwrap();
-        let [low, at, high] = [best - 1, best, best + 1].map(|i| values[i].0);
-        assert!(at > low && at > high, "{tempering:?} {values:?}");
-        let expected = (values[best].1 + 0.1 * (high - low) / (2.0 * at - low - high)).exp();
-        let found = given.select(&EvidenceSelector);
-        assert!((found / expected - 1.0).abs() < 0.05, "{tempering:?}: {found} {expected}");
     }
 }
 
