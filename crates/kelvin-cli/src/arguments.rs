@@ -215,7 +215,7 @@ pub struct SelectArguments {
     /// Judge the β of every start by a chain of its own too, as the paper's table of selectors does (joint, map and guo)
     #[arg(long)]
     pub each_start: bool,
-    /// Folder for selection.json, which `kelvin report` lays out beside runs; nothing is written without it
+    /// New or empty folder for selection.json, which `kelvin report` lays out beside runs; nothing is written without it
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Names every random number: the same seed, the same numbers

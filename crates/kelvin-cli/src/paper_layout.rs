@@ -203,6 +203,9 @@ pub fn selectors(selections: &[&StoredSelection], layout: Layout) -> Option<Tabl
         let data = PaperNumbers::of(&selection.name).map_or(selection.name.as_str(), |paper| paper.name);
         for (index, (method, name)) in SEARCHING.into_iter().enumerate() {
             let found = selection.found(method);
+            if found.is_empty() && paper_of(selection).is_none() {
+                continue;
+            }
             let scale = if are_numbers(selection) { 1e3 } else { 100.0 };
             let ours = [
                 found.iter().map(|(_, scores)| scale * scores.point_metric()).collect::<Vec<f64>>(),

@@ -63,23 +63,14 @@ impl<'a> SelectResult<'a> {
     }
 }
 
-/// Makes the folder; one that holds anything but an earlier selection with the same settings is left alone.
-pub fn open_folder(folder: &Path, asked: &str) -> anyhow::Result<()> {
+/// Makes the folder; one that holds anything is left alone.
+pub fn open_folder(folder: &Path) -> anyhow::Result<()> {
     if folder.is_file() {
         bail!("{} is a file; name a folder with --out", folder.display());
     }
-    let is_empty = !folder.read_dir().is_ok_and(|mut entries| entries.next().is_some());
-    if !is_empty && !is_selection(folder) {
-        bail!(
-            "{} holds files that are no selection of kelvin; nothing was changed. Name another folder with --out",
-            folder.display()
-        );
-    }
-    if is_selection(folder) && std::fs::read_to_string(folder.join(SETTINGS)).ok().as_deref() != Some(asked) {
-        bail!(
-            "{} holds a selection with other settings; nothing was changed. Name another folder with --out",
-            folder.display()
-        );
+    if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
+        let what = if is_selection(folder) { "a selection" } else { "files" };
+        bail!("{} holds {what} already; nothing was changed. Name another folder with --out", folder.display());
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
 }
@@ -110,7 +101,12 @@ impl StoredSelection {
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let path = folder.join(SELECTION);
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let damaged = || format!("{} is damaged; the same `kelvin select --out` writes it again", path.display());
+        let damaged = || {
+            format!(
+                "{} is damaged; remove its folder, and the same `kelvin select --out` makes it again",
+                path.display()
+            )
+        };
         let found: Self = serde_json::from_slice(&bytes).with_context(damaged)?;
         if found.format != FORMAT {
             bail!("{} has format {}, and this kelvin knows {FORMAT}; select anew", path.display(), found.format);

@@ -216,9 +216,9 @@ fn the_paper_s_table_of_selectors_has_its_place() {
 
     std::fs::write(here.join("chosen/selection.json"), "{").unwrap();
     refuses(here, 1, &["report", "chosen"], &["selection.json is damaged", "kelvin select --out"]);
-    refuses(here, 1, &["select", "stripes", "--quick", "--out", "sweep"], &["no selection of kelvin", "--out"]);
+    refuses(here, 1, &["select", "stripes", "--quick", "--out", "sweep"], &["sweep holds files already", "--out"]);
     let other = ["select", "stripes", "--quick", "--seed", "5", "--out", "chosen"];
-    refuses(here, 1, &other, &["chosen holds a selection with other settings", "--out"]);
+    refuses(here, 1, &other, &["chosen holds a selection already", "--out"]);
     let wrong = ["select", "stripes", "--quick", "--method", "grid-lpd-sm", "--each-start"];
     refuses(here, 2, &wrong, &["--each-start", "joint, map and guo"]);
 }

@@ -12,8 +12,8 @@ use kelvin::predictive::PredictiveModel;
 use kelvin::prior::LayerwiseGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::selection::{
-    BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, InformationGainSelector,
-    PredictionCoverageSelector, SafeBayesSelector, SafeLoss, SelectionError, Selector,
+    BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, PredictionCoverageSelector, SafeBayesSelector,
+    SafeLoss, SelectionError, Selector, generalized_selectors,
 };
 use kelvin::temperature::Tempering;
 use support::given::{Given, GivenLaboratory, logistic, normals};
@@ -241,19 +241,6 @@ fn gaussian_models_agree_with_written_out_algebra() {
     }
 }
 
-fn all() -> [Box<dyn Selector>; 8] {
-    [
-        Box::new(SafeBayesSelector::default()),
-        Box::new(SafeBayesSelector { loss: SafeLoss::InModel }),
-        Box::new(InformationGainSelector),
-        Box::new(BootstrapSpreadSelector),
-        Box::new(CredibleCoverageSelector::default()),
-        Box::new(PredictionCoverageSelector::default()),
-        Box::new(PredictionCoverageSelector { model: PredictiveModel::Tempered, ..Default::default() }),
-        Box::new(EvidenceSelector),
-    ]
-}
-
 /// A network of classes, linearised: every method has a finite β or says why there is none.
 #[test]
 fn networks_of_classes_have_answers() {
@@ -261,7 +248,7 @@ fn networks_of_classes_have_answers() {
     let found = network.initial_parameters(7, 0);
     for tempering in [Tempering::Posterior, Tempering::Likelihood] {
         let given = Given { network: network.clone(), found: found.clone(), ..logistic(60, 1, tempering) };
-        for selector in all() {
+        for selector in generalized_selectors() {
             match selector.select(&given.laboratory()) {
                 Ok(selection) => assert!((1e-6..1e6).contains(&selection.inverse_temperature), "{selection:?}"),
                 Err(SelectionError::NothingFound { reason, .. }) => assert!(reason.contains("no β gives"), "{reason}"),
@@ -295,7 +282,7 @@ fn large_networks_and_other_priors_are_refused_with_the_reason() {
     };
     let wide = Given { network: Network::dense(1, &[1000], 2).unwrap(), ..logistic(50, 1, Tempering::Posterior) };
     let long = Given { network: Network::dense(1, &[400], 2).unwrap(), ..logistic(4000, 1, Tempering::Likelihood) };
-    for selector in all() {
+    for selector in generalized_selectors() {
         let text = reason(&cnn, selector.as_ref());
         if selector.name() == "holmes-walker" {
             // Of no model of classes, whatever its size.

@@ -36,7 +36,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let common = CommonArguments { out: None, seed, fresh: false, overrides, conduct };
     let source = source::read(&source, &common)?;
     let (conduct, asked) = (&common.conduct, source.settings.to_toml()?);
-    out.as_deref().map(|folder| open_folder(folder, &asked)).transpose()?;
+    out.as_deref().map(open_folder).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;
     let interrupt = Interrupt::listen()?;
     let mut experiment = device::experiment(conduct.device, conduct.quiet, &problem, source.settings)?;

@@ -50,7 +50,13 @@ pub fn all_selectors(grid: &[f64]) -> Vec<Box<dyn Selector>> {
         Box::new(RefineSelector::new(PredictiveModel::Tempered)),
     ];
     all.extend(grid_selectors(grid).into_iter().map(|selector| Box::new(selector) as Box<dyn Selector>));
-    let generalized: [Box<dyn Selector>; 8] = [
+    all.extend(generalized_selectors());
+    all
+}
+
+/// Selectors of generalized Bayes, for small models.
+pub fn generalized_selectors() -> [Box<dyn Selector>; 8] {
+    [
         Box::new(SafeBayesSelector { loss: SafeLoss::Randomised }),
         Box::new(SafeBayesSelector { loss: SafeLoss::InModel }),
         Box::new(InformationGainSelector),
@@ -59,9 +65,7 @@ pub fn all_selectors(grid: &[f64]) -> Vec<Box<dyn Selector>> {
         Box::new(PredictionCoverageSelector::default()),
         Box::new(PredictionCoverageSelector { model: PredictiveModel::Tempered, ..Default::default() }),
         Box::new(EvidenceSelector),
-    ];
-    all.extend(generalized);
-    all
+    ]
 }
 
 /// The selector of this name.

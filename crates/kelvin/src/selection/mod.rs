@@ -32,7 +32,7 @@ mod tangent;
 
 pub use beta_posterior::{BetaPosterior, LogBetaPrior};
 pub use bootstrap_spread::BootstrapSpreadSelector;
-pub use catalogue::{UnknownSelector, all_selectors, grid_selectors, selector};
+pub use catalogue::{UnknownSelector, all_selectors, generalized_selectors, grid_selectors, selector};
 pub use credible_coverage::CredibleCoverageSelector;
 pub use curve::Curve;
 pub use error::SelectionError;
