@@ -111,7 +111,7 @@ pub enum TaskArgument {
     Classification,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct CommonArguments {
     /// Run folder [default: runs/NAME-HASH, the hash of command and settings]
     #[arg(long, value_name = "DIR")]
@@ -130,7 +130,7 @@ pub struct CommonArguments {
 }
 
 /// How to run, whatever is run.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ConductArguments {
     /// Threads [default: all cores]; the numbers do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -128,13 +128,7 @@ impl Run {
     }
 
     pub fn beta_star(&self) -> Vec<f64> {
-        match self.findings.beta_star {
-            Some(beta) => vec![beta],
-            None => {
-                let rows = self.findings.rows.iter().filter(|row| row.method == Method::Chosen);
-                rows.map(|row| row.beta).collect()
-            }
-        }
+        self.findings.beta_star.map_or_else(|| self.findings.searched_betas(), |beta| vec![beta])
     }
 
     pub fn scores(&self) -> Vec<Score> {

@@ -286,6 +286,16 @@ impl Findings {
         serde_json::from_value(value).with_context(damaged)
     }
 
+    /// Repetitions that chains were sampled in: the first so many.
+    pub fn sampled_repetitions(&self) -> u32 {
+        self.chains.iter().map(|chain| chain.repetition + 1).max().unwrap_or(0)
+    }
+
+    /// The β that each search chose, whether or not chains were sampled there.
+    pub fn searched_betas(&self) -> Vec<f64> {
+        self.searches.iter().filter_map(|search| Some(search.path.get(search.best)?.beta)).collect()
+    }
+
     /// The chains behind a row: all of its temperature, or the one of its repetition.
     pub fn chains_of<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a ChainFindings> {
         self.chains.iter().filter(|chain| {

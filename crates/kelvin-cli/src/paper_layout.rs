@@ -7,7 +7,7 @@ use crate::each_start::SEARCHING;
 use crate::figures::NamedRun;
 use crate::findings::Findings;
 use crate::paper_numbers::{PaperNumbers, PaperSelectors};
-use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
+use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread, partly_sampled};
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
 use crate::selection_file::StoredSelection;
 use crate::table::{Alignment, Table};
@@ -21,10 +21,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What stands behind ±, in ours and in the paper's columns.
-    fn over_repetitions(self) -> String {
+    /// What stands behind ±, in ours and in the paper's columns; one value has none.
+    fn over_repetitions(self, columns: &[&Column<'_>]) -> String {
         let paper = if self.compare && self.spread == Spread::StandardError { ", the paper's ± SD" } else { "" };
-        format!("{} over repetitions{paper}", self.spread.name())
+        format!("{} over repetitions{paper}{}", self.spread.name(), partly(columns))
     }
 }
 
@@ -34,6 +34,13 @@ struct Column<'a> {
     findings: &'a Findings,
     sweep: Sweep<'a>,
     paper: Option<&'static PaperNumbers>,
+}
+
+impl<'a> Column<'a> {
+    /// The paper's name of the data, where it has one.
+    fn name(&self) -> &'a str {
+        PaperNumbers::of(self.label).map_or(self.label, |paper| paper.name)
+    }
 }
 
 const METHODS: usize = 4;
@@ -88,11 +95,17 @@ fn rows_of<'a>(column: &Column<'a>, criterion: Criterion) -> [Vec<&'a Row>; METH
 fn names(columns: &[&Column<'_>]) -> Vec<String> {
     let mut names = Vec::new();
     for column in columns {
-        let name = PaperNumbers::of(column.label).map_or(column.label, |paper| paper.name);
+        let name = column.name();
         names.push(name.to_owned());
         names.extend(column.paper.map(|_| format!("{name} (paper)")));
     }
     names
+}
+
+/// The data sets that have chains in some of their repetitions alone, for the end of a title.
+fn partly(columns: &[&Column<'_>]) -> String {
+    let of_column = |column: &&Column<'_>| Some(format!("; {}: {}", column.name(), partly_sampled(column.findings)?));
+    columns.iter().filter_map(of_column).collect()
 }
 
 /// Adds cells of ours and the paper's for one line.
@@ -130,7 +143,7 @@ fn scores(column: &Column<'_>, criterion: Criterion, method: usize, spread: Spre
 fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: Layout) -> Table {
     let columns: Vec<&Column<'_>> = numbers.iter().chain(classes).copied().collect();
     let header = std::iter::once("method".to_owned()).chain(names(&columns));
-    let title = format!("Point predictions on test rows, mean ± {}", layout.over_repetitions());
+    let title = format!("Point predictions on test rows, mean ± {}", layout.over_repetitions(&columns));
     let mut table = Table::new(title, header);
     table.spans = vec![(String::new(), 1)];
     for (name, columns) in [("MSE ×10³ ↓", numbers), ("accuracy % ↑", classes)] {
@@ -152,7 +165,7 @@ fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: L
 
 fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
     let header = ["model".to_owned(), "method".into()].into_iter().chain(names(columns));
-    let title = format!("{title}, mean ± {} (higher is better)", layout.over_repetitions());
+    let title = format!("{title}, mean ± {} (higher is better)", layout.over_repetitions(columns));
     let mut table = Table::new(title, header);
     table.alignments[1] = Alignment::Left;
     for model in PredictiveModel::BOTH {
@@ -176,7 +189,7 @@ fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
 
 /// The ways to choose β by searching, as the paper compares them; none where no selection asked for one.
 pub fn selectors(selections: &[&StoredSelection], layout: Layout) -> Option<Table> {
-    let title = format!("Ways to choose β, test scores, mean ± {}", layout.over_repetitions());
+    let title = format!("Ways to choose β, test scores, mean ± {}", layout.over_repetitions(&[]));
     let found = |selection: &StoredSelection| SEARCHING.map(|(method, _)| selection.found(method).len());
     let are_numbers = |selection: &&StoredSelection| {
         let first = SEARCHING.iter().find_map(|(method, _)| selection.found(method).first().map(|(_, scores)| *scores));
@@ -262,7 +275,9 @@ fn kinetic(columns: &[&Column<'_>]) -> Table {
 
 fn rhat(columns: &[&Column<'_>]) -> Table {
     let header = std::iter::once("β".to_owned()).chain(names(columns));
-    let mut table = Table::new("Rank-normalised split-R\u{302} of the potential energy over the repetitions", header);
+    let over = partly(columns);
+    let title = format!("Rank-normalised split-R\u{302} of the potential energy over the repetitions{over}");
+    let mut table = Table::new(title, header);
     for beta in all_betas(columns) {
         let mut cells = vec![significant(beta, 3)];
         for column in columns {

@@ -5,7 +5,7 @@ use kelvin::predictive::{PredictiveModel, Scores};
 
 use crate::chart::{fixed, significant};
 use crate::findings::{Agreement, Findings};
-use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
+use crate::row::{BETA_STAR, Method, Row, are_classes, deviation, mean_and_std};
 use crate::table::Table;
 
 /// What stands behind a "±".
@@ -64,6 +64,8 @@ impl Criterion {
 pub struct Sweep<'a> {
     rows: &'a [Row],
     repetitions: u32,
+    /// Of which the first so many have chains.
+    sampled: u32,
     /// Whether a chain's time is its share of the population's.
     chains_share_time: bool,
 }
@@ -71,7 +73,8 @@ pub struct Sweep<'a> {
 impl<'a> Sweep<'a> {
     pub fn new(findings: &'a Findings) -> Self {
         let Findings { rows, repetitions, sampling, .. } = findings;
-        Self { rows, repetitions: *repetitions, chains_share_time: sampling.chains_share_time }
+        let sampled = findings.sampled_repetitions();
+        Self { rows, repetitions: *repetitions, sampled, chains_share_time: sampling.chains_share_time }
     }
 
     pub fn of(&self, method: Method) -> Vec<&'a Row> {
@@ -101,11 +104,22 @@ impl<'a> Sweep<'a> {
             .map(|(name, model)| (name, self.grid_choice(Criterion::Lpd(model)).iter().map(|row| row.beta).collect()))
     }
 
+    /// What stands in the cells of a table with a line for SGD and others for chains.
+    fn what_is_shown(&self) -> String {
+        let all = format!("mean ± SD over {} repetitions", self.repetitions);
+        match self.sampled {
+            1 if self.repetitions == 1 => "one repetition".into(),
+            1 => format!("SGD {all}, chains of the first alone"),
+            sampled if sampled < self.repetitions => format!("SGD {all}, chains over the first {sampled}"),
+            _ => all,
+        }
+    }
+
     /// SGD, β = 1, β̂*, grid: mean ± SD of the point metric and of both LPDs, and the choices of the grid.
     pub fn results(&self) -> Table {
         let point = if are_classes(self.rows) { "accuracy %" } else { "MSE ×10³" };
         let header = ["method", point, "LPD SM", "LPD TM", "β (LPD SM)", "β (LPD TM)"].map(str::to_owned).to_vec();
-        let title = format!("Test scores, mean ± SD over {} repetitions", self.repetitions);
+        let title = format!("Test scores, {}", self.what_is_shown());
         let mut table = Table::new(title, header);
         let criteria =
             [Criterion::Point, Criterion::Lpd(PredictiveModel::Standard), Criterion::Lpd(PredictiveModel::Tempered)];
@@ -128,7 +142,8 @@ impl<'a> Sweep<'a> {
         table
     }
 
-    /// The same numbers for machines: mean, standard deviation and standard error of each score over the repetitions.
+    /// The same numbers for machines: mean, standard deviation and standard error of each score over the repetitions; one
+    /// repetition has a mean alone.
     pub fn summary_csv(&self) -> String {
         let mut text = String::from("method,score,mean,sd,se,repetitions\n");
         let scores = [
@@ -145,8 +160,10 @@ impl<'a> Sweep<'a> {
             ];
             for (method, rows) in methods {
                 let values: Vec<f64> = rows.iter().map(|row| criterion.shown(row)).collect();
-                let (mean, sd) = mean_and_std(&values);
-                let se = sd / (values.len() as f64).sqrt();
+                let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+                let mean = number((!values.is_empty()).then(|| mean_and_std(&values).0));
+                let [sd, se] = [Spread::StandardDeviation, Spread::StandardError]
+                    .map(|spread| number(deviation(&values).map(|std| spread.of(std, values.len()))));
                 text.push_str(&format!("{method},{score},{mean},{sd},{se},{}\n", values.len()));
             }
         }
@@ -156,7 +173,7 @@ impl<'a> Sweep<'a> {
     /// 1/mean T̂ at cycle ends, for each target and repetition, and over all steps.
     pub fn kinetic(&self) -> Table {
         let mut header = vec!["target β".to_owned()];
-        header.extend((1..=self.repetitions).map(|repetition| format!("rep. {repetition}")));
+        header.extend((1..=self.sampled).map(|repetition| format!("rep. {repetition}")));
         header.extend(["mean".into(), "all steps".into()]);
         let mut table = Table::new("Kinetic inverse temperature at cycle ends", header);
         let mut push = |name: String, rows: Vec<&Row>| {
@@ -164,7 +181,7 @@ impl<'a> Sweep<'a> {
             let all_steps: Vec<f64> =
                 rows.iter().filter_map(|row| row.measured.as_ref()?.beta_over_all_steps).collect();
             let mut cells = vec![name];
-            for repetition in 0..self.repetitions {
+            for repetition in 0..self.sampled {
                 let own = rows.iter().find(|row| row.repetition == Some(repetition));
                 cells.push(own.and_then(|row| measured(row)).map_or("–".into(), |beta| significant(beta, 3)));
             }
@@ -194,7 +211,12 @@ impl<'a> Sweep<'a> {
     /// Rank-normalised split-R̂ of the potential energy over the repetitions of each β.
     pub fn agreement(&self, groups: &[Agreement]) -> Table {
         let header = ["β", "split-R̂", "bulk ESS"].map(str::to_owned).to_vec();
-        let mut table = Table::new("Agreement of the repetitions' potential energies", header);
+        let title = match self.sampled {
+            1 => "Agreement of the two halves of each chain's potential energies".to_owned(),
+            sampled if sampled < self.repetitions => format!("Agreement of {sampled} repetitions' potential energies"),
+            _ => "Agreement of the repetitions' potential energies".to_owned(),
+        };
+        let mut table = Table::new(title, header);
         for Agreement { beta, rhat, bulk_ess, .. } in groups {
             let show = |value: &Option<f64>, decimals| value.map_or("–".into(), |value| fixed(value, decimals));
             table.push(vec![significant(*beta, 3), show(rhat, 2), show(bulk_ess, 0)]);
@@ -205,7 +227,10 @@ impl<'a> Sweep<'a> {
     /// Doubt on the images of another set, and how well it tells them from the test images, under the standard model.
     pub fn out_of_distribution(&self, other: &str) -> Table {
         let header = ["method", "H other", "AUROC H", "I other", "AUROC I"];
-        let title = format!("Doubt on {other} against test images: entropy H, mutual information I (nats), mean ± SD");
+        let title = format!(
+            "Doubt on {other} against test images: entropy H, mutual information I (nats), {}",
+            self.what_is_shown()
+        );
         let mut table = Table::new(title, header);
         let mut push = |name: &str, rows: Vec<&Row>| {
             let of = |value: fn(&OutOfDistributionScores) -> Option<f64>| {
@@ -258,6 +283,12 @@ impl<'a> Sweep<'a> {
             grid.iter().map(|row| row.seconds).sum::<f64>() / distinct_repetitions(&grid).len().max(1) as f64;
         [sgd, mean(&self.at_one()), sgd + chosen, whole_grid]
     }
+}
+
+/// That chains were sampled in some of the repetitions alone, in short; none where they were in all.
+pub fn partly_sampled(findings: &Findings) -> Option<String> {
+    let (sampled, all) = (findings.sampled_repetitions(), findings.repetitions);
+    (sampled < all).then(|| format!("chains in {sampled} of {all}"))
 }
 
 /// The repetitions of rows, each once; pooled chains are one.

@@ -161,6 +161,11 @@ pub fn are_classes(rows: &[Row]) -> bool {
     rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
 }
 
+/// The sample standard deviation; one value has none.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    (values.len() > 1).then(|| mean_and_std(values).1)
+}
+
 /// Mean and sample standard deviation; the deviation of one value is 0.
 pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;

@@ -7,9 +7,9 @@ use kelvin::predictive::PredictiveModel;
 use crate::chart::{fixed, significant};
 use crate::comparison::Run;
 use crate::figures::overlaid_lpd;
-use crate::paper_tables::{Criterion, Spread, Sweep, choices, mean_and_spread};
+use crate::paper_tables::{Criterion, Spread, Sweep, choices, mean_and_spread, partly_sampled};
 use crate::present::create_folder;
-use crate::row::{BETA_STAR, Method, Row, mean_and_std};
+use crate::row::{BETA_STAR, Method, Row, deviation, mean_and_std};
 use crate::run_folder::write;
 use crate::run_record::RunCommand;
 use crate::table::Table;
@@ -51,8 +51,10 @@ impl<'a> SweepComparison<'a> {
             format!("seconds {BETA_STAR}"),
             "grid".into(),
         ];
-        let mut table =
-            Table::new("Sweeps: test LPD, mean ± SD over repetitions, and seconds of one repetition", header);
+        let partly: Vec<String> = self.lines.iter().filter_map(Line::partly_sampled).collect();
+        let partly = if partly.is_empty() { String::new() } else { format!(" ({})", partly.join("; ")) };
+        let title = format!("Sweeps: test LPD, mean ± SD over repetitions{partly}, and seconds of one repetition");
+        let mut table = Table::new(title, header);
         for line in &self.lines {
             let spread = |values: &[f64]| mean_and_spread(values, Spread::StandardDeviation);
             let scores: Vec<String> = line.scores().iter().map(|(_, values)| spread(values)).collect();
@@ -75,7 +77,8 @@ impl<'a> SweepComparison<'a> {
             let Run { findings, .. } = line.run;
             let mut push = |number: &str, values: &[f64]| {
                 if !values.is_empty() {
-                    let (mean, sd) = mean_and_std(values);
+                    let mean = mean_and_std(values).0;
+                    let sd = deviation(values).map_or(String::new(), |sd| sd.to_string());
                     text += &format!("{},{},{number},{mean},{sd},{}\n", findings.name, line.run.name(), values.len());
                 }
             };
@@ -114,6 +117,11 @@ impl<'a> SweepComparison<'a> {
 }
 
 impl Line<'_> {
+    /// That not all repetitions have chains, where it is so.
+    fn partly_sampled(&self) -> Option<String> {
+        Some(format!("{}: {}", self.run.name(), partly_sampled(&self.run.findings)?))
+    }
+
     /// Whether the grid leaves anything to choose.
     fn has_choice(&self) -> bool {
         let grid = self.sweep.of(Method::Grid);

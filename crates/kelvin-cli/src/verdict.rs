@@ -52,8 +52,13 @@ fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
 }
 
 fn verdict_of_sweep(findings: &Findings) -> String {
-    let mut betas: Vec<f64> =
-        findings.searches.iter().filter_map(|search| Some(search.path.get(search.best)?.beta)).collect();
+    let answer = answer_of_sweep(findings);
+    let (sampled, all) = (findings.sampled_repetitions(), findings.repetitions);
+    if sampled == all { answer } else { format!("{answer} Chains were sampled in {sampled} of the {all} repetitions.") }
+}
+
+fn answer_of_sweep(findings: &Findings) -> String {
+    let mut betas = findings.searched_betas();
     betas.sort_by(f64::total_cmp);
     let range = match &betas[..] {
         [] => return format!("No search for β of the {} repetitions came to an end.", findings.repetitions),

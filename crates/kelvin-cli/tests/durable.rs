@@ -161,7 +161,8 @@ fn a_sweep_and_a_table_of_one_s_own_go_on_as_well() {
     }
     std::fs::write(here.join("mine.csv"), &csv).unwrap();
     let own = ["run", "--data", "mine.csv", "--target", "y", "--quick", "--quiet", "--set=run.checkpoint_seconds=0.01"];
-    let sweep = with(&["sweep", "concrete", "--repetitions", "2"], &[&SHORT, &["--set=run.grid=[0.3, 1.0]"]]);
+    let sampled = ["--set=run.grid=[0.3, 1.0]", "--set=run.sampled_repetitions=2"];
+    let sweep = with(&["sweep", "concrete", "--repetitions", "3"], &[&SHORT, &sampled]);
     for (command, name) in [(&own[..], "own"), (&sweep[..], "sweep")] {
         let alone = format!("{name}-alone");
         succeeds(here, &with(command, &[&["--out", &alone]]));

@@ -11,39 +11,21 @@
 // keeps the sums of sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels
 // of all tiles of the block; warps with the same channels and filters are added in the end, in their order.
 //
-// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum:
-// the norm's sums are taken in passing, and the last block of a chain works out what follows from them
-// (norm_finish.cuh).
+// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum, or
+// through those of both terms (2): the norms' sums are taken in passing, and the last block of a chain works out what
+// follows from them (norm_finish.cuh).
 //
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
 // Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1
 // for none); OUTPUT_NORM OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK
-// NORM_SUMS (0 or 1).
+// (0 or 1) NORM_SUMS (norms
+// that D(from) goes through: up to 2, without strips up to 1).
 
+#include "conv_backward_arguments.cuh"
 #include "conv_input_gradient.cuh"
 #include "conv_weight_gradient.cuh"
-#include "norm_finish.cuh"
-
-struct ConvBackwardArguments {
-    const bf16* input;    // V(from)
-    const bf16* weights;  // [chain] parameter_stride apart
-    const float* norm;    // of the input: s and t, [chain][4][channel]
-    const bf16* output;   // V(to), where it has a norm or a pool and ReLU; bits (conv_tile.cuh) where OUTPUT_BITS
-    const bf16* output_gradient;  // D(to), or that of the pool that reads it
-    const float* slopes;          // through the output's norm: a, b and c, [chain][3][filter]
-    bf16* input_gradient;         // D(from)
-    float* weight_gradient;       // [chain][block][tap][channel][filter]
-    float* bias_gradient;         // [chain][block][filter]
-    const bf16* normed;           // the value whose norm D(from) goes through: V(from), or a term of that sum
-    float2* parts;                // of this norm: Σ D and Σ D·ẑ, [chain][block][channel]
-    u32* tickets;                 // [chain], 0 between launches
-    NormBackwardFinish finish;    // what follows from them
-    u64 parameter_stride;
-    u32 num_images;
-    u32 tiles_per_block;
-};
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(const ConvBackwardArguments arguments) {
     SHARED_MEMORY(shared);
@@ -57,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     float* const a = shift + DEPTH;
     float* const b = a + FILTERS;
     float* const c = b + FILTERS;
-    float* const means = c + FILTERS;
+    float* const means = c + FILTERS;  // of each norm
+    Arrival* const arrival = (Arrival*)(means + (NORM_SUMS > 1 ? 2 : 1) * DEPTH);
 
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 chain = blockIdx.y;
@@ -75,9 +58,10 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
         }
     }
-    if (NORM_SUMS) {
-        for (int i = thread; i < CHANNELS; i += THREADS)
-            means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
+    for (int i = thread; NORM_SUMS && i < CHANNELS; i += THREADS) {
+        means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
+        if (NORM_SUMS > 1)
+            means[CHANNELS + i] = arguments.other_finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
     }
     if (OUTPUT_NORM) {
         for (int i = thread; i < FILTERS; i += THREADS) {
@@ -91,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     float bias[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
 #if DATA_GRADIENT
     ChannelSums norm_sums = {};
+    const bf16* const normed[2] = {arguments.normed + inputs, arguments.other_normed + inputs};
 #endif
     WeightSums sums;
 #pragma unroll
@@ -106,36 +91,44 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const int last = min(first + (int)arguments.tiles_per_block, tiles_of(arguments.num_images));
     auto ask = [&](int at) {
         if (at < last) {
-            stage_tile(stage, arguments.input + inputs, at, arguments.num_images, thread);
-            stage_dy(dy_stage, arguments.output_gradient + gradients, arguments.output + outputs, at,
-                     arguments.num_images, thread);
-#if DATA_GRADIENT && STRIP
-            if (NORM_SUMS) prefetch_tile(arguments.normed + inputs, at, arguments.num_images, thread);
+            const u32 num_images = arguments.num_images;
+            const bf16 *const input = arguments.input + inputs, *const output = arguments.output + outputs,
+                       *const gradient = arguments.output_gradient + gradients;
+            if (!BULK_TILE) stage_tile(stage, input, at, num_images, thread);
+            if (!BULK_DY) stage_dy(dy_stage, gradient, output, at, num_images, thread);
+            if ((BULK_TILE || BULK_DY) && thread == 0) {
+                expect_bytes(arrival, (BULK_TILE ? tile_bytes(at, num_images) : 0) + (BULK_DY ? dy_bytes(at, num_images) : 0));
+                if (BULK_DY) stage_whole_dy(dy_stage, gradient, output, at, num_images, arrival);
+                if (BULK_TILE) stage_whole_tile(stage, input, at, num_images, arrival);
+            }
+#if DATA_GRADIENT
+            if (NORM_SUMS) prefetch_tile(normed[0], at, arguments.num_images, thread);
+            if (NORM_SUMS > 1) prefetch_tile(normed[1], at, arguments.num_images, thread);
             if (ADD_PREVIOUS) prefetch_tile(arguments.input_gradient + inputs, at, arguments.num_images, thread);
 #endif
             if (OUTPUT_BITS) stage_bits(dy_stage, bits, at, arguments.num_images, thread);
         }
         copy_async_commit();
     };
+    if ((BULK_TILE || BULK_DY) && thread == 0) prepare_arrival(arrival);
     ask(first);
     for (int at = first; at < last; ++at) {
         copy_async_wait<0>();
         __syncthreads();
+        if (BULK_TILE || BULK_DY) wait_arrival(arrival, (at - first) % 2);
         place_tile(tile, stage, arguments.input + inputs, at, arguments.num_images, scale, shift, thread);
         place_dy(dy, dy_stage, a, b, c, bias, at, arguments.num_images, thread);
         __syncthreads();
         ask(at + 1);
 #if DATA_GRADIENT
         data_gradient(dy, tile, weights, arguments.input + inputs, arguments.input_gradient + inputs, scale, shift,
-                      arguments.normed + inputs, means, norm_sums, at, arguments.num_images, warp, lane);
+                      normed, means, norm_sums, at, arguments.num_images, warp, lane);
 #endif
         add_weight_gradient(sums, tile, dy, warp, lane);
     }
     __syncthreads();
 
     const u64 part = (u64)chain * gridDim.x + blockIdx.x;
-    write_weight_gradient(sums, (float*)shared,
-                          arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
     if (BIAS_GRADIENT) {
         float* const room = (float*)shared;  // [thread][8]
 #pragma unroll
@@ -149,9 +142,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         __syncthreads();
     }
 #if NORM_SUMS
-    write_norm_sums(norm_sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
-                    arguments.parts + part * CHANNELS, warp, lane);
-    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
+    write_norm_sums<0>(norm_sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
+                       arguments.parts + part * CHANNELS, warp, lane);
+#if NORM_SUMS > 1
+    __syncthreads();
+    write_norm_sums<1>(norm_sums, (float2*)shared, arguments.other_finish.norm + chain * (4 * CHANNELS),
+                       arguments.other_parts + part * CHANNELS, warp, lane);
 #endif
+    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared)) {
+        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
+        if (NORM_SUMS > 1) finish_whole_norm_backward(arguments.other_finish, chain, (double*)shared);
+    }
+    __syncthreads();
+#endif
+    write_weight_gradient(sums, (float*)shared,
+                          arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
 }

@@ -81,6 +81,18 @@ DEVICE uint4 masked_by_bits(uint4 value, uint4 words, int bit) {
                       value.w & both(words.w));
 }
 
+// Asks for all lines of D(to) and V(to).
+constexpr bool BULK_DY = BULK && POOL == 1;
+DEVICE u32 dy_bytes(int at, u32 num_images) {
+    return bytes_of_runs<DY_H, OUT_H, DY_LINE>(at, first_row(at) - BEFORE, num_images) * (READS_OUTPUT ? 2 : 1);
+}
+DEVICE void stage_whole_dy(uint4* stage, const bf16* gradient, const bf16* output, int at, u32 num_images,
+                           Arrival* arrival) {
+    const int row = first_row(at) - BEFORE;
+    stage_runs<DY_H, OUT_H, DY_LINE>(stage, gradient, at, row, num_images, arrival);
+    if (READS_OUTPUT) stage_runs<DY_H, OUT_H, DY_LINE>(stage + DY_COUNT, output, at, row, num_images, arrival);
+}
+
 // Asks memory for this thread's chunks of D(to) and V(to).
 DEVICE void stage_dy(uint4* stage, const bf16* gradient, const bf16* output, int at, u32 num_images, int thread) {
     const int first = thread / DY_LINE, rest = thread % DY_LINE;
@@ -117,8 +129,10 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
     const uint4* const words = stage + DY_COUNT + (column / 16 * BIT_PARTS + chunk / 4) * 8 + column % 8;
     uint4* const to = dy + padded<DY_CHUNKS>(first * DY_W + BEFORE + column, chunk);
     for_lines<DY_H, DY_LINES_AT_ONCE>(first, [&](int image, int line) {
-        uint4 value = from[(image * DY_H + line) * DY_LINE];
-        if (OUTPUT_NORM && has_output_row(at, image, row + line, num_images)) {
+        const bool inside = has_output_row(at, image, row + line, num_images);
+        uint4 value = make_uint4(0, 0, 0, 0);
+        if (inside) value = from[(image * DY_H + line) * DY_LINE];
+        if (OUTPUT_NORM && inside) {
             Eight d = unpacked(value);
             const Eight v = unpacked(from[DY_COUNT + (image * DY_H + line) * DY_LINE]);
 #pragma unroll

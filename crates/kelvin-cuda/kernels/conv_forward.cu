@@ -11,30 +11,18 @@
 //
 // The last block of a chain works out from all parts how the output is read (norm_finish.cuh).
 //
+// With SUM_INPUT the input is the sum of two terms, and is written as well (conv_sum.cuh).
+//
 // Bytes: the input once (plus the rows that neighbouring tiles share), the weights once a block, the output once.
 // Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
 //
 // Defines: IMAGE_H IMAGE_W CHANNELS FILTERS KERNEL STRIDE PAD_TOP PAD_LEFT OUT_H OUT_W, the tile TILE_IMAGES TILE_ROWS
 // WARPS BLOCKS STRIP M_TOGETHER, POOL (1 for none), and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS HOLD_WEIGHTS
-// POOL_RELU (0 or 1).
+// POOL_RELU BULK (0 or 1), and those of conv_sum.cuh.
 
+#include "conv_forward_arguments.cuh"
 #include "conv_strip.cuh"
-#include "norm_finish.cuh"
-
-struct ConvForwardArguments {
-    const bf16* input;     // [chain][image][row][column][channel]
-    const bf16* weights;   // [chain] parameter_stride apart, [tap][channel][filter]
-    const float* bias;     // [chain] parameter_stride apart
-    const float* norm;     // of the input: s and t, [chain][4][channel]
-    bf16* output;          // [chain][image][row][column][filter], of the pool where POOL is 2
-    uint4* bits;           // of the pool's ReLU (conv_tile.cuh), where there are both
-    float2* parts;         // mean and Σ(y − mean)² of each block's pixels: [chain][block][filter]
-    u32* tickets;          // [chain], 0 between launches
-    NormFinish finish;     // how the output is read; its `norm` is null where the parts are all that is wanted
-    u64 parameter_stride;  // of weights and bias
-    u32 num_images;
-    u32 tiles_per_block;
-};
+#include "conv_sum.cuh"
 
 namespace {
 
@@ -113,23 +101,20 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
     uint4* const weights = stage + STAGE_ROOM;
     float* const scale = (float*)(weights + WEIGHT_ROOM);
     float* const shift = scale + DEPTH;
-    float* const bias = shift + DEPTH;
+    float* const bias = shift + DEPTH + (SUM_INPUT ? 2 * CHANNELS : 0);
     float* const sums = bias + FILTERS;  // [m_warp][filter][2]
+    Arrival* const arrival = (Arrival*)(sums + 2 * M_WARPS * FILTERS);
 
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS, first_filter = n_part * N_TILES * 8;
     const u32 chain = blockIdx.y;
-    const bf16* const input = arguments.input + (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
+    const u64 inputs = (u64)chain * arguments.num_images * (IMAGE_H * IMAGE_W * PIXEL_NUMBERS);
+    const bf16* const input = arguments.input + inputs;
     bf16* const output =
         arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS / (POOL * POOL));
 
     copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
-    if (INPUT_NORM) {
-        for (int c = thread; c < CHANNELS; c += THREADS) {
-            scale[c] = arguments.norm[chain * (4 * CHANNELS) + c];
-            shift[c] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + c];
-        }
-    }
+    copy_coefficients(scale, arguments, chain, thread);
     if (ADD_BIAS) {
         for (int f = thread; f < FILTERS; f += THREADS)
             bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
@@ -143,9 +128,19 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
 #pragma unroll
     for (int n = 0; n < N_TILES; ++n) sum[n][0] = sum[n][1] = squares[n][0] = squares[n][1] = 0.0f;
 
+    auto ask = [&](int at) {
+        const u32 num_images = arguments.num_images;
+        if (at < last && !BULK_TILE) stage_tile(stage, input, at, num_images, thread);
+        if (at < last && BULK_TILE && thread == 0) {
+            expect_bytes(arrival, tile_bytes(at, num_images));
+            stage_whole_tile(stage, input, at, num_images, arrival);
+        }
+        if (at < last && SUM_INPUT) prefetch_tile(arguments.other + inputs, at, num_images, thread);
+        copy_async_commit();
+    };
+    if (BULK_TILE && thread == 0) prepare_arrival(arrival);
     zero_borders(tile, thread);
-    if (first < last) stage_tile(stage, input, first, arguments.num_images, thread);
-    copy_async_commit();
+    ask(first);
     copy_async_wait<0>();
     __syncthreads();
     Weights held;
@@ -156,10 +151,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
 
     for (int at = first; at < last; ++at) {
         copy_async_wait<0>();
-        place_tile(tile, stage, input, at, arguments.num_images, scale, shift, thread);
+        if (BULK_TILE) wait_arrival(arrival, (at - first) % 2);
+        place_tile(tile, stage, input, at, arguments.num_images, scale, shift, thread,
+                   InputSum(arguments, inputs, scale, thread));
         __syncthreads();
-        if (at + 1 < last) stage_tile(stage, input, at + 1, arguments.num_images, thread);
-        copy_async_commit();
+        ask(at + 1);
 
         float y[M_AT_ONCE][N_TILES][4];
         // Sums begin with the bias.

@@ -6,6 +6,9 @@
 
 namespace {
 
+// Norms that D goes through.
+constexpr int NORMS = NORM_SUMS > 1 ? 2 : 1;
+
 #if STRIP
 
 // A warp multiplies a strip by sixteen channels. Columns of the products are channels in such an order that a lane ends
@@ -17,7 +20,7 @@ static_assert(WARPS % N_PARTS == 0 && STRIP % 2 == 0, "warps for all channels, a
 // through.
 struct ChannelSums {
     float gradient[4];
-    float product[4];
+    float product[NORMS][4];
 };
 
 // Whether pixel `of` of sixteen `m` of a strip is one of the strip's and of the batch, and where this lane's channels
@@ -30,8 +33,8 @@ DEVICE u32 place_of(const Strips<STRIP>& strip, int m, int of, int at, int n_par
 }
 
 DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16*, bf16* input_gradient,
-                          const float*, const float*, const bf16* normed, const float* means, ChannelSums& sums, int at,
-                          u32 num_images, int warp, int lane) {
+                          const float*, const float*, const bf16* const (&normed)[2], const float* means,
+                          ChannelSums& sums, int at, u32 num_images, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     const int column = lane & 7, second = (lane >> 4 ^ lane >> 2) & 1;
     const uint4* const own_weights =
@@ -58,14 +61,16 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
         // Four channels of two pixels of each sixteen; what is read of two sixteens is on its way at the same time.
 #pragma unroll
         for (int pair = 0; pair < STRIP; pair += 2) {
-            uint2 previous[4], values[4];
+            uint2 previous[4], values[NORMS][4];
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const int m = pair + i / 2, of = (lane >> 2) + i % 2 * 8;
                 if (!exists(strip, m, of, at, num_images)) continue;
                 if (ADD_PREVIOUS)
                     previous[i] = ((const uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)];
-                if (NORM_SUMS) values[i] = ((const uint2*)normed)[place_of(strip, m, of, at, n_part, lane)];
+#pragma unroll
+                for (int norm = 0; norm < NORM_SUMS; ++norm)
+                    values[norm][i] = ((const uint2*)normed[norm])[place_of(strip, m, of, at, n_part, lane)];
             }
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
@@ -88,30 +93,32 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                     value = make_uint2(masked(value.x, seen.x), masked(value.y, seen.y));
                 }
                 ((uint2*)input_gradient)[place_of(strip, m, of, at, n_part, lane)] = value;
-                if (NORM_SUMS) {
-                    const float4 mean = *(const float4*)(means + n_part * 16 + (lane & 3) * 4);
-                    const uint2 v = values[i];
-                    const float d[4] = {low_bf16(value.x), high_bf16(value.x), low_bf16(value.y), high_bf16(value.y)};
+                const float d[4] = {low_bf16(value.x), high_bf16(value.x), low_bf16(value.y), high_bf16(value.y)};
+#pragma unroll
+                for (int c = 0; c < 4; ++c) sums.gradient[c] += d[c];
+#pragma unroll
+                for (int norm = 0; norm < NORM_SUMS; ++norm) {
+                    const float4 mean = *(const float4*)(means + norm * CHANNELS + n_part * 16 + (lane & 3) * 4);
+                    const uint2 v = values[norm][i];
                     const float from_mean[4] = {low_bf16(v.x) - mean.x, high_bf16(v.x) - mean.y, low_bf16(v.y) - mean.z,
                                                 high_bf16(v.y) - mean.w};
 #pragma unroll
-                    for (int c = 0; c < 4; ++c) {
-                        sums.gradient[c] += d[c];
-                        sums.product[c] = fmaf(d[c], from_mean[c], sums.product[c]);
-                    }
+                    for (int c = 0; c < 4; ++c)
+                        sums.product[norm][c] = fmaf(d[c], from_mean[c], sums.product[norm][c]);
                 }
             }
         }
     }
 }
 
-// Writes the block's part of the sums of the input's norm: adds up lanes, then warps, in their order.
+// Writes the block's part of the sums of norm `number`: adds up lanes, then warps, in their order.
+template <int number>
 DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
                             int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const float gradient = column_sum(sums.gradient[i]), product = column_sum(sums.product[i]);
+        const float gradient = column_sum(sums.gradient[i]), product = column_sum(sums.product[number][i]);
         if (lane < 4) room[m_warp * CHANNELS + n_part * 16 + lane * 4 + i] = make_float2(gradient, product);
     }
     __syncthreads();
@@ -125,17 +132,9 @@ DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* 
     }
 }
 
-// Has what a tile's epilogue reads of one value on its way before it is needed.
-DEVICE void prefetch_tile(const bf16* values, int at, u32 num_images, int thread) {
-    const u32 first = (u32)at * TILE_PIXELS * CHANNELS, end = num_images * (IMAGE_H * IMAGE_W * CHANNELS);
-    for (u32 index = first + thread * 64; index < min(first + TILE_PIXELS * CHANNELS, end); index += THREADS * 64)
-        prefetch(values + index);
-}
-
 #else
 
-static_assert(!NORM_SUMS, "sums of norms are those of strips");
-struct ChannelSums {};
+static_assert(NORM_SUMS <= 1, "both terms' norms are those of strips");
 
 constexpr int M_AT_ONCE = M_TOGETHER;
 constexpr int N_PARTS = CHANNELS > 32 ? CHANNELS / 32 : 1, M_WARPS = WARPS / N_PARTS;
@@ -143,9 +142,16 @@ constexpr int N_TILES = CHANNELS / N_PARTS / 8;
 constexpr bool FULL = tile_is_full<1, M_AT_ONCE>();
 constexpr int M_PAIRS = (M_TILES + M_AT_ONCE - 1) / M_AT_ONCE;
 
+// Σ D and Σ D·(V − mean) of this lane's chunks, over all of its pixels; V is the value whose norm D goes through.
+struct ChannelSums {
+    float gradient[N_TILES / 2][8];
+    float product[N_TILES / 2][8];
+};
+
 DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weights, const bf16* input,
-                          bf16* input_gradient, const float* scale, const float* shift, const bf16*, const float*,
-                          ChannelSums&, int at, u32 num_images, int warp, int lane) {
+                          bf16* input_gradient, const float* scale, const float* shift,
+                          const bf16* const (&normed)[2], const float* means, ChannelSums& sums, int at, u32 num_images,
+                          int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Pixels (row, column) of the input with the same (row % STRIDE, column % STRIDE) make a class.
 #pragma unroll 1
@@ -226,8 +232,47 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                                        masked(chunk.w, seen.w));
                 }
                 *to = chunk;
+                if (NORM_SUMS) {
+                    const Eight d = unpacked(chunk), v = unpacked(((const uint4*)normed[0])[place * CHUNKS + own]);
+                    const Eight mean = eight_at(means + own * 8);
+#pragma unroll
+                    for (int i = 0; i < 8; ++i) {
+                        sums.gradient[n / 2][i] += d.number[i];
+                        sums.product[n / 2][i] =
+                            fmaf(d.number[i], v.number[i] - mean.number[i], sums.product[n / 2][i]);
+                    }
+                }
             }
         }
+    }
+}
+
+// Writes the block's part of the sums of the norm: adds up lanes, then warps, in their order.
+template <int>
+DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
+                            int lane) {
+    const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
+    // Lanes with the same last bit have the same channels.
+    auto sum_of_lanes = [](float value) {
+#pragma unroll
+        for (int distance = 16; distance > 1; distance /= 2) value += __shfl_xor_sync(0xFFFFFFFFu, value, distance);
+        return value;
+    };
+#pragma unroll
+    for (int i = 0; i < N_TILES / 2 * 8; ++i) {
+        const float gradient = sum_of_lanes(sums.gradient[i / 8][i % 8]),
+                    product = sum_of_lanes(sums.product[i / 8][i % 8]);
+        const int channel = (n_part * N_TILES + i / 8 * 2 + lane) * 8 + i % 8;
+        if (lane < 2) room[m_warp * CHANNELS + channel] = make_float2(gradient, product);
+    }
+    __syncthreads();
+    for (int channel = warp * 32 + lane; channel < CHANNELS; channel += THREADS) {
+        float2 sum = make_float2(0.0f, 0.0f);
+        for (int w = 0; w < M_WARPS; ++w) {
+            const float2 own = room[w * CHANNELS + channel];
+            sum.x += own.x, sum.y += own.y;
+        }
+        part[channel] = make_float2(sum.x, sum.y * norm[3 * CHANNELS + channel]);
     }
 }
 

@@ -6,8 +6,11 @@
 // zeroed once.
 //
 // Chunks come from memory as they are into a stage of their own (copied without waiting, while another tile is worked
-// on); the thread that asked for a chunk then puts it into its place, as readers see it.
+// on), from where a thread puts them into their places, as readers see them. With BULK, on GPUs that have bulk copies
+// (bulk_copy.cuh), one thread asks for all lines of a tile, as far as they are whole; else each thread for the chunks that
+// it will put into place.
 
+#include "bulk_copy.cuh"
 #include "tile.cuh"
 
 namespace {
@@ -118,6 +121,46 @@ DEVICE bool has_row(int at, int image, int row, u32 num_images) {
     return (TILE_IMAGES == 1 || first_image(at) + image < (int)num_images) && (u32)row < (u32)IMAGE_H;
 }
 
+// Lines `first` to `first + lines` of each image of a tile, as far as there are any, of a value with `rows` rows of
+// `chunks` chunks: does `body(in_stage, in_memory, bytes)` for each run of them, places counted in chunks.
+template <int lines, int rows, int chunks, class Body>
+DEVICE void for_runs(int at, int first, u32 num_images, const Body& body) {
+    const int above = max(-first, 0), count = min(first + lines, rows) - first - above;
+#pragma unroll
+    for (int image = 0; image < TILE_IMAGES; ++image) {
+        const int own = first_image(at) + image;
+        if (TILE_IMAGES == 1 || own < (int)num_images)
+            body((image * lines + above) * chunks, (long long)(own * rows + first + above) * chunks, count * chunks * 16);
+    }
+}
+template <int lines, int rows, int chunks>
+DEVICE u32 bytes_of_runs(int at, int first, u32 num_images) {
+    u32 sum = 0;
+    for_runs<lines, rows, chunks>(at, first, num_images, [&](int, long long, u32 bytes) { sum += bytes; });
+    return sum;
+}
+template <int lines, int rows, int chunks>
+DEVICE void stage_runs(uint4* stage, const bf16* values, int at, int first, u32 num_images, Arrival* arrival) {
+    for_runs<lines, rows, chunks>(at, first, num_images, [&](int in_stage, long long in_memory, u32 bytes) {
+        copy_run(stage + in_stage, (const uint4*)values + in_memory, bytes, arrival);
+    });
+}
+
+// Has the input pixels of a tile of one value on their way before they are needed.
+DEVICE void prefetch_tile(const bf16* values, int at, u32 num_images, int thread) {
+    constexpr u32 numbers = TILE_PIXELS * STRIDE * STRIDE * CHANNELS;
+    const u32 first = at * numbers, end = num_images * (IMAGE_H * IMAGE_W * CHANNELS);
+    for (u32 index = first + thread * 64; index < min(first + numbers, end); index += THREADS * 64)
+        prefetch(values + index);
+}
+
+// How a chunk of the input is made of what was staged and of what `ask` has read at the same place: here of the first
+// alone.
+struct AsStaged {
+    DEVICE uint4 ask(u32) const { return make_uint4(0, 0, 0, 0); }
+    DEVICE uint4 operator()(uint4 staged, uint4, u32, bool) const { return staged; }
+};
+
 // Every `at_once`-th of `lines` lines of each image of a tile from the thread's `first` on: does `body(image, line)`,
 // `line` counted from the first, so that what is linear in it needs no arithmetic when it runs.
 template <int lines, int at_once, class Body>
@@ -134,11 +177,15 @@ DEVICE void for_lines(int first, const Body& body) {
 #if PACKED
 
 // Images of few channels are small and come from the cache: nothing is asked for ahead of time.
+constexpr bool BULK_TILE = false;
+DEVICE u32 tile_bytes(int, u32) { return 0; }
+DEVICE void stage_whole_tile(uint4*, const bf16*, int, u32, Arrival*) {}
 DEVICE void zero_borders(uint4*, int) {}
 DEVICE void stage_tile(uint4*, const bf16*, int, u32, int) {}
 
+template <class Added = AsStaged>
 DEVICE void place_tile(uint4* tile, const uint4*, const bf16* input, int at, u32 num_images, const float*, const float*,
-                       int thread) {
+                       int thread, const Added& = Added()) {
 #pragma unroll 4
     for (int index = thread; index < TILE_CHUNKS + BEYOND; index += THREADS) {
         // Pixels 2·index − 1 to 2·index + 1: the first and the second make a chunk of the second copy.
@@ -175,6 +222,15 @@ DEVICE void zero_borders(uint4* tile, int thread) {
 constexpr int LINE_CHUNKS = COLUMNS * CHUNKS, LINES_AT_ONCE = THREADS / LINE_CHUNKS;
 static_assert(LINES_AT_ONCE > 0, "threads for a line at least");
 
+// Asks for the whole tile.
+constexpr bool BULK_TILE = BULK && STEP == 1 && COLUMNS == IMAGE_W;
+DEVICE u32 tile_bytes(int at, u32 num_images) {
+    return bytes_of_runs<TILE_H, IMAGE_H, LINE_CHUNKS>(at, image_row(at, 0), num_images);
+}
+DEVICE void stage_whole_tile(uint4* stage, const bf16* input, int at, u32 num_images, Arrival* arrival) {
+    stage_runs<TILE_H, IMAGE_H, LINE_CHUNKS>(stage, input, at, image_row(at, 0), num_images, arrival);
+}
+
 // Asks memory for this thread's chunks of a tile.
 DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, int thread) {
     const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS;
@@ -190,9 +246,11 @@ DEVICE void stage_tile(uint4* stage, const bf16* input, int at, u32 num_images, 
     });
 }
 
-// Puts them in their places as readers see them.
+// Puts them in their places as readers see them. What `added` needs beside is read first: all of it is on its way at the
+// same time.
+template <class Added = AsStaged>
 DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32 num_images, const float* scale,
-                       const float* shift, int thread) {
+                       const float* shift, int thread, const Added& added = Added()) {
     const int first = thread / LINE_CHUNKS, rest = thread % LINE_CHUNKS, chunk = rest % CHUNKS;
     if (first >= LINES_AT_ONCE) return;
     Eight s, t;
@@ -200,11 +258,22 @@ DEVICE void place_tile(uint4* tile, const uint4* stage, const bf16*, int at, u32
     const int row = image_row(at, first);
     const uint4* const from = stage + first * LINE_CHUNKS + rest;
     uint4* const to = tile + padded<CHUNKS>(first * TILE_W + PAD_LEFT + rest / CHUNKS, chunk);
+    const int place = (first_image(at) * IMAGE_H + row) * (IMAGE_W * CHUNKS) + rest / CHUNKS * (STEP * CHUNKS) + chunk;
+    constexpr int lines = (TILE_H + LINES_AT_ONCE - 1) / LINES_AT_ONCE;
+    uint4 asked[TILE_IMAGES * lines];
     for_lines<TILE_H, LINES_AT_ONCE>(first, [&](int image, int line) {
-        uint4 value = from[(image * TILE_H + line) * LINE_CHUNKS];
-        // Zeros outside of the image stay zeros, whatever the norm's shift.
-        if (!INPUT_NORM || has_row(at, image, row + line * STEP, num_images))
+        const bool inside = has_row(at, image, row + line * STEP, num_images);
+        asked[image * lines + line / LINES_AT_ONCE] =
+            added.ask(inside ? place + (image * IMAGE_H + line * STEP) * (IMAGE_W * CHUNKS) : 0);
+    });
+    for_lines<TILE_H, LINES_AT_ONCE>(first, [&](int image, int line) {
+        uint4 value = make_uint4(0, 0, 0, 0);
+        if (has_row(at, image, row + line * STEP, num_images)) {
+            const bool own = (u32)(row + line * STEP - first_row(at) * STRIDE) < (u32)(TILE_ROWS * STRIDE);
+            value = added(from[(image * TILE_H + line) * LINE_CHUNKS], asked[image * lines + line / LINES_AT_ONCE],
+                          place + (image * IMAGE_H + line * STEP) * (IMAGE_W * CHUNKS), own);
             value = read_value<INPUT_NORM, INPUT_RELU>(value, s, t);
+        }
         to[(image * TILE_H + line) * TILE_W * (CHUNKS + 1)] = value;
     });
 }

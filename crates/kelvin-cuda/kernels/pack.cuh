@@ -36,17 +36,30 @@ DEVICE Pack pack_of(const RawPack& raw) {
 
 DEVICE Pack load_pack(const element* from, u64 at) { return pack_of(load_raw(from, at)); }
 
-// By name, since a compiler may take an assignment of sixteen bytes apart.
-DEVICE void store_pack(element* to, u64 at, const Pack& pack) {
-#if WIDTH == 1
-    store_element(to, at, pack.of[0]);
+// As they will lie in memory.
+DEVICE RawPack raw_of(const Pack& pack) {
+#if WIDTH == 1 && HALF
+    return to_bf16(pack.of[0]);
+#elif WIDTH == 1
+    return pack.of[0];
 #elif HALF
-    __stwb((uint4*)(to + at), make_uint4(pack_bf16(pack.of[0], pack.of[1]), pack_bf16(pack.of[2], pack.of[3]),
-                                         pack_bf16(pack.of[4], pack.of[5]), pack_bf16(pack.of[6], pack.of[7])));
+    return make_uint4(pack_bf16(pack.of[0], pack.of[1]), pack_bf16(pack.of[2], pack.of[3]),
+                      pack_bf16(pack.of[4], pack.of[5]), pack_bf16(pack.of[6], pack.of[7]));
 #else
-    __stwb((float4*)(to + at), make_float4(pack.of[0], pack.of[1], pack.of[2], pack.of[3]));
+    return make_float4(pack.of[0], pack.of[1], pack.of[2], pack.of[3]);
 #endif
 }
+
+// By name, since a compiler may take an assignment of sixteen bytes apart.
+DEVICE void store_raw(element* to, u64 at, const RawPack& raw) {
+#if WIDTH == 1
+    to[at] = raw;
+#else
+    __stwb((RawPack*)(to + at), raw);
+#endif
+}
+
+DEVICE void store_pack(element* to, u64 at, const Pack& pack) { store_raw(to, at, raw_of(pack)); }
 
 // Coefficients of neighbouring channels.
 DEVICE Pack load_coefficients(const float* from) {

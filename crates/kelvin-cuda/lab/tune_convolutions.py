@@ -3,10 +3,11 @@
 
     python3 tune_convolutions.py build              # needs nvcc (PATH or NVCC), no GPU; writes cubins beside this file
     python3 tune_convolutions.py time --chains 10   # needs a GPU and PyTorch
+    python3 tune_convolutions.py time --layers s3 s3-sum   # some layers only
 
-Each line: the layer, its tile, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
-those of ResNet-20 (c0, s1, s2, s3, those that read a sum and add to its gradient, the strided ones) and of the MNIST network (m1, m2). The first
-tile of a layer is the one before strips (strip 0), the second the engine's. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
+Each line: the layer, its tile, whether it comes by bulk copies, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
+those of ResNet-20 (c0, s1, s2, s3, those that read a sum, which they work out, and add to its gradient, some of them with both terms' norms, the strided ones) and of the MNIST network (m1, m2). The first
+tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
 """
 import argparse
 import ctypes
@@ -31,8 +32,10 @@ LAYERS = {
     "s1-sum": (32, 16, 16, 3, 1, 0, 0, 1),
     "s2-sum": (16, 32, 32, 3, 1, 0, 0, 1),
     "s3-sum": (8, 64, 64, 3, 1, 0, 0, 1),
-    "s2-strided": (32, 16, 32, 3, 2, 0, 0, 1),
-    "s3-strided": (16, 32, 64, 3, 2, 0, 0, 1),
+    "s2-sum-two": (16, 32, 32, 3, 1, 0, 0, 1),
+    "s3-sum-two": (8, 64, 64, 3, 1, 0, 0, 1),
+    "s2-sum-strided": (32, 16, 32, 3, 2, 0, 0, 1),
+    "s3-sum-strided": (16, 32, 64, 3, 2, 0, 0, 1),
     "m1": (28, 1, 32, 3, 1, 1, 0, 0),
     "m2": (14, 32, 64, 3, 1, 0, 0, 0),
 }
@@ -40,13 +43,23 @@ LAYERS = {
 TILES = [
     ("forward", "c0", 1, 16, 8, 2, 2, 16, 0, 0),
     ("forward", "c0", 1, 16, 8, 2, 2, 16, 4, 0),
-    ("forward", "s1", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward", "s1", 1, 32, 8, 2, 2, 16, 4, 0),
     ("forward", "s1", 1, 16, 8, 2, 2, 16, 4, 0),
     ("forward", "s2", 1, 16, 8, 2, 2, 16, 0, 0),
     ("forward", "s2", 1, 16, 8, 2, 2, 16, 2, 0),
     ("forward", "s2", 1, 16, 4, 3, 2, 16, 4, 0),
     ("forward", "s3", 4, 8, 8, 1, 4, 16, 0, 0),
     ("forward", "s3", 4, 8, 8, 1, 4, 16, 4, 0),
+    ("forward_wide", "s2", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward_wide", "s2", 1, 8, 8, 3, 2, 16, 0, 0),
+    ("forward_wide", "s3", 2, 8, 8, 1, 2, 16, 0, 0),
+    ("forward", "s1-sum", 1, 32, 8, 2, 2, 16, 4, 0),
+    ("forward", "s2-sum-strided", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward_wide", "s2-sum", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward_wide", "s2-sum-two", 1, 16, 8, 2, 2, 16, 0, 0),
+    ("forward", "s3-sum-strided", 4, 8, 8, 1, 4, 16, 0, 0),
+    ("forward_wide", "s3-sum", 2, 8, 8, 1, 2, 16, 0, 0),
+    ("forward_wide", "s3-sum-two", 2, 8, 8, 1, 2, 16, 0, 0),
     ("forward", "m1", 1, 28, 8, 2, 2, 16, 0, 0),
     ("forward", "m1", 1, 28, 8, 2, 2, 16, 4, 0),
     ("forward", "m2", 1, 14, 8, 2, 4, 16, 0, 0),
@@ -57,17 +70,27 @@ TILES = [
     ("backward", "s1", 1, 8, 4, 3, 2, 16, 4, 4),
     ("backward", "s1", 1, 8, 8, 2, 2, 16, 2, 2),
     ("backward", "s1", 1, 4, 4, 4, 2, 16, 2, 2),
+    ("backward_wide", "s1", 1, 8, 8, 2, 1, 16, 0, 0),
     ("backward", "s2", 1, 8, 4, 2, 2, 32, 0, 0),
     ("backward", "s2", 1, 8, 4, 2, 2, 32, 4, 4),
     ("backward", "s2", 1, 16, 8, 1, 2, 32, 4, 4),
+    ("backward_wide", "s2", 1, 16, 8, 1, 1, 32, 0, 0),
+    ("backward_wide", "s2", 1, 8, 8, 2, 1, 32, 0, 0),
     ("backward", "s3", 1, 8, 8, 1, 2, 32, 0, 0),
     ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 8),
     ("backward", "s3", 2, 8, 8, 1, 2, 32, 4, 4),
+    ("backward_wide", "s3", 2, 8, 8, 1, 1, 32, 0, 0),
     ("backward", "s1-sum", 1, 8, 4, 3, 2, 16, 4, 4),
+    ("backward_wide", "s1-sum", 1, 8, 8, 2, 1, 16, 0, 0),
     ("backward", "s2-sum", 1, 8, 4, 2, 2, 32, 4, 4),
+    ("backward_wide", "s2-sum", 1, 16, 8, 1, 1, 32, 0, 0),
+    ("backward_wide", "s2-sum", 1, 8, 8, 2, 1, 32, 0, 0),
     ("backward", "s3-sum", 2, 8, 8, 1, 2, 32, 4, 8),
-    ("backward", "s2-strided", 1, 8, 4, 2, 2, 32, 0, 0),
-    ("backward", "s3-strided", 1, 8, 8, 1, 2, 32, 0, 0),
+    ("backward_wide", "s3-sum", 2, 8, 8, 1, 1, 32, 0, 0),
+    ("backward_wide", "s2-sum-two", 1, 8, 8, 2, 1, 32, 0, 0),
+    ("backward_wide", "s3-sum-two", 2, 8, 8, 1, 1, 32, 0, 0),
+    ("backward", "s2-sum-strided", 1, 4, 4, 4, 2, 16, 0, 0),
+    ("backward", "s3-sum-strided", 2, 8, 8, 1, 2, 32, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 4, 7),
     ("backward", "m2", 1, 14, 8, 1, 2, 32, 0, 0),
@@ -81,25 +104,38 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
     before = max((out - 1) * stride + kernel - size, 0) // 2
     has_norm = layer[0] != "m"
     # A pool of 2×2 and a ReLU read the outputs of the MNIST network.
-    pool = 2 if layer[0] == "m" and (strip or way == "backward") else 1
+    pool = 2 if layer[0] == "m" and (strip or "backward" in way) else 1
     steps = (kernel if packed else kernel * kernel * channels // 16) * min(filters // 8, 4)
     values = dict(
         IMAGE_H=size, IMAGE_W=size, CHANNELS=channels, FILTERS=filters, KERNEL=kernel, STRIDE=stride, PAD_TOP=before,
         PAD_LEFT=before, OUT_H=out, OUT_W=out, TILE_IMAGES=images, TILE_ROWS=rows, WARPS=warps, BLOCKS=blocks,
         M_TOGETHER=together, STRIP=strip, PACKED=packed, INPUT_NORM=norm, INPUT_RELU=relu,
     )
-    if way == "forward":
+    if "forward" in way:
+        # The first term has a norm, the second a ReLU, or a norm as well where there are two.
+        is_sum, both = int("sum" in layer), int("two" in layer)
         return values | dict(
-            HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm), POOL=pool, POOL_RELU=int(pool > 1)
+            HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm), POOL=pool, POOL_RELU=int(pool > 1),
+            SUM_INPUT=is_sum, LEFT_NORM=is_sum, LEFT_RELU=0, RIGHT_NORM=both, RIGHT_RELU=is_sum - both,
         )
     return values | dict(
         SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
-        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=int(bool(strip) and has_norm and not packed),
+        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=(2 if "two" in layer else 1) if has_norm and not packed else 0,
     )
 
 
 def shared_bytes(way, d):
-    """As `conv_tile.rs` computes it."""
+    """As `conv_tile.rs` and `conv_wide.rs` compute it."""
+    if "wide" in way:
+        border = int(way == "forward_wide")
+        plane, apart = (d["TILE_IMAGES"] * (d["TILE_ROWS"] + border) + border) * (d["OUT_W"] + 1) + 1, 64 // d["CHANNELS"]
+        plane += (3 * apart - plane % (2 * apart)) % (2 * apart)
+        rows = [d["TILE_ROWS"], d["TILE_ROWS"] + (0 if d["TILE_ROWS"] == d["OUT_H"] else 2)]
+        chunks = d["CHANNELS"] // 8
+        dy = (d["TILE_IMAGES"] * (d["TILE_ROWS"] + 1) + 1) * chunks * (d["OUT_W"] + 8 // chunks) + 1
+        room, values, coefficients = (plane * chunks, [0, 1], 2 + 2 * d["SUM_INPUT"]) if way == "forward_wide" else ((6 if chunks == 2 else 8) * plane + dy, [1, 1 + d["OUTPUT_NORM"]], 5 + max(1, d["NORM_SUMS"]))
+        staged = d["TILE_IMAGES"] * (rows[0] * values[0] + rows[1] * values[1]) * d["OUT_W"]
+        return 16 * (2 * room + (staged + 9 * (d["CHANNELS"] + 1)) * chunks) + 4 * coefficients * d["CHANNELS"] + 8
     step = d["STRIDE"] if d["KERNEL"] == 1 else 1
     overhang = -d["OUT_W"] % 16 if d["STRIP"] and d["OUT_W"] != 8 else 0
     lines = d["TILE_IMAGES"] * ((d["TILE_ROWS"] - 1) * (d["STRIDE"] // step) + d["KERNEL"])
@@ -115,7 +151,7 @@ def shared_bytes(way, d):
     weights = taps * depth * (d["FILTERS"] // 8 + 1)
     if way == "forward":
         sums = d["WARPS"] // max(1, d["FILTERS"] // 32) * d["FILTERS"] * 8
-        return 16 * (tile + stage + weights) + 4 * (2 * depth + d["FILTERS"]) + sums
+        return 16 * (tile + stage + weights) + 4 * ((2 + 2 * d["SUM_INPUT"]) * depth + d["FILTERS"]) + sums + 8
     wanted = d["DATA_GRADIENT"]
     above = -(-(d["KERNEL"] - 1 - d["PAD_TOP"]) // d["STRIDE"]) if wanted else 0
     below = -(-d["PAD_TOP"] // d["STRIDE"]) if wanted else 0
@@ -124,7 +160,7 @@ def shared_bytes(way, d):
     border += rows * d["OUT_W"] * chunks * (2 if d["OUTPUT_NORM"] else 1)
     if d["OUTPUT_BITS"]:
         border += d["TILE_IMAGES"] * (rows // d["TILE_IMAGES"] // 2 + 1) * -(-d["OUT_W"] // 16) * -(-d["FILTERS"] // 32) * 8
-    at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * (3 * depth + 3 * d["FILTERS"])
+    at_work = 16 * (border + tile + stage + (weights if wanted else 0)) + 4 * ((2 + max(1, d["NORM_SUMS"])) * depth + 3 * d["FILTERS"]) + 8
     squares = depth // 16 * (d["FILTERS"] // d["SQUARE_FILTERS"])
     shares = 4 * taps * depth * d["FILTERS"] if d["WARPS"] > squares else 0
     return max(at_work, shares, 4 * 8 * 32 * d["WARPS"] if d["BIAS_GRADIENT"] else 0)
@@ -144,8 +180,8 @@ def expanded(name, seen):
 def build():
     BUILT.mkdir(exist_ok=True)
     listed = []
-    for tile in TILES:
-        d = defines(*tile)
+    for tile, bulk in [(tile, bulk) for tile in TILES for bulk in ((1,) if "wide" in tile[0] else (0, 1))]:
+        d = defines(*tile) | dict(BULK=bulk)
         file = f"conv_{tile[0]}.cu"
         text = "".join(f"#define {name} {value}\n" for name, value in d.items()) + expanded(file, set())
         name = hashlib.sha1(text.encode()).hexdigest()[:16]
@@ -157,11 +193,11 @@ def build():
             raise SystemExit(said.stderr)
         registers, spilled = re.search(r"Used (\d+) reg", said.stderr)[1], re.search(r"(\d+) bytes spill loads", said.stderr)[1]
         listed.append(dict(tile=tile, defines=d, cubin=cubin.name, registers=registers, spilled=spilled, shared=shared_bytes(tile[0], d)))
-        print(*tile, "registers", registers, "spilled", spilled, "shared", listed[-1]["shared"])
+        print(*tile, "bulk", bulk, "registers", registers, "spilled", spilled, "shared", listed[-1]["shared"])
     (BUILT / "tiles.json").write_text(json.dumps(listed))
 
 
-def time_all(chains, readings):
+def time_all(chains, readings, layers):
     import torch
     import torch.nn.functional as F
 
@@ -193,6 +229,8 @@ def time_all(chains, readings):
     for one in json.loads((BUILT / "tiles.json").read_text()):
         way, layer = one["tile"][:2]
         d = one["defines"]
+        if layers and layer not in layers:
+            continue
         module, function, resident = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int()
         checked(driver.cuModuleLoadData(ctypes.byref(module), (BUILT / one["cubin"]).read_bytes()))
         checked(driver.cuModuleGetFunction(ctypes.byref(function), module, f"conv_{way}".encode()))
@@ -209,7 +247,8 @@ def time_all(chains, readings):
         norm, slopes = normal(chains, 4, channels, kind=torch.float32), 0.3 * normal(chains, 3, filters, kind=torch.float32)
         bias = normal(chains, w[0].numel(), kind=torch.float32)
         tiles = IMAGES // d["TILE_IMAGES"] * (out // d["TILE_ROWS"])
-        per_block = -(-chains * tiles // (processors * max(1, resident.value)))
+        # As the engine does: ten chains fill the device.
+        per_block = -(-min(chains, 10) * tiles // (processors * max(1, resident.value)))
         blocks = -(-tiles // per_block)
         parts, dx = torch.zeros(chains, blocks, max(filters, channels), 2, device="cuda"), torch.zeros_like(x)
         dw, db = torch.zeros(chains, blocks, *w.shape[1:], device="cuda"), torch.zeros(chains, blocks, filters, device="cuda")
@@ -218,20 +257,26 @@ def time_all(chains, readings):
         # The norm that the kernel finishes: of its output on the way forward, of `normed` on the way back.
         finished, running, ones = (torch.zeros(chains, 4 * filters, device="cuda") for _ in range(3))
         ones.fill_(1.0)
-        normed, of_normed = normal(chains, IMAGES, size, size, stored), normal(chains, 4, channels, kind=torch.float32)
-        gradients = torch.zeros(2, chains, channels, device="cuda")
+        normed = [normal(chains, IMAGES, size, size, stored) for _ in range(max(1, d.get("NORM_SUMS", 0)))]
+        of_normed = [normal(chains, 4, channels, kind=torch.float32) for _ in range(2)]
+        gradients, other_parts = torch.zeros(4, chains, channels, device="cuda"), torch.zeros_like(parts)
         previous = normal(*x.shape) if d.get("ADD_PREVIOUS") else torch.zeros_like(x)
-        if way == "forward":
+        if "forward" in way:
             rows = per_block * d["TILE_IMAGES"] * d["TILE_ROWS"] * out
             finish = struct.pack("<8Q2d2Q6I", at(parts), at(finished) if d["STATISTICS"] else 0, 0, at(ones), at(ones), at(running), at(running), 0,
                                  0.9, 1e-5, 4 * filters, 4 * filters, filters, blocks, rows, IMAGES * out * out, 0, 0)
             places = (x, w, bias, norm, pooled, torch.zeros_like(y), parts, tickets)
             packed = struct.pack("<8Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
+            packed += struct.pack("<3Q", at(normed[0]), at(of_normed[0]), at(dx))
         else:
-            finish = struct.pack("<6Q4I", at(parts), at(of_normed), at(finished), at(gradients[0]), at(gradients[1]), 0,
-                                 channels, blocks, IMAGES * size * size, 1)
-            places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, slopes, dx, dw, db, normed, parts, tickets)
+            finish, other_finish = (
+                struct.pack("<6Q4I", at(own), at(of), at(finished), at(gradients[first]), at(gradients[first + 1]), 0,
+                            channels, blocks, IMAGES * size * size, 1)
+                for own, of, first in ((parts, of_normed[0], 0), (other_parts, of_normed[1], 2))
+            )
+            places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, slopes, dx, dw, db, normed[0], parts, tickets)
             packed = struct.pack("<12Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
+            packed += struct.pack("<2Q", at(normed[-1]), at(other_parts)) + other_finish
         buffer = ctypes.create_string_buffer(packed, len(packed))
         pointer = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
 
@@ -243,21 +288,26 @@ def time_all(chains, readings):
         launch()
         torch.cuda.synchronize()
         seen = x[0][..., :channels].float()
-        if d["INPUT_NORM"]:
+        if d["INPUT_NORM"] or d.get("LEFT_NORM"):
             seen = seen * norm[0, 0] + norm[0, 1]
+        if d.get("SUM_INPUT"):
+            term = normed[0][0].float()
+            seen = seen + (term * of_normed[0][0, 0] + of_normed[0][0, 1] if d["RIGHT_NORM"] else F.relu(term))
+            sum_error = [error(dx[0], seen)]
         seen = (F.relu(seen) if d["INPUT_RELU"] else seen).bfloat16().float().requires_grad_()
         weights = w[0].float().requires_grad_()
         after = max((out - 1) * d["STRIDE"] + kernel - size, 0) - d["PAD_TOP"]
         padded = F.pad(seen.permute(0, 3, 1, 2), (d["PAD_LEFT"], after, d["PAD_TOP"], after))
         wanted = F.conv2d(padded, weights.permute(3, 2, 0, 1), stride=d["STRIDE"]).permute(0, 2, 3, 1)
-        if way == "forward":
+        if "forward" in way:
             wanted = wanted.detach() + (bias[0, :filters] if d["ADD_BIAS"] else 0)
             if pool > 1:
                 wanted = F.avg_pool2d(F.relu(wanted).permute(0, 3, 1, 2), pool).permute(0, 2, 3, 1)
             errors = [error(pooled[0], wanted)]
             if d["STATISTICS"]:
                 errors.append(error(finished[0, 2 * filters : 3 * filters], wanted.mean((0, 1, 2))))
-            moved, products = x[0].numel() + pooled[0].numel(), 1
+            errors += sum_error if d["SUM_INPUT"] else []
+            moved, products = x[0].numel() * (1 + 2 * d["SUM_INPUT"]) + pooled[0].numel(), 1
         else:
             upstream = dy[0].float().repeat_interleave(pool, 1).repeat_interleave(pool, 2) / pool**2
             if pool > 1:
@@ -270,9 +320,11 @@ def time_all(chains, readings):
                 of_input = of_input + previous[0].float()
                 of_input = of_input * (seen > 0) if d["MASK"] else of_input
                 errors.append(error(dx[0], of_input))
-            if d["NORM_SUMS"]:
-                standard = (normed[0].float() - of_normed[0, 2]) * of_normed[0, 3]
-                errors += [error(gradients[0, 0], (of_input * standard).sum((0, 1, 2))), error(gradients[1, 0], of_input.sum((0, 1, 2)))]
+            for number in range(d["NORM_SUMS"]):
+                of = of_normed[number][0]
+                standard = (normed[number][0].float() - of[2]) * of[3]
+                own = gradients[2 * number : 2 * number + 2, 0]
+                errors += [error(own[0], (of_input * standard).sum((0, 1, 2))), error(own[1], of_input.sum((0, 1, 2)))]
             products = 1 + d["DATA_GRADIENT"]
             moved = x[0].numel() * products + dy[0].numel() + y[0].numel() * d["OUTPUT_NORM"] + dx[0].numel() * (d["ADD_PREVIOUS"] + d["NORM_SUMS"])
         times = []
@@ -287,7 +339,7 @@ def time_all(chains, readings):
         took = sorted(times)[readings // 2]
         flops = 2 * IMAGES * out * out * filters * channels * kernel * kernel * products
         print(
-            f"{way:8} {layer:10} {one['tile'][2:]} blocks {resident.value} registers {one['registers']} spilled {one['spilled']}"
+            f"{way:13} {layer:10} {one['tile'][2:]} bulk {d['BULK']} blocks {resident.value} registers {one['registers']} spilled {one['spilled']}"
             f"  {took / chains:6.2f} µs a chain {2 * moved * chains / took / 1e6:5.2f} TB/s {flops * chains / took / 1e6:4.0f} TFLOP/s"
             f"  errors {' '.join(f'{value:.1e}' for value in errors)}",
             flush=True,
@@ -299,8 +351,9 @@ def main():
     parser.add_argument("what", choices=["build", "time"])
     parser.add_argument("--chains", type=int, default=10)
     parser.add_argument("--readings", type=int, default=5)
+    parser.add_argument("--layers", nargs="*", choices=LAYERS, help="of those that are to be timed")
     asked = parser.parse_args()
-    build() if asked.what == "build" else time_all(asked.chains, asked.readings)
+    build() if asked.what == "build" else time_all(asked.chains, asked.readings, asked.layers)
 
 
 if __name__ == "__main__":

@@ -6,21 +6,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{ptr, thread};
 
-use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstreamCaptureMode};
+use cudarc::driver::{DriverError, result};
 
-use crate::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
+use crate::device::{Address, Device, DeviceError, Kernel, Launch, Limits, MOST_LANES, Recording};
 use crate::driver::{self, failed, shown, unavailable};
 use crate::kernel_cache::KernelCache;
 use crate::kernels::KernelSource;
 use crate::loaded_kernel::LoadedKernel;
 use crate::nvrtc;
 
-/// A GPU of this machine, used through one stream.
+/// A GPU of this machine, used through one stream; recordings of several lanes branch off it and come back.
 pub struct CudaDevice {
     device: sys::CUdevice,
     context: sys::CUcontext,
     stream: sys::CUstream,
+    /// Where launches of further lanes are put while they are recorded.
+    branch: Branch,
     name: String,
     limits: Limits,
     driver_version: i32,
@@ -29,6 +31,39 @@ pub struct CudaDevice {
     cache: KernelCache,
     /// Held through every use of the stream, so that nothing else slips into what is being recorded.
     state: Mutex<State>,
+}
+
+/// Streams beside the device's own, and where they leave it and come back.
+struct Branch {
+    streams: [sys::CUstream; MOST_LANES - 1],
+    begin: sys::CUevent,
+    ends: [sys::CUevent; MOST_LANES - 1],
+}
+
+impl Branch {
+    /// The caller has entered.
+    fn new() -> Result<Self, DriverError> {
+        let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+        Ok(Self {
+            streams: [result::stream::create(result::stream::StreamKind::NonBlocking)?],
+            begin: event()?,
+            ends: [event()?],
+        })
+    }
+
+    /// # Safety
+    /// The caller has entered, and uses none of it any more.
+    unsafe fn destroy(&self) {
+        // SAFETY: as promised.
+        unsafe {
+            for &stream in &self.streams {
+                result::stream::destroy(stream).ok();
+            }
+            for &event in self.ends.iter().chain([&self.begin]) {
+                result::event::destroy(event).ok();
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -76,6 +111,8 @@ impl CudaDevice {
         let limits = Limits {
             num_multiprocessors: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as u32,
             shared_bytes: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
+            // Instructions of this architecture alone.
+            warpgroup_products: (major, minor) == (9, 0),
             // SAFETY: the device is one of the driver's.
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(&opening)?,
         };
@@ -92,10 +129,12 @@ impl CudaDevice {
         // SAFETY: the context was retained just now.
         unsafe { result::ctx::set_current(context) }.map_err(release)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(release)?;
+        let branch = Branch::new().map_err(release)?;
         Ok(Self {
             device,
             context,
             stream,
+            branch,
             name,
             limits,
             driver_version,
@@ -151,11 +190,11 @@ impl CudaDevice {
         )
     }
 
-    /// Puts a launch into the stream; the caller has entered.
-    fn enqueue(&self, state: &mut State, launch: &Launch) -> Result<(), DeviceError> {
+    /// Puts a launch into a stream of this device; the caller has entered.
+    fn enqueue(&self, state: &mut State, launch: &Launch, stream: sys::CUstream) -> Result<(), DeviceError> {
         match state.kernels.get_mut(launch.kernel.0) {
-            // SAFETY: the context is current, and the stream lives as long as `self`.
-            Some(kernel) => unsafe { kernel.enqueue(launch, self.stream) },
+            // SAFETY: the context is current, and the streams live as long as `self`.
+            Some(kernel) => unsafe { kernel.enqueue(launch, stream) },
             None => Err(DeviceError::Failed {
                 doing: "launching a kernel",
                 reason: format!("there is no kernel {}", launch.kernel.0),
@@ -163,13 +202,13 @@ impl CudaDevice {
         }
     }
 
-    /// What the stream is given by `enqueue`, as a graph; the caller has entered.
-    fn captured(&self, state: &mut State, launches: &[Launch]) -> Result<sys::CUgraph, DeviceError> {
+    /// The launches of all lanes as a graph; the caller has entered.
+    fn captured(&self, state: &mut State, lanes: &[&[Launch]]) -> Result<sys::CUgraph, DeviceError> {
         let recording = failed("recording launches");
         // SAFETY: the stream lives, and is not being captured: the state is ours. What begins here ends below.
         unsafe { result::stream::begin_capture(self.stream, CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED) }
             .map_err(&recording)?;
-        let enqueued = launches.iter().try_for_each(|launch| self.enqueue(state, launch));
+        let enqueued = self.enqueue_lanes(state, lanes);
         // SAFETY: as above.
         let graph = unsafe { result::stream::end_capture(self.stream) };
         match (enqueued, graph) {
@@ -182,6 +221,31 @@ impl CudaDevice {
                 Err(error)
             }
         }
+    }
+}
+
+impl CudaDevice {
+    /// The first lane into the stream, each other into a branch of it that ends before the stream goes on.
+    fn enqueue_lanes(&self, state: &mut State, lanes: &[&[Launch]]) -> Result<(), DeviceError> {
+        let Some((first, others)) = lanes.split_first() else { return Ok(()) };
+        let recording = failed("recording launches");
+        let Branch { streams, begin, ends } = &self.branch;
+        // SAFETY: streams and events live as long as `self`; the context is current.
+        unsafe {
+            result::event::record(*begin, self.stream).map_err(&recording)?;
+            for (lane, &stream) in others.iter().zip(streams) {
+                result::stream::wait_event(stream, *begin, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+                    .map_err(&recording)?;
+                lane.iter().try_for_each(|launch| self.enqueue(state, launch, stream))?;
+            }
+            first.iter().try_for_each(|launch| self.enqueue(state, launch, self.stream))?;
+            for ((_, &stream), &end) in others.iter().zip(streams).zip(ends) {
+                result::event::record(end, stream).map_err(&recording)?;
+                result::stream::wait_event(self.stream, end, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+                    .map_err(&recording)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -302,12 +366,13 @@ impl Device for CudaDevice {
 
     fn launch(&self, launch: &Launch) -> Result<(), DeviceError> {
         let mut state = self.enter()?;
-        self.enqueue(&mut state, launch)
+        self.enqueue(&mut state, launch, self.stream)
     }
 
-    fn record(&self, launches: &[Launch]) -> Result<Recording, DeviceError> {
+    fn record(&self, lanes: &[&[Launch]]) -> Result<Recording, DeviceError> {
+        assert!(lanes.len() <= MOST_LANES, "a recording has at most {MOST_LANES} lanes");
         let mut state = self.enter()?;
-        let graph = self.captured(&mut state, launches)?;
+        let graph = self.captured(&mut state, lanes)?;
         // SAFETY: the graph was made just now; what is instantiated from it does not need it any more.
         let instantiated = unsafe {
             let instantiated = result::graph::instantiate(graph, sys::CUgraphInstantiate_flags(0));
@@ -355,6 +420,7 @@ impl Drop for CudaDevice {
                 result::graph::exec_destroy(graph).ok();
             }
             state.kernels.clear();
+            self.branch.destroy();
             result::stream::destroy(self.stream).ok();
             result::ctx::set_current(ptr::null_mut()).ok();
             result::primary_ctx::release(self.device).ok();

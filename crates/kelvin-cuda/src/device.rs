@@ -55,6 +55,8 @@ pub struct Limits {
     pub num_multiprocessors: u32,
     /// The most shared memory of a block, in bytes.
     pub shared_bytes: u32,
+    /// Whether four warps can multiply together (`wgmma.cuh`) and one thread ask for runs of memory (`bulk_copy.cuh`).
+    pub warpgroup_products: bool,
     /// Memory of the device, in bytes.
     pub memory_bytes: usize,
 }
@@ -66,6 +68,9 @@ pub struct Kernel(pub usize);
 /// A recorded sequence of launches of a device, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recording(pub usize);
+
+/// The most sequences of a recording.
+pub const MOST_LANES: usize = 2;
 
 /// One launch: every kernel takes a single structure by value.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,10 +141,11 @@ pub trait Device: Send + Sync {
     /// Launches a kernel; returns before it has run.
     fn launch(&self, launch: &Launch) -> Result<(), DeviceError>;
 
-    /// Prepares a sequence of launches to be run as one.
-    fn record(&self, launches: &[Launch]) -> Result<Recording, DeviceError>;
+    /// Prepares sequences of launches to be run as one. Sequences do not wait for each other, so none may touch what another
+    /// writes.
+    fn record(&self, lanes: &[&[Launch]]) -> Result<Recording, DeviceError>;
 
-    /// Runs a recorded sequence so many times; returns before it has run.
+    /// Runs what was recorded so many times, one after the other; returns before it has run.
     fn replay(&self, recording: Recording, times: u64) -> Result<(), DeviceError>;
 
     /// Forgets a recorded sequence.

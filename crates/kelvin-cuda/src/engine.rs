@@ -309,7 +309,7 @@ mod tests {
             "CUDA".into()
         }
         fn limits(&self) -> Limits {
-            Limits { num_multiprocessors: 1, shared_bytes: 48 << 10, memory_bytes: 1 << 30 }
+            Limits { num_multiprocessors: 1, shared_bytes: 48 << 10, warpgroup_products: false, memory_bytes: 1 << 30 }
         }
         fn free_memory(&self) -> Result<usize, DeviceError> {
             unreachable!("refused before")
@@ -330,7 +330,7 @@ mod tests {
         fn launch(&self, _: &Launch) -> Result<(), DeviceError> {
             unreachable!("refused before")
         }
-        fn record(&self, _: &[Launch]) -> Result<Recording, DeviceError> {
+        fn record(&self, _: &[&[Launch]]) -> Result<Recording, DeviceError> {
             unreachable!("refused before")
         }
         fn replay(&self, _: Recording, _: u64) -> Result<(), DeviceError> {

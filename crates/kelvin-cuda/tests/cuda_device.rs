@@ -127,7 +127,7 @@ fn a_recording_runs_a_thousand_times() {
     let numbers = Buffer::<u32>::zeros(&device, 5000).unwrap();
     let others = Buffer::<u32>::zeros(&device, 10).unwrap();
     let recording =
-        device.record(&[add(kernel, &numbers, 1), add(kernel, &others, 2), add(kernel, &numbers, 4)]).unwrap();
+        device.record(&[&[add(kernel, &numbers, 1), add(kernel, &others, 2), add(kernel, &numbers, 4)]]).unwrap();
     // Recording runs nothing.
     assert_eq!(numbers.to_vec().unwrap()[0], 0);
     device.replay(recording, 1000).unwrap();
@@ -148,7 +148,7 @@ fn a_failed_recording_harms_nothing() {
     let numbers = Buffer::<u32>::zeros(&device, 8).unwrap();
     let mut too_large = add(kernel, &numbers, 1);
     too_large.block = 4096;
-    assert!(device.record(&[add(kernel, &numbers, 1), too_large]).is_err());
+    assert!(device.record(&[&[add(kernel, &numbers, 1), too_large]]).is_err());
     device.launch(&add(kernel, &numbers, 5)).unwrap();
     assert_eq!(numbers.to_vec().unwrap(), [5; 8]);
 }
@@ -163,7 +163,7 @@ fn threads_may_share_a_device() {
             scope.spawn(|| {
                 for _ in 0..100 {
                     device.launch(&add(kernel, &numbers, 1)).unwrap();
-                    let recording = device.record(&[add(kernel, &numbers, 2)]).unwrap();
+                    let recording = device.record(&[&[add(kernel, &numbers, 2)]]).unwrap();
                     device.replay(recording, 2).unwrap();
                     device.forget(recording);
                 }

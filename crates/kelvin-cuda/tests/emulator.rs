@@ -117,6 +117,77 @@ fn products_of_matrices_are_those_of_the_lanes_that_hold_them() {
     }
 }
 
+/// Sums of products of warpgroups: operands at odd places, both ways round, two groups of products of the same sum.
+#[test]
+fn products_of_warpgroups_read_shared_memory() {
+    let Some(device) = device_for_tests() else { return };
+    if !device.limits().warpgroup_products {
+        return eprintln!("SKIPPED: this GPU has no products of warpgroups");
+    }
+    // Planes of eight numbers of A's and of B's rows: along k for Major::k, across for Major::across.
+    const PLANE: usize = 91;
+    let numbers: Vec<f32> = (0..2 * 8 * PLANE * 8).map(small).collect();
+    let input: Vec<u16> = numbers.iter().map(|&number| bf16(number)).collect();
+    for (a_across, b_across) in [(false, false), (false, true), (true, false), (true, true)] {
+        let word = |across: bool| if across { "across" } else { "k" };
+        // Eight rows are sixteen bytes apart each, then 9 places further; or k, in the same way.
+        let operand = |name: &str, first: usize, across: bool| {
+            let (planes, places) = ("91 * 16", "9 * 16");
+            let (along_k, aside) = if across { (places, planes) } else { (planes, places) };
+            let of = word(across);
+            format!("const u64 {name} = operand<Major::{of}>((uint4*)shared + {first}, {along_k}, {aside});")
+        };
+        let body = format!(
+            "
+            SHARED_MEMORY(shared);
+            for (u32 i = threadIdx.x; i < 2 * 8 * 91; i += 128) ((uint4*)shared)[i] = ((const uint4*)arguments.input)[i];
+            show_to_products();
+            __syncthreads();
+            {} {}
+            float wide[32], narrow[16] = {{}};
+            for (u32 i = 0; i < 32; i++) wide[i] = 3.0f;
+            begin_products();
+            multiply_add_async<Major::{a}, Major::{b}>(wide, a, b, false);
+            multiply_add_async<Major::{a}, Major::{b}>(narrow, a, b, true);
+            commit_products();
+            multiply_add_async<Major::{a}, Major::{b}>(wide, a + 1, b + 2, true);
+            commit_products();
+            wait_products<1>();
+            settle(narrow);
+            float* output = (float*)arguments.output + 64 * 64;
+            const u32 r = threadIdx.x / 32 * 16 + threadIdx.x % 32 / 4, c = 2 * (threadIdx.x % 4);
+            for (u32 i = 0; i < 16; i++) output[(r + i / 2 % 2 * 8) * 32 + i / 4 * 8 + c + i % 2] = narrow[i];
+            wait_products<0>();
+            settle(wide);
+            output = (float*)arguments.output;
+            for (u32 i = 0; i < 32; i++) output[(r + i / 2 % 2 * 8) * 64 + i / 4 * 8 + c + i % 2] = wide[i];",
+            operand("a", 1, a_across),
+            operand("b", 8 * PLANE + 3, b_across),
+            a = word(a_across),
+            b = word(b_across),
+        );
+        let name = format!("warpgroup_{}_{}", word(a_across), word(b_across));
+        let shared = (2 * 8 * PLANE * 16) as u32;
+        let output: Vec<f32> = run_body(&device, &name, &body, (1, 128, shared), &input, 64 * 96).unwrap();
+        let number = |first: usize, across: bool, row: usize, k: usize| {
+            let (planes, places) = if across { (row, k) } else { (k, row) };
+            numbers[(first + planes / 8 * PLANE + places / 8 * 9 + places % 8) * 8 + planes % 8]
+        };
+        let product = |shifts: [usize; 2], row: usize, column: usize| -> f32 {
+            let a = |k| number(1 + shifts[0], a_across, row, k);
+            let b = |k| number(8 * PLANE + 3 + shifts[1], b_across, column, k);
+            (0..16).map(|k| a(k) * b(k)).sum()
+        };
+        for (row, column) in (0..64).flat_map(|row| (0..64).map(move |column| (row, column))) {
+            let wanted = product([0, 0], row, column) + product([1, 2], row, column);
+            assert_eq!(output[row * 64 + column], wanted, "{name}, ({row}, {column})");
+            if column < 32 {
+                assert_eq!(output[64 * 64 + row * 32 + column], product([0, 0], row, column), "{name}, narrow");
+            }
+        }
+    }
+}
+
 /// The way kernels use them: A by rows, B (k × n, row-major) transposed on its way in.
 #[test]
 fn loads_and_products_fit_together() {
@@ -177,6 +248,43 @@ fn copies_arrive_when_waited_for_and_are_zero_where_not_valid() {
             let expected = if valid { 4 * ((thread + group) % 64) + i % 4 } else { 0 };
             assert_eq!(output[12 * thread + i], expected as u32, "thread {thread}, word {i}");
         }
+    }
+}
+
+/// Three phases into the same place: the second has two runs of other lengths.
+#[test]
+fn runs_of_memory_arrive_phase_by_phase() {
+    let Some(device) = device_for_tests() else { return };
+    if !device.limits().warpgroup_products {
+        return eprintln!("SKIPPED: this GPU has no bulk copies");
+    }
+    let input: Vec<u32> = (0..3 * 128).collect();
+    let body = "
+        SHARED_MEMORY(shared);
+        u32* words = (u32*)shared;
+        Arrival* arrival = (Arrival*)(words + 128);
+        const u32* input = (const u32*)arguments.input;
+        const int thread = threadIdx.x, warp = thread / 32;
+        auto ask = [&](int phase) {
+            if (thread != 0 || phase == 3) return;
+            const u32 first = phase == 1 ? 16 : 512;
+            expect_bytes(arrival, 512);
+            copy_run(words, input + 128 * phase, first, arrival);
+            if (first < 512) copy_run((char*)words + first, input + 128 * phase + first / 4, 512 - first, arrival);
+        };
+        if (thread == 0) prepare_arrival(arrival);
+        ask(0);
+        __syncthreads();
+        for (int phase = 0; phase < 3; phase++) {
+            wait_arrival(arrival, phase % 2);
+            ((u32*)arguments.output)[128 * phase + thread] = words[thread] + words[(thread + 77) % 128];
+            first_warp_waits(warp, 128);
+            ask(phase + 1);
+        }";
+    let output: Vec<u32> = run_body(&device, "runs", body, (1, 128, 520), &input, 3 * 128).unwrap();
+    for (place, &found) in output.iter().enumerate() {
+        let (phase, thread) = (place / 128, place % 128);
+        assert_eq!(found as usize, 256 * phase + thread + (thread + 77) % 128, "phase {phase}, thread {thread}");
     }
 }
 
@@ -329,7 +437,7 @@ fn recordings_run_as_often_as_asked_and_memory_is_zero_at_first() {
         times: u32,
     }
     let launch = |add, times| Launch::new(kernel, [1, 1, 1], 32, 0, &Arguments { to: counts.at(0), add, times });
-    let recording = device.record(&[launch(1, 1), launch(0, 2)]).unwrap();
+    let recording = device.record(&[&[launch(1, 1), launch(0, 2)]]).unwrap();
     device.replay(recording, 3).unwrap();
     device.synchronize().unwrap();
     assert_eq!(counts.to_vec().unwrap(), [14; 32]);

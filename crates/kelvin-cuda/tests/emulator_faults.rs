@@ -18,7 +18,7 @@ fn threads_that_wait_in_different_places_are_an_error() {
     let body = "if (threadIdx.x < 40)\n__syncthreads();\nelse\n__syncthreads();";
     let Some(message) = failure("divided", body, 64) else { return };
     for part in
-        ["divided: block (0, 0, 0) cannot go on", "threads 0 to 39 wait in __syncthreads at divided:5", "divided:7"]
+        ["divided: block (0, 0, 0) cannot go on", "threads 0 to 39 wait in __syncthreads at divided:6", "divided:8"]
     {
         assert!(message.contains(part), "{message}");
     }
@@ -92,6 +92,61 @@ fn a_missing_wait_is_seen() {
         ((float*)arguments.output)[0] = ((float*)shared)[0];";
     let output: Vec<f32> = run_body(&device, "waitless", body, (1, 1, 16), &[1.0f32; 4], 1).unwrap();
     assert!(output[0].is_nan());
+}
+
+#[test]
+fn a_missing_wait_for_products_is_seen() {
+    let Some(device) = emulator_for_tests() else { return };
+    for (pending, is_seen) in [(0, false), (1, true)] {
+        let body = format!(
+            "
+            SHARED_MEMORY(shared);
+            for (u32 i = threadIdx.x; i < 256; i += 128) ((uint4*)shared)[i] = make_uint4(0, 0, 0, 0);
+            show_to_products();
+            __syncthreads();
+            const u64 a = operand<Major::k>(shared, 1024, 128);
+            float sum[32] = {{}};
+            begin_products();
+            multiply_add_async<Major::k, Major::k>(sum, a, a, true);
+            commit_products();
+            wait_products<{pending}>();
+            ((float*)arguments.output)[threadIdx.x] = sum[31];"
+        );
+        let name = format!("waiting_for_{pending}");
+        let output: Vec<f32> = run_body(&device, &name, &body, (1, 128, 4096), &[0u32], 128).unwrap();
+        assert!(output.iter().all(|number| number.is_nan() == is_seen), "{pending}: {output:?}");
+    }
+}
+
+#[test]
+fn runs_of_memory_are_poison_before_they_are_waited_for_and_counted_then() {
+    let Some(device) = emulator_for_tests() else { return };
+    let ask = |bytes: u32, parity: bool, read: &str| {
+        format!(
+            "
+            SHARED_MEMORY(shared);
+            u32* words = (u32*)shared;
+            Arrival* arrival = (Arrival*)(words + 4);
+            if (threadIdx.x == 0) {{
+                prepare_arrival(arrival);
+                expect_bytes(arrival, {bytes});
+                copy_run(words, (const void*)arguments.input, 16, arrival);
+            }}
+            __syncthreads();
+            {read}
+            wait_arrival(arrival, {parity});"
+        )
+    };
+    let read = "((u32*)arguments.output)[threadIdx.x] = words[threadIdx.x];";
+    let early: Vec<u32> = run_body(&device, "early", &ask(16, false, read), (1, 4, 64), &[7u32; 4], 4).unwrap();
+    assert_eq!(early, [u32::MAX; 4]);
+    for (name, body, part) in [
+        ("too_few", ask(32, false, ""), "wait_arrival for 32 bytes, of which 16 were asked for"),
+        ("other_phase", ask(16, true, ""), "wait_arrival for another phase than number 0"),
+    ] {
+        let message = failure(name, &body, 4).unwrap();
+        assert!(message.contains(part), "{message}");
+    }
 }
 
 /// Threads of neighbouring blocks run in opposite orders, so that one of them reads too early.

@@ -3,11 +3,13 @@
 mod image_support;
 mod support;
 
+use std::sync::Arc;
+
 use image_support::{examples, parameters, posterior, statistics};
 use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Potential};
-use kelvin_cuda::{ImageEngine, Precision};
-use support::device_for_tests;
+use kelvin_cuda::{Device, ImageEngine, Precision};
+use support::{EmulatedDevice, device_for_tests};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { filters, kernel, stride }
@@ -34,15 +36,7 @@ fn networks() -> Vec<(String, Network)> {
         let name = format!("{size} pixels, {channels} to {filters} channels, kernel {kernel}, stride {stride}");
         networks.push((name, Network::new(Shape::image(size, size, 3), layers).unwrap()));
     }
-    let unit = |kernel| vec![conv(32, kernel, 2), Layer::BATCH_NORM];
-    let residual = Layer::Residual { body: unit(3), shortcut: unit(1) };
-    let layers = vec![conv(16, 3, 1), Layer::Relu, residual, Layer::Relu, Layer::GlobalAvgPool, dense.clone()];
-    networks.push(("residual with projection".into(), Network::new(Shape::image(8, 8, 2), layers).unwrap()));
-    // The gradient of a sum goes through the norm of its term, whose sums the convolution behind takes.
-    let residual = Layer::Residual { body: vec![conv(16, 3, 1), Layer::BATCH_NORM], shortcut: vec![] };
-    let mut layers = vec![conv(16, 3, 1), Layer::Relu, residual, Layer::Relu, conv(16, 3, 1), Layer::BATCH_NORM];
-    layers.extend([Layer::Relu, Layer::GlobalAvgPool, dense.clone()]);
-    networks.push(("residual before a convolution".into(), Network::new(Shape::image(8, 8, 2), layers).unwrap()));
+    networks.push(("residual before a convolution".into(), residual_before_convolution(16, 8)));
     let pool = Layer::AvgPool { size: 2 };
     let mut layers = vec![conv(32, 3, 1), Layer::Relu, pool.clone(), conv(64, 3, 1), Layer::Relu, pool];
     layers.extend([Layer::Dense { units: 72 }, Layer::Relu, dense]);
@@ -53,10 +47,80 @@ fn networks() -> Vec<(String, Network)> {
     networks
 }
 
+/// The convolution behind a sum works it out, and takes the sums of the norm of its term that the sum's gradient goes through.
+fn residual_before_convolution(channels: usize, size: usize) -> Network {
+    let residual = Layer::Residual { body: vec![conv(channels, 3, 1), Layer::BATCH_NORM], shortcut: vec![] };
+    let mut layers = vec![conv(channels, 3, 1), Layer::Relu, residual, Layer::Relu, conv(channels, 3, 1)];
+    layers.extend([Layer::BATCH_NORM, Layer::Relu, Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
+    Network::new(Shape::image(size, size, 2), layers).unwrap()
+}
+
+/// Norms whose sums are taken by who completes the gradient: a pool, strided convolutions (a sum's term and a value's own),
+/// and convolutions behind a sum of two terms with norms.
+fn normed_networks() -> Vec<(String, Network)> {
+    let residual = |filters, stride| Layer::Residual {
+        body: vec![conv(filters, 3, stride), Layer::BATCH_NORM],
+        shortcut: if stride > 1 { vec![conv(filters, 1, stride), Layer::BATCH_NORM] } else { vec![] },
+    };
+    let head = [Layer::Relu, Layer::GlobalAvgPool, Layer::Dense { units: 3 }];
+    let network =
+        |size, layers: Vec<Layer>| Network::new(Shape::image(size, size, 2), [layers, head.to_vec()].concat()).unwrap();
+    let mut networks = Vec::new();
+    let layers = vec![conv(16, 3, 1), Layer::Relu, residual(32, 2)];
+    networks.push(("residual with projection".into(), network(8, layers)));
+    let layers = vec![conv(16, 3, 1), Layer::Relu, residual(16, 1), Layer::Relu, residual(32, 2)];
+    networks.push(("residual before a projection".into(), network(8, layers)));
+    for (channels, filters) in [(16, 32), (32, 64)] {
+        let mut layers = vec![conv(channels, 3, 1), Layer::Relu, residual(filters, 2), Layer::Relu];
+        layers.extend([conv(filters, 3, 1), Layer::BATCH_NORM]);
+        networks.push((format!("projection to {filters} before a convolution"), network(16, layers)));
+    }
+    networks
+}
+
+/// Layers that warpgroups multiply: two images a tile, half an image a tile, and those that add to a gradient.
+fn wide_networks() -> Vec<(String, Network)> {
+    let residual = |channels, size| {
+        (format!("residual of {channels} channels, {size} pixels"), residual_before_convolution(channels, size))
+    };
+    let mut networks = vec![residual(32, 8), residual(64, 8), residual(64, 16)];
+    for (channels, size) in [(64, 8), (64, 16), (32, 16), (32, 32)] {
+        let two = [conv(channels, 3, 1), Layer::BATCH_NORM, Layer::Relu];
+        let mut layers = [two.clone(), two].concat();
+        layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
+        let network = Network::new(Shape::image(size, size, 3), layers).unwrap();
+        networks.push((format!("{channels} channels, {size} pixels"), network));
+    }
+    networks
+}
+
 #[test]
 fn gradients_are_those_of_the_cpu() {
     let Some(device) = device_for_tests() else { return };
-    for (name, network) in networks() {
+    compare_gradients(&device, networks());
+}
+
+#[test]
+fn gradients_through_norms_are_those_of_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    compare_gradients(&device, normed_networks());
+}
+
+#[test]
+fn gradients_by_warpgroups_are_those_of_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    compare_gradients(&device, wide_networks());
+}
+
+#[test]
+fn gradients_without_warpgroups_are_those_of_the_cpu() {
+    let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
+    let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
+    compare_gradients(&device, [networks(), normed_networks(), wide_networks()].concat());
+}
+
+fn compare_gradients(device: &Arc<dyn Device>, networks: Vec<(String, Network)>) {
+    for (name, network) in networks {
         let examples = examples(&network, 8, true);
         let posterior = posterior(&network, &examples);
         let statistics = statistics(&network);

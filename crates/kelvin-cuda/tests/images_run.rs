@@ -233,16 +233,26 @@ fn full_batches_are_those_of_the_cpu() {
     assert_same_course("full batches", (&found, &on_device), (&wanted, &on_cpu), 1e-4);
 }
 
+/// Layers whose products warpgroups take, where a device has them; batches do not fill the tiles.
+fn wide_network() -> Network {
+    let conv = || Layer::Conv { filters: 32, kernel: 3, stride: 1 };
+    let residual = Layer::Residual { body: vec![conv(), Layer::BATCH_NORM], shortcut: vec![] };
+    let mut layers = vec![conv(), Layer::BATCH_NORM, Layer::Relu, residual, Layer::Relu];
+    layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
+    Network::new(Shape::image(8, 8, 1), layers).unwrap()
+}
+
 /// Chains that were stopped at different steps, in other groups and waves, end where they would have.
 #[test]
 fn groups_waves_and_stops_change_no_bit() {
     let Some(device) = device_for_tests() else { return };
-    let network = resnet();
-    let examples = examples(&network, NUM_IMAGES, true);
-    let posterior = posterior(&network, &examples);
-    let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
-    let rule = Langevin { mass, ..rule(Integrator::Sghmc) };
-    for precision in [Precision::Single, Precision::Half] {
+    for (network, precision) in
+        [(resnet(), Precision::Single), (resnet(), Precision::Half), (wide_network(), Precision::Half)]
+    {
+        let examples = examples(&network, NUM_IMAGES, true);
+        let posterior = posterior(&network, &examples);
+        let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
+        let rule = Langevin { mass, ..rule(Integrator::Sghmc) };
         let engine = |group: usize, wave: usize| {
             ImageEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(group, wave)
         };

@@ -211,6 +211,12 @@ impl Reference {
         self.dash = dash;
         self
     }
+
+    /// Another colour.
+    pub fn with_colour(mut self, colour: Colour) -> Self {
+        self.colour = colour;
+        self
+    }
 }
 
 /// One thing in a chart.

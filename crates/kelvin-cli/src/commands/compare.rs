@@ -112,11 +112,13 @@ fn text(runs: &[Run], comparison: &Comparison<'_>, sweeps: Option<&SweepComparis
         text += &format!("{}\n", sweeps.table().to_text());
     }
     text += &difference_table(comparison).to_text();
-    let has_repetitions = comparison
-        .differences
-        .iter()
-        .any(|line| line.difference.is_some_and(|found| found.standard_error_over_repetitions.is_some()));
-    let over = if has_repetitions { "test points and repetitions" } else { "test points" };
+    let repeated = comparison.differences.iter().filter_map(|line| line.difference);
+    let repeated: Vec<bool> = repeated.map(|found| found.standard_error_over_repetitions.is_some()).collect();
+    let over = match (repeated.contains(&true), repeated.contains(&false)) {
+        (false, _) => "test points",
+        (true, false) => "test points and repetitions",
+        (true, true) => "test points, and over repetitions where both runs have several",
+    };
     text += &wrapped(
         &format!(
             "First less second, with the standard error over {over}; log densities in nats a point. The \

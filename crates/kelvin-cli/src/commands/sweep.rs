@@ -6,7 +6,7 @@ use kelvin::selection::JointChoice;
 use serde::Serialize;
 
 use super::{Request, threads};
-use crate::arguments::SweepArguments;
+use crate::arguments::{CommonArguments, SweepArguments};
 use crate::chart::significant;
 use crate::findings::{Agreement, Findings};
 use crate::interrupt::Interrupt;
@@ -25,6 +25,7 @@ struct SweepResult<'a> {
     name: &'a str,
     folder: String,
     repetitions: u32,
+    sampled_repetitions: u32,
     beta_star: Vec<f64>,
     rows: &'a [Row],
     warnings: &'a [Warning],
@@ -33,10 +34,10 @@ struct SweepResult<'a> {
 pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
-    let mut source = source::read(&arguments.source, common)?;
-    if let Some(repetitions) = arguments.repetitions {
-        source.settings.run.repetitions = repetitions;
-    }
+    // As the last `--set`, so that what depends on the number of repetitions is checked against this one.
+    let repetitions = arguments.repetitions.map(|repetitions| format!("run.repetitions={repetitions}"));
+    let overrides = common.overrides.iter().cloned().chain(repetitions).collect();
+    let source = source::read(&arguments.source, &CommonArguments { overrides, ..common.clone() })?;
     let (out, fresh) = (common.out.as_deref(), common.fresh);
     carry_out(Request { command: RunCommand::Sweep, source, out, fresh, conduct: &common.conduct })
 }
@@ -109,6 +110,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             name,
             folder: folder.path().display().to_string(),
             repetitions: findings.repetitions,
+            sampled_repetitions: findings.sampled_repetitions(),
             beta_star: choices.iter().flatten().map(|choice| choice.inverse_temperature).collect(),
             rows: &findings.rows,
             warnings: &findings.warnings,
@@ -125,10 +127,12 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
 }
 
+/// Grid, β = 1 and β̂* of each repetition that is to have chains.
 fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {
-    let grid = &experiment.settings.run.grid;
+    let run = &experiment.settings.run;
+    let (grid, num_sampled) = (&run.grid, run.num_sampled_repetitions() as usize);
     let mut specs = Vec::new();
-    for (repetition, choice) in choices.iter().enumerate() {
+    for (repetition, choice) in choices.iter().enumerate().take(num_sampled) {
         let start = experiment.start(choices, repetition as u32);
         let mut push = |slot, inverse_temperature: f64, name: &str| {
             let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);

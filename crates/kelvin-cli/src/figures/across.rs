@@ -2,10 +2,11 @@
 
 use kelvin::predictive::PredictiveModel;
 
-use super::grid::{LpdOf, lpd_axis, lpd_chart, over_grid, point_metric_chart};
+use super::grid::{LpdOf, grid_line, lpd_axis, lpd_chart, point_metric_chart, unsampled};
 use super::{BETA_AXIS, Figure, Models, Plot, look_of, with_other_x};
-use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Panels, Points, Reference, significant};
+use crate::chart::{Axis, Chart, Colour, Dash, Marker, Panels, Points, Reference, significant};
 use crate::findings::Findings;
+use crate::paper_tables::partly_sampled;
 use crate::row::{BETA_STAR, Method, Row, are_classes};
 
 /// A run among others.
@@ -22,6 +23,7 @@ pub fn across(runs: &[NamedRun<'_>]) -> anyhow::Result<Vec<Figure>> {
     let has_grid = |run: &&NamedRun<'_>| run.findings.rows.iter().any(|row| row.method == Method::Grid);
     let with_grid: Vec<&NamedRun<'_>> = runs.iter().filter(has_grid).collect();
     let mut figures = Vec::new();
+    let (partly, others) = partly(&with_grid);
     if with_grid.len() > 1 {
         let lpd_figure = |file, set: &str, caption: String, lpd: LpdOf<'_>| {
             let panels = |models: Models| {
@@ -33,10 +35,10 @@ pub fn across(runs: &[NamedRun<'_>]) -> anyhow::Result<Vec<Figure>> {
             anyhow::Ok(figure.with_files_of_models().with_scale_switch("log β axis", with_other_x))
         };
         let test = format!(
-            "Test LPD against β on each data set, mean ± SD over repetitions; rings and crosses are the {BETA_STAR} of the \
-             searches. Dotted: β = 1. Higher is better."
+            "Test LPD against β on each data set, mean ± SD over repetitions{partly}; rings and crosses are the {BETA_STAR} of \
+             the searches. Dotted: β = 1{others}. Higher is better."
         );
-        let validation = "Validation LPD against β on each data set, mean ± SD over repetitions.".to_owned();
+        let validation = format!("Validation LPD against β on each data set, mean ± SD over repetitions{partly}.");
         figures.push(lpd_figure("lpd_test", "test", test, &|row| row.test.lpd())?);
         figures.push(lpd_figure("lpd_validation", "validation", validation, &|row| row.validation.lpd())?);
         let charts = with_grid.iter().map(|run| point_metric_chart(&run.label, &run.findings.rows)).collect();
@@ -50,6 +52,16 @@ pub fn across(runs: &[NamedRun<'_>]) -> anyhow::Result<Vec<Figure>> {
     Ok(figures)
 }
 
+/// The runs with chains in some of their repetitions alone, in brackets, and how the β̂* of the other repetitions are drawn.
+fn partly(runs: &[&NamedRun<'_>]) -> (String, String) {
+    let found: Vec<String> =
+        runs.iter().filter_map(|run| Some(format!("{}: {}", run.label, partly_sampled(run.findings)?))).collect();
+    if found.is_empty() {
+        return Default::default();
+    }
+    (format!(" ({})", found.join("; ")), format!(", and {BETA_STAR} of repetitions without chains"))
+}
+
 /// LPD and point metric of the runs on one data set that differ in augmentation; none where fewer than two do.
 fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
     let data = &runs.first()?.findings.problem.data;
@@ -60,6 +72,7 @@ fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
     if own.len() < 2 {
         return None;
     }
+    let (partly, others) = partly(&own);
     let rows = &own[0].findings.rows;
     let (metric, scale) = if are_classes(rows) { ("test accuracy (%)", 100.0) } else { ("test MSE", 1.0) };
     let named: Vec<(String, &[Row])> = own
@@ -79,7 +92,7 @@ fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
         Panels::new(format!("{}: strengths of augmentation", data), charts),
         format!(
             "Test LPD of SM-PD and the point metric against β for each strength of augmentation (the probability that an image \
-             is augmented), mean ± SD over repetitions; rings are the {BETA_STAR} of the searches."
+             is augmented), mean ± SD over repetitions{partly}; rings are the {BETA_STAR} of the searches. Dotted: β = 1{others}."
         ),
     );
     Some(figure.with_scale_switch("log β axis", with_other_x))
@@ -91,8 +104,10 @@ fn overlaid(title: &str, axis: Axis, runs: &[(String, &[Row])], value: &dyn Fn(&
     for (index, (name, rows)) in runs.iter().enumerate() {
         let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
         let dash = if index >= Colour::CYCLE.len() { Dash::Dashed } else { Dash::Solid };
-        let (means, deviations) = over_grid(rows, value);
-        chart = chart.with(Line::new(name.clone(), colour, means).with_dash(dash).with_std(&deviations));
+        chart = chart.with(grid_line(name, colour, rows, value).with_dash(dash));
+        for line in unsampled(rows, colour) {
+            chart = chart.with(line);
+        }
         let chosen: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Chosen).collect();
         let points = chosen.iter().map(|row| (row.beta, value(row))).collect();
         let hover = chosen.iter().map(|row| {

@@ -5,17 +5,33 @@ use kelvin::predictive::{ByModel, PredictiveModel};
 use super::{BETA_AXIS, Figure, Models, look_of, short_name, with_other_x, with_other_y};
 use crate::chart::{Axis, Chart, Colour, Dash, Line, Marker, Points, Reference, significant};
 use crate::findings::Findings;
+use crate::paper_tables::partly_sampled;
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
+use crate::run_record::RunCommand;
 
 /// LPD on test and validation rows and the point metric against β.
 pub(super) fn of_grid(findings: &Findings) -> anyhow::Result<Vec<Figure>> {
     let (name, rows) = (&findings.name, &findings.rows[..]);
+    let partly = partly_sampled(findings).map_or(String::new(), |partly| format!(" ({partly})"));
     let bands = if are_repeated(rows) {
-        "Lines and bands: mean ± SD over repetitions (higher is better); arrows lie beyond the edge."
+        format!("Lines and bands: mean ± SD over repetitions{partly} (higher is better); arrows lie beyond the edge.")
+    } else if partly.is_empty() {
+        "Higher is better; arrows lie beyond the edge.".into()
     } else {
-        "Higher is better; arrows lie beyond the edge."
+        "Lines: one repetition (higher is better); arrows lie beyond the edge.".into()
     };
-    let chosen = if are_repeated(rows) { "each repetition's" } else { "at" };
+    let chosen = match findings.command {
+        RunCommand::Sweep if partly.is_empty() => format!("each repetition's {BETA_STAR}"),
+        RunCommand::Sweep => {
+            format!("{BETA_STAR} of the repetitions with chains; dotted in their colour: of the others")
+        }
+        RunCommand::Run | RunCommand::RunGrid => format!("at {BETA_STAR}"),
+    };
+    let others = match partly.is_empty() {
+        true => String::new(),
+        false => format!(" Dotted in the colour of {BETA_STAR}: those of repetitions without chains."),
+    };
+    let sgd = if partly.is_empty() { "SGD" } else { "SGD, mean over all repetitions" };
     let lpd_figure = |file, set: &str, caption: String, lpd: LpdOf<'_>| {
         let chart = |models: Models| {
             let of = if let Models::Only(model) = models { format!(" of {}", look_of(model).0) } else { String::new() };
@@ -25,8 +41,8 @@ pub(super) fn of_grid(findings: &Findings) -> anyhow::Result<Vec<Figure>> {
         anyhow::Ok(figure.with_files_of_models().with_scale_switch("log β axis", with_other_x))
     };
     let test = format!(
-        "Test LPD against β under the standard model (SM) and the tempered model (TM). {bands} Rings and crosses: {chosen} \
-         {BETA_STAR}; of one model alone the dashed line is the SGD plug-in."
+        "Test LPD against β under the standard model (SM) and the tempered model (TM). {bands} Rings and crosses: \
+         {chosen}; of one model alone the dashed line is the plug-in of {sgd}."
     );
     let validation = format!("Validation LPD against β: what a grid search would look at. {bands}");
     let what = if are_classes(rows) { "accuracy" } else { "mean squared error" };
@@ -34,7 +50,7 @@ pub(super) fn of_grid(findings: &Findings) -> anyhow::Result<Vec<Figure>> {
     let point = Figure::new(
         "point_metric",
         point_metric_chart(format!("{name}: test {what}"), rows),
-        format!("Test {what} of the point prediction against β ({direction} is better); dashed: SGD."),
+        format!("Test {what} of the point prediction against β ({direction} is better); dashed: {sgd}.{others}"),
     );
     let point = if are_classes(rows) {
         point.with_scale_switch("log β axis", with_other_x)
@@ -78,10 +94,21 @@ fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>,
 
 pub(super) type LpdOf<'a> = &'a dyn Fn(&Row) -> ByModel<f64>;
 
+/// A line at each β̂* that no chain was sampled at, so that nothing but its place is known.
+pub(super) fn unsampled(rows: &[Row], colour: Colour) -> impl Iterator<Item = Reference> {
+    let is_sampled =
+        |search: &Row| rows.iter().any(|row| row.method == Method::Chosen && row.repetition == search.repetition);
+    let searches = rows.iter().filter(move |row| row.method == Method::Sgd && !is_sampled(row));
+    searches.map(move |search| Reference::vertical(search.beta, "").with_colour(colour))
+}
+
 /// LPD against β; of one model alone also that of the SGD plug-in.
 pub(super) fn lpd_chart(title: impl Into<String>, rows: &[Row], lpd: LpdOf<'_>, label: &str, models: Models) -> Chart {
     let mut chart = Chart::new(title, Axis::log(BETA_AXIS), lpd_axis(label, rows, lpd, models));
     chart = chart.with(Reference::vertical(1.0, "β = 1"));
+    for line in unsampled(rows, Colour::CHOSEN) {
+        chart = chart.with(line);
+    }
     let shown = || PredictiveModel::BOTH.into_iter().filter(|&model| models.include(model));
     for model in shown() {
         let (name, colour) = look_of(model);
@@ -130,14 +157,16 @@ pub(super) fn lpd_axis(label: &str, rows: &[Row], lpd: LpdOf<'_>, models: Models
 }
 
 /// The grid's mean as a line, with a band of one standard deviation where there are repetitions.
-fn grid_line(name: &str, colour: Colour, rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Line {
+pub(super) fn grid_line(name: impl Into<String>, colour: Colour, rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Line {
     let (means, deviations) = over_grid(rows, value);
     let line = Line::new(name, colour, means);
     if are_repeated(rows) { line.with_std(&deviations) } else { line }
 }
 
+/// Whether some β of the grid has chains in several repetitions, each with scores of its own.
 fn are_repeated(rows: &[Row]) -> bool {
-    rows.iter().any(|row| row.repetition.is_some())
+    let grid: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Grid).collect();
+    grid.iter().any(|row| grid.iter().any(|other| other.beta == row.beta && other.repetition != row.repetition))
 }
 
 fn sgd_line(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> Reference {
@@ -151,8 +180,11 @@ pub(super) fn point_metric_chart(title: impl Into<String>, rows: &[Row]) -> Char
         if are_classes(rows) { (Axis::linear("test accuracy (%)"), 100.0) } else { (Axis::log("test MSE"), 1.0) };
     let value = move |row: &Row| scale * row.test.point_metric();
     let (points, hover) = chosen_points(rows, &value);
-    Chart::new(title, Axis::log(BETA_AXIS), axis.focused())
-        .with(Reference::vertical(1.0, "β = 1"))
+    let mut chart = Chart::new(title, Axis::log(BETA_AXIS), axis.focused()).with(Reference::vertical(1.0, "β = 1"));
+    for line in unsampled(rows, Colour::CHOSEN) {
+        chart = chart.with(line);
+    }
+    chart
         .with(sgd_line(rows, &value))
         .with(grid_line("posterior mean", Colour::Purple, rows, &value))
         .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover))

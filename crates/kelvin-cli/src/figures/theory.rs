@@ -34,8 +34,9 @@ pub(super) fn expected_and_measured(findings: &Findings) -> Option<Figure> {
     );
     let chart = chart.with(Reference::vertical(predicted.anchor, format!("anchor β = {at}")));
     let chart = chart.with(training).with(test).with(waic).with(relation);
+    let over = if lines.iter().any(|line| line.chains.len() > 1) { ", mean ± SD over chains" } else { "" };
     let caption = format!(
-        "LPD (SM) of training and test rows as measured, with what learning theory expects of test rows, mean ± SD over chains. \
+        "LPD (SM) of training and test rows as measured, with what learning theory expects of test rows{over}. \
          Dotted: −WAIC, from training rows alone. Dashed: the paper's asymptotic relation −LPD = L₀ + ((λ − ν)/β + ν)/n with \
          ν\u{302} of each β, each chain's λ\u{302} at β = {at}, and L₀ such that it holds there. Where they leave the test curve, the \
          theory does not hold; arrows lie beyond the edge."

@@ -39,12 +39,14 @@ plain! {
     ConvForward {
         input: Address, weights: Address, bias: Address, norm: Address, output: Address, bits: Address, parts: Address,
         tickets: Address, finish: NormFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+        other: Address, other_norm: Address, sum: Address,
     }
     /// `conv_backward.cu`.
     ConvBackward {
         input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address, slopes: Address,
         input_gradient: Address, weight_gradient: Address, bias_gradient: Address, normed: Address, parts: Address,
         tickets: Address, finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
+        other_normed: Address, other_parts: Address, other_finish: NormBackwardFinish,
     }
     /// `product.cu`.
     Product {
@@ -116,8 +118,9 @@ plain! {
     }
     /// `pool_backward.cu`.
     PoolBackward {
-        output: Upstream, input: Reading, to: Downstream, input_width: u32, output_height: u32, output_width: u32,
-        height: u32, width: u32, lines: u32, share: f32, reserved: u32,
+        output: Upstream, input: Reading, to: Downstream, normed: Address, parts: Address, tickets: Address,
+        finish: NormBackwardFinish, input_width: u32, output_height: u32, output_width: u32, height: u32, width: u32,
+        lines: u32, share: f32, reserved: u32,
     }
     /// `add_values.cu`.
     AddValues { left: Reading, right: Reading, output: Address }

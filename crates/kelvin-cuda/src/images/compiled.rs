@@ -26,6 +26,8 @@ pub struct Compiled {
     pub threshold_backward: Kernel,
     pub pool: ByWidth,
     pub pool_backward: ByWidth,
+    /// The same, taking the sums of a norm in passing.
+    pub pool_backward_sums: ByWidth,
     pub add_values: ByWidth,
     pub give_gradient: ByWidth,
     pub loss: Kernel,
@@ -66,6 +68,9 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
     let half = ("HALF", i64::from(precision == Precision::Half));
     let with_half = |entry, file| source(entry, file, &[half]);
     let by_width = |entry, file, width: usize| source(entry, file, &[half, ("WIDTH", width as i64)]);
+    let pool_backward = |width: usize, norm_sums| {
+        source("pool_backward", "pool_backward.cu", &[half, ("WIDTH", width as i64), ("NORM_SUMS", norm_sums)])
+    };
     vec![
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
@@ -84,8 +89,10 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
         with_half("threshold_backward", "threshold_backward.cu"),
         by_width("pool", "pool.cu", 1),
         by_width("pool", "pool.cu", precision.wide()),
-        by_width("pool_backward", "pool_backward.cu", 1),
-        by_width("pool_backward", "pool_backward.cu", precision.wide()),
+        pool_backward(1, 0),
+        pool_backward(precision.wide(), 0),
+        pool_backward(1, 1),
+        pool_backward(precision.wide(), 1),
         by_width("add_values", "add_values.cu", 1),
         by_width("add_values", "add_values.cu", precision.wide()),
         by_width("give_gradient", "give_gradient.cu", 1),
@@ -155,6 +162,7 @@ impl Compiled {
             threshold_backward: take(),
             pool: ByWidth { any: take(), wide: take() },
             pool_backward: ByWidth { any: take(), wide: take() },
+            pool_backward_sums: ByWidth { any: take(), wide: take() },
             add_values: ByWidth { any: take(), wide: take() },
             give_gradient: ByWidth { any: take(), wide: take() },
             loss: take(),

@@ -4,11 +4,15 @@
 
 use kelvin::network::Convolution;
 
+use super::memory::ROWS_PER_PART;
+
 /// The most input channels and filters: a warp keeps all of their sums.
 const MOST_CHANNELS: usize = 64;
 /// Channels of an input whose pixels are stored as four numbers.
 pub const PACKED_CHANNELS: usize = 4;
-const CHUNK_BYTES: usize = 16;
+pub(super) const CHUNK_BYTES: usize = 16;
+/// What counts copies that have arrived (`bulk_copy.cuh`).
+pub const ARRIVAL_BYTES: usize = 8;
 
 /// What a kernel of a convolution is compiled for.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,6 +25,8 @@ pub struct ConvShape {
     pub input_norm: bool,
     /// Whether the input is read with a ReLU.
     pub input_relu: bool,
+    /// Where the input is a sum that the way forward is to work out: whether its terms have a norm, and a ReLU.
+    pub terms: Option<[(bool, bool); 2]>,
 }
 
 /// What the gradients of a convolution need.
@@ -42,8 +48,8 @@ pub struct Gradients {
     pub adds: bool,
     /// Whether this is the last to write to it, so that its ReLU cuts off.
     pub masks: bool,
-    /// Whether the sums of the norm that the input's gradient goes through next are taken in passing; strips allow it.
-    pub norm_sums: bool,
+    /// Of how many norms that the input's gradient goes through next the sums are taken in passing.
+    pub norm_sums: usize,
 }
 
 /// How a kernel cuts its work.
@@ -86,6 +92,13 @@ impl ConvShape {
         channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
     }
 
+    /// Whether the tiles of the way forward cover the input, so that they can work it out where it is a sum.
+    pub fn covers_input(&self) -> bool {
+        let Convolution { kernel, stride, before, .. } = self.sizes;
+        let covers = |before: usize| kernel >= stride + before;
+        !self.packed && !self.input_norm && before.into_iter().all(covers)
+    }
+
     fn depth(&self) -> usize {
         if self.packed { 16 } else { self.sizes.input.channels }
     }
@@ -94,7 +107,7 @@ impl ConvShape {
         if self.packed { self.sizes.kernel } else { self.sizes.kernel * self.sizes.kernel }
     }
 
-    fn filters(&self) -> usize {
+    pub(super) fn filters(&self) -> usize {
         self.sizes.output.channels
     }
 
@@ -160,11 +173,17 @@ impl ConvShape {
         ((lines * width + self.overhang(tile)) * (chunks + 1), lines * columns * chunks, weights)
     }
 
+    /// Coefficients of a channel of the input that the way forward keeps: of one value or of two terms.
+    pub(super) fn coefficients(&self) -> usize {
+        if self.terms.is_some() { 4 } else { 2 }
+    }
+
     /// Shared memory of the way forward, in bytes.
     fn forward_bytes(&self, tile: &Tile) -> usize {
         let (inputs, stage, weights) = self.rooms(tile);
         let sums = tile.warps / self.filters().div_ceil(32) * self.filters() * 8;
-        (inputs + stage + weights) * CHUNK_BYTES + 4 * (2 * self.depth() + self.filters()) + sums
+        let coefficients = 4 * (self.coefficients() * self.depth() + self.filters());
+        (inputs + stage + weights) * CHUNK_BYTES + coefficients + sums + ARRIVAL_BYTES
     }
 
     /// Shared memory of the way back, in bytes.
@@ -188,7 +207,8 @@ impl ConvShape {
         let border_stage = lines * output.width * chunks * if reads_output { 2 } else { 1 } + bits;
         let weights = if gradients.input { weights } else { 0 };
         let at_work = (border + border_stage + inputs + stage + weights) * CHUNK_BYTES
-            + 4 * (3 * self.depth() + 3 * self.filters());
+            + 4 * ((2 + gradients.norm_sums.max(1)) * self.depth() + 3 * self.filters())
+            + ARRIVAL_BYTES;
         // In the end the shares of the weights' gradient are added there, and the bias's.
         let shares = if tile.warps > self.squares() { 4 * self.taps() * self.depth() * self.filters() } else { 0 };
         let biases = if gradients.bias { 4 * 8 * 32 * tile.warps } else { 0 };
@@ -196,7 +216,7 @@ impl ConvShape {
     }
 
     /// Whole images or rows that make about `pixels` output pixels.
-    fn cut(&self, pixels: usize) -> (usize, usize) {
+    pub(super) fn cut(&self, pixels: usize) -> (usize, usize) {
         let output = self.sizes.output;
         if output.num_pixels() <= pixels {
             return (pixels / output.num_pixels(), output.height);
@@ -292,6 +312,17 @@ impl ConvShape {
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| fitting(self.cut(pixels), 0, 0, wanted))
     }
 
+    /// Of how many norms the way back can take the sums in passing: of both terms of a sum in strips and by warpgroups (which
+    /// `wide` says). There is room for parts of so many pixels and more.
+    pub fn most_norm_sums(&self, tile: &Tile, wide: bool) -> usize {
+        let pixels = tile.images * tile.rows * self.sizes.output.width * self.sizes.stride * self.sizes.stride;
+        match wide || tile.strip > 0 {
+            _ if pixels < ROWS_PER_PART => 0,
+            true => 2,
+            false => 1,
+        }
+    }
+
     /// Whether the way forward can make a pool of squares of `size` pixels of what it computes.
     pub fn makes_pool(&self, tile: &Tile, size: usize) -> bool {
         let output = self.sizes.output;
@@ -334,6 +365,12 @@ impl ConvShape {
         defines.push(("STATISTICS", i64::from(gradients.output_norm)));
         defines.push(("POOL", if gradients.pooled { gradients.pool as i64 } else { 1 }));
         defines.push(("POOL_RELU", i64::from(gradients.pooled && gradients.pool_relu)));
+        let terms = self.terms.unwrap_or_default();
+        let names = [("LEFT_NORM", "LEFT_RELU"), ("RIGHT_NORM", "RIGHT_RELU")];
+        defines.push(("SUM_INPUT", i64::from(self.terms.is_some())));
+        for ((norm, relu), (norm_name, relu_name)) in terms.into_iter().zip(names) {
+            defines.extend([(norm_name, i64::from(norm)), (relu_name, i64::from(relu))]);
+        }
         defines
     }
 
@@ -350,7 +387,7 @@ impl ConvShape {
         defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
         defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
         defines.push(("MASK", i64::from(gradients.masks)));
-        defines.push(("NORM_SUMS", i64::from(gradients.norm_sums)));
+        defines.push(("NORM_SUMS", gradients.norm_sums as i64));
         defines
     }
 }
@@ -375,6 +412,7 @@ mod tests {
                     packed: *from == 0,
                     input_norm: value.norm.is_some(),
                     input_relu: value.relu,
+                    terms: None,
                 };
                 assert!(shape.fits(), "{sizes:?}");
                 let (tile, bytes) = shape.forward_tile(SHARED).unwrap();
@@ -388,7 +426,7 @@ mod tests {
                     bias: false,
                     adds: false,
                     masks: true,
-                    norm_sums: false,
+                    norm_sums: 0,
                 };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");
@@ -406,7 +444,7 @@ mod tests {
                 });
             let sizes = network.as_mut().unwrap();
             (sizes.input.channels, sizes.output.channels, sizes.stride) = (input, output, stride);
-            ConvShape { sizes: *sizes, packed: false, input_norm: true, input_relu: true }.fits()
+            ConvShape { sizes: *sizes, packed: false, input_norm: true, input_relu: true, terms: None }.fits()
         };
         assert!(of(16, 32, 1) && !of(24, 32, 1) && !of(16, 10, 1) && !of(128, 32, 1) && !of(16, 16, 2));
     }

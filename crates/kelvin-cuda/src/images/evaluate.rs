@@ -71,9 +71,9 @@ impl ImageEngine {
         let core = &self.core;
         let data = DeviceData::new(&core.device, examples)?;
         let most = self.most_uncoupled().min(examples.len()).max(1);
-        let group_len = self.residence(weights.len(), most)?.group;
-        let shared = self.group_memory(group_len, most)?;
-        let memory = lock(&shared);
+        let group_len = self.residence(weights.len(), most)?.lane();
+        let shared = self.group_memory(1, group_len, most)?;
+        let memory = &lock(&shared)[0];
         let states = core.states(group_len)?;
         let units = core.plan.len(core.plan.output());
         let mut outputs = Vec::with_capacity(weights.len());
@@ -82,9 +82,9 @@ impl ImageEngine {
             let mut found = vec![Vec::with_capacity(examples.len() * units); some.len()];
             for images in images_of(Rows::All, examples.len(), most) {
                 let num_images = images.rows.len();
-                core.name_images(&memory, &vec![&images; some.len()])?;
+                core.name_images(memory, &vec![&images; some.len()])?;
                 let group = states.group(0, some.len());
-                let mut pass = core.lowering(&memory, group, num_images, Norms::Inference);
+                let mut pass = core.lowering(memory, group, num_images, Norms::Inference);
                 pass.gather(&data);
                 pass.forward();
                 core.launch(&pass.launches)?;
@@ -134,7 +134,7 @@ impl ImageEngine {
 
     /// The most images of a pass where nothing couples them: what memory there is.
     fn most_uncoupled(&self) -> usize {
-        lock(&self.memory).as_ref().map_or(self.core.most_images(), |memory| lock(memory).num_images)
+        lock(&self.memory).as_ref().map_or(self.core.most_images(), |memory| lock(memory)[0].num_images)
     }
 
     /// The passes of batches.
@@ -159,9 +159,9 @@ impl ImageEngine {
         let core = &self.core;
         let passes = self.passes(batches, norms);
         let most = passes.iter().map(|images| images.rows.len()).max().unwrap_or(1);
-        let group_len = self.residence(weights.len(), most)?.group;
-        let shared = self.group_memory(group_len, most)?;
-        let memory = lock(&shared);
+        let group_len = self.residence(weights.len(), most)?.lane();
+        let shared = self.group_memory(1, group_len, most)?;
+        let memory = &lock(&shared)[0];
         let states = core.states(group_len)?;
         let dim = core.plan.program.layout.len();
         let mut found = Vec::with_capacity(weights.len());
@@ -175,19 +175,19 @@ impl ImageEngine {
             let mut lowered: HashMap<usize, Prepared<'_>> = HashMap::new();
             for images in &passes {
                 let num_images = images.rows.len();
-                core.name_images(&memory, &vec![images; some.len()])?;
+                core.name_images(memory, &vec![images; some.len()])?;
                 match lowered.entry(num_images) {
                     Entry::Occupied(lowered) => lowered.into_mut(),
                     Entry::Vacant(place) => {
                         let times = passes.iter().filter(|images| images.rows.len() == num_images).count();
-                        let mut pass = core.lowering(&memory, group, num_images, norms);
+                        let mut pass = core.lowering(memory, group, num_images, norms);
                         let sources = core.add_gradient(&mut pass)?;
                         place.insert(Prepared::new(core, pass.launches, Some(sources), times)?)
                     }
                 }
                 .run()?;
             }
-            let mut end = core.lowering(&memory, group, most, norms);
+            let mut end = core.lowering(memory, group, most, norms);
             end.total(None, Passes { adds: true, finishes: true, keeps: true }, core.inverse_prior_variance);
             core.launch(&end.launches)?;
             let mut sums = vec![0.0; 2 * some.len()];
@@ -217,9 +217,9 @@ impl ImageEngine {
         // Only passes of the same sizes can be made together.
         let alike = passes.windows(2).all(|pair| lens(&pair[0]) == lens(&pair[1]));
         let most = passes.iter().flat_map(lens).max().unwrap_or(1);
-        let group_len = if alike { self.residence(positions.len(), most)?.group } else { 1 };
-        let shared = self.group_memory(group_len, most)?;
-        let memory = lock(&shared);
+        let group_len = if alike { self.residence(positions.len(), most)?.lane() } else { 1 };
+        let shared = self.group_memory(1, group_len, most)?;
+        let memory = &lock(&shared)[0];
         let states = core.states(group_len)?;
         let mut found = Vec::with_capacity(positions.len());
         for (some, passes) in positions.chunks(group_len).zip(passes.chunks(group_len)) {
@@ -232,12 +232,12 @@ impl ImageEngine {
             let mut lowered: HashMap<usize, Prepared<'_>> = HashMap::new();
             for number in 0..passes[0].len() {
                 let images: Vec<&Images> = passes.iter().map(|passes| &passes[number]).collect();
-                core.name_images(&memory, &images)?;
+                core.name_images(memory, &images)?;
                 let num_images = images[0].rows.len();
                 match lowered.entry(num_images) {
                     Entry::Occupied(lowered) => lowered.into_mut(),
                     Entry::Vacant(place) => {
-                        let mut pass = core.lowering(&memory, group, num_images, norms);
+                        let mut pass = core.lowering(memory, group, num_images, norms);
                         pass.gather(&core.data);
                         pass.forward();
                         place.insert(Prepared::new(core, pass.launches, None, passes[0].len())?)
@@ -272,7 +272,7 @@ impl<'a> Prepared<'a> {
         sources: Option<Buffer<GradientSource>>,
         times: usize,
     ) -> Result<Self, DeviceError> {
-        let recording = if times > 2 { Some(core.device.record(&launches)?) } else { None };
+        let recording = if times > 2 { Some(core.device.record(&[&launches])?) } else { None };
         Ok(Self { core, launches, recording, _sources: sources })
     }
 

@@ -48,10 +48,12 @@ pub struct FastConv {
     pub(super) backward: Tiled,
     /// Whether the way forward leaves parts of the norm that follows.
     pub(super) statistics: bool,
+    /// The terms of the input, where it is a sum that the way forward works out.
+    pub(super) terms: Option<[usize; 2]>,
     /// The result of the pool that the way forward makes as well.
     pub(super) pooled: Option<usize>,
-    /// The value whose norm the way back goes through as well.
-    pub(super) normed: Option<usize>,
+    /// The values whose norms the way back goes through as well.
+    pub(super) normed: [Option<usize>; 2],
 }
 
 /// The fast kernels of a dense layer.
@@ -68,6 +70,8 @@ pub struct FastDense {
 pub struct Fast {
     convs: Vec<Option<FastConv>>,
     denses: Vec<Option<FastDense>>,
+    /// Sums that convolutions work out.
+    sums: Vec<usize>,
 }
 
 /// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
@@ -106,19 +110,18 @@ fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
     }
 }
 
-/// The value whose norm D of `value`, once complete, goes through: its own, or that of a term that shares its gradient.
-fn normed_by(plan: &Plan, value: usize) -> Option<usize> {
+/// The terms of what an operation reads, where it is a sum without norm that nobody reads before.
+fn terms_of(plan: &Plan, operation: &Operation, value: usize) -> Option<[usize; 2]> {
     let program = &plan.program;
-    let has_norm = |of: &usize| program.values[*of].norm.is_some();
-    let is_shared = |term: &usize| plan.writers[*term] == 0 && plan.gradients[*term] == plan.gradients[value];
-    let made = program.operations.iter().find(|operation| written_by(operation) == Some(value));
-    match made {
-        _ if value == 0 => None,
-        Some(Operation::Add { left, right, .. }) if !has_norm(&value) => {
-            [*left, *right].into_iter().find(|term| is_shared(term) && has_norm(term))
+    let reads = |other: &&Operation| other.reads().any(|read| read == value);
+    let is_first = program.operations.iter().find(reads).is_some_and(|first| std::ptr::eq(first, operation));
+    program.operations.iter().find_map(|made| match *made {
+        Operation::Add { left, right, to } if to == value => {
+            let plain = program.values[value].norm.is_none() && left != 0 && right != 0;
+            (is_first && plain).then_some([left, right])
         }
-        _ => Some(value).filter(has_norm),
-    }
+        _ => None,
+    })
 }
 
 /// A convolution's shape and what its gradients need, where fast kernels can serve it.
@@ -131,12 +134,15 @@ fn fast_shape(
 ) -> Option<(ConvShape, Gradients)> {
     let Operation::Conv { from, to, kernel, sizes, adds_bias, .. } = operation else { return None };
     let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
-    let shape = ConvShape {
+    let mut shape = ConvShape {
         sizes: *sizes,
         packed: *from == 0 && packed_input,
         input_norm: input.norm.is_some(),
         input_relu: input.relu,
+        terms: None,
     };
+    let reading = |term: usize| (plan.program.values[term].norm.is_some(), plan.program.values[term].relu);
+    shape.terms = terms_of(plan, operation, *from).filter(|_| shape.covers_input()).map(|terms| terms.map(reading));
     let pool = pool_of(plan, *to);
     let gradients = Gradients {
         output_norm: output.norm.is_some(),
@@ -147,7 +153,7 @@ fn fast_shape(
         bias: *adds_bias,
         adds,
         masks: is_last && input.relu,
-        norm_sums: is_last && normed_by(plan, *from).is_some(),
+        norm_sums: if is_last { plan.normed_by(*from).iter().flatten().count() } else { 0 },
     };
     (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
 }
@@ -196,13 +202,27 @@ impl Fast {
                 Operation::Conv { from, to, sizes, .. } => {
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
                     let tiles = shape.and_then(|(shape, mut gradients)| {
-                        let forward = shape.forward_tile(shared)?;
+                        let wide = limits.warpgroup_products;
+                        let wide_forward = shape.wide_forward_tile(&gradients, shared).filter(|_| wide);
+                        let forward = wide_forward.or_else(|| shape.forward_tile(shared))?;
                         gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
-                        let backward = shape.backward_tile(&gradients, shared)?;
-                        gradients.norm_sums &= backward.0.strip > 0;
-                        Some((shape, gradients, (forward, backward)))
+                        let wide_backward = shape.wide_backward_tile(&gradients, shared).filter(|_| wide);
+                        let backward = wide_backward.or_else(|| shape.backward_tile(&gradients, shared))?;
+                        gradients.norm_sums =
+                            gradients.norm_sums.min(shape.most_norm_sums(&backward.0, wide_backward.is_some()));
+                        let entries = [
+                            match wide_forward {
+                                Some(_) => ("conv_forward_wide.cu", "conv_forward_wide"),
+                                None => ("conv_forward.cu", "conv_forward"),
+                            },
+                            match wide_backward {
+                                Some(_) => ("conv_backward_wide.cu", "conv_backward_wide"),
+                                None => ("conv_backward.cu", "conv_backward"),
+                            },
+                        ];
+                        Some((shape, gradients, [forward, backward], entries))
                     });
-                    if let Some((shape, gradients, (forward, backward))) = tiles {
+                    if let Some((shape, gradients, [forward, backward], entries)) = tiles {
                         let statistics = gradients.output_norm;
                         let tiled = |kernel, (tile, bytes): (Tile, usize)| Tiled {
                             kernel,
@@ -211,13 +231,19 @@ impl Fast {
                             output_rows: sizes.output.height,
                             slots: processors * tile.blocks,
                         };
-                        let defines = shape.forward_defines(&forward.0, &gradients);
-                        let forward = tiled(add("conv_forward.cu", "conv_forward", defines), forward);
-                        let defines = shape.backward_defines(&backward.0, &gradients);
-                        let backward = tiled(add("conv_backward.cu", "conv_backward", defines), backward);
+                        let bulk = ("BULK", i64::from(limits.warpgroup_products));
+                        let mut defines = shape.forward_defines(&forward.0, &gradients);
+                        defines.push(bulk);
+                        let forward = tiled(add(entries[0].0, entries[0].1, defines), forward);
+                        let mut defines = shape.backward_defines(&backward.0, &gradients);
+                        defines.push(bulk);
+                        let backward = tiled(add(entries[1].0, entries[1].1, defines), backward);
                         let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
-                        let normed = normed_by(plan, *from).filter(|_| gradients.norm_sums);
-                        conv = Some(FastConv { forward, backward, statistics, pooled, normed });
+                        let mut normed = plan.normed_by(*from);
+                        normed[gradients.norm_sums..].fill(None);
+                        let terms = terms_of(plan, operation, *from).filter(|_| shape.terms.is_some());
+                        fast.sums.extend(terms.map(|_| *from));
+                        conv = Some(FastConv { forward, backward, statistics, terms, pooled, normed });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {
@@ -281,6 +307,11 @@ impl Fast {
         self.convs.iter().flatten().any(|conv| conv.pooled == Some(result))
     }
 
+    /// Whether a fast kernel works out this sum.
+    pub fn makes_sum(&self, sum: usize) -> bool {
+        self.sums.contains(&sum)
+    }
+
     /// The fast kernels of a convolution, if it has any.
     pub fn conv(&self, operation: usize) -> Option<FastConv> {
         self.convs.get(operation).copied().flatten()
@@ -294,9 +325,10 @@ impl Fast {
 
 /// The fast kernels of the paper's networks.
 pub fn example_kernels() -> Vec<KernelSource> {
-    let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, memory_bytes: 0 };
+    let networks = [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")];
     let mut sources = Vec::new();
-    for network in [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")] {
+    for (network, warpgroup_products) in networks.iter().flat_map(|network| [(network, false), (network, true)]) {
+        let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
         let mut plan = Plan::new(network.program());
         plan.packed_input = wants_packed_input(limits, &plan);
         for source in Fast::planned(limits, &plan).1 {
@@ -315,4 +347,56 @@ pub struct Splits {
     pub kernel: usize,
     /// Of its bias, where the same kernel makes them.
     pub bias: Option<usize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(network: &Network, warpgroup_products: bool) -> (Plan, Fast) {
+        let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
+        let mut plan = Plan::new(network.program());
+        plan.packed_input = wants_packed_input(limits, &plan);
+        let fast = Fast::planned(limits, &plan).0;
+        (plan, fast)
+    }
+
+    #[test]
+    fn who_completes_a_gradient_of_a_resnet_takes_the_sums_of_its_norms() {
+        let network = Network::resnet(20).unwrap();
+        for warpgroup_products in [false, true] {
+            let (plan, fast) = planned(&network, warpgroup_products);
+            let of_pools = plan.program.operations.iter().filter_map(|operation| match operation {
+                Operation::Pool { from, .. } => plan.normed_by(*from)[0],
+                _ => None,
+            });
+            let mut normed: Vec<usize> = fast.convs.iter().flatten().flat_map(|conv| conv.normed).flatten().collect();
+            normed.extend(of_pools);
+            normed.sort_unstable();
+            let mut wanted: Vec<usize> = plan.program.norms.iter().map(|norm| norm.value).collect();
+            wanted.sort_unstable();
+            assert_eq!(normed, wanted);
+        }
+    }
+
+    #[test]
+    fn convolutions_of_a_resnet_work_out_the_sums_that_they_are_the_first_to_read() {
+        let network = Network::resnet(20).unwrap();
+        for warpgroup_products in [false, true] {
+            let (plan, fast) = planned(&network, warpgroup_products);
+            let mut wanted: Vec<usize> = plan
+                .program
+                .operations
+                .iter()
+                .filter_map(|operation| match operation {
+                    Operation::Add { to, .. } => Some(*to),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(wanted.len(), 9);
+            // A pool reads the last.
+            wanted.pop();
+            assert_eq!(fast.sums, wanted);
+        }
+    }
 }

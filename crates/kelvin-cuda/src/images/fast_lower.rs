@@ -60,7 +60,7 @@ impl Lowering<'_> {
         self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
     }
 
-    /// A convolution's way forward; it also finishes the norm that follows.
+    /// A convolution's way forward; it also finishes the norm that follows, and may work out the sum that it reads.
     pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
         let num_images = self.num_images as usize;
         let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
@@ -73,11 +73,13 @@ impl Lowering<'_> {
             finish = self.norm_finish(number, Parts { num_parts, rows_per_part: tiles_per_block * pixels as u32 });
             self.finished_norms[number] = true;
         }
+        let first = fast.terms.map_or(from, |terms| terms[0]);
+        let other = fast.terms.map(|terms| terms[1]);
         let arguments = ConvForward {
-            input: self.memory.value(from),
+            input: self.memory.value(first),
             weights: self.weight(kernel),
             bias: bias.map_or(0, |bias| self.parameter(bias)),
-            norm: self.norm_of(from),
+            norm: self.norm_of(first),
             output: self.memory.value(fast.pooled.unwrap_or(to)),
             // In the place of the output that nobody else reads.
             bits: fast.pooled.map_or(0, |_| self.memory.value(to)),
@@ -87,6 +89,9 @@ impl Lowering<'_> {
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block,
+            other: other.map_or(0, |other| self.memory.value(other)),
+            other_norm: other.map_or(0, |other| self.norm_of(other)),
+            sum: other.map_or(0, |_| self.memory.value(from)),
         };
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
     }
@@ -103,11 +108,15 @@ impl Lowering<'_> {
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
-        let mut finish = NormBackwardFinish::default();
-        if let Some(number) = fast.normed.and_then(|value| self.plan.program.values[value].norm) {
-            finish = self.norm_backward_finish(number, fast.backward.num_blocks(num_images) as u32);
-            self.finished_norms[number] = true;
+        let parts = [self.memory.parts(), self.memory.other_parts()];
+        let mut finishes = [NormBackwardFinish::default(); 2];
+        for ((value, parts), finish) in fast.normed.into_iter().zip(parts).zip(&mut finishes) {
+            if let Some(number) = value.and_then(|value| self.plan.program.values[value].norm) {
+                *finish = self.norm_backward_finish(number, parts, fast.backward.num_blocks(num_images) as u32);
+                self.finished_norms[number] = true;
+            }
         }
+        let normed = fast.normed.map(|value| value.map_or(0, |value| self.memory.value(value)));
         let arguments = ConvBackward {
             input: self.memory.value(from),
             weights: self.weight(kernel),
@@ -118,13 +127,16 @@ impl Lowering<'_> {
             input_gradient,
             weight_gradient: self.sums(kernel),
             bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
-            normed: fast.normed.map_or(0, |value| self.memory.value(value)),
-            parts: self.memory.parts(),
+            normed: normed[0],
+            parts: parts[0],
             tickets: self.memory.tickets.at(0),
-            finish,
+            finish: finishes[0],
             parameter_stride: self.parameter_stride(),
             num_images: self.num_images,
             tiles_per_block: fast.backward.tiles_per_block(num_images) as u32,
+            other_normed: normed[1],
+            other_parts: parts[1],
+            other_finish: finishes[1],
         };
         self.launches.push(fast.backward.launch(self.group.num_chains, num_images, &arguments));
     }

@@ -245,6 +245,7 @@ impl<'a> Lowering<'a> {
                 }
                 Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
+                Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),
                 Operation::Copy { from, to } => self.add_forward(*from, None, *to),
             }

@@ -7,6 +7,7 @@ use super::arguments::{
     PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
 };
 use super::lower::{Lowering, SHARED_SUMS, THREADS};
+use super::memory::ROWS_PER_PART;
 use crate::device::{Address, Launch};
 
 /// Which of the passes over a batch a total is of.
@@ -191,10 +192,13 @@ impl Lowering<'_> {
         let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
         // A thread takes a small rectangle whole and a line of a large one.
         let lines = if height * width <= 4 { height } else { 1 };
-        let arguments = PoolBackward {
+        let to_input = self.downstream(from);
+        let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
+        let grid = [(self.count(from) / (lines * width * pack)).div_ceil(THREADS) as u32, self.group.num_chains, 1];
+        let mut arguments = PoolBackward {
             output: self.upstream(to),
             input: self.reading(from),
-            to: self.downstream(from),
+            to: to_input,
             input_width: input.width as u32,
             output_height: output.height as u32,
             output_width: output.width as u32,
@@ -202,10 +206,25 @@ impl Lowering<'_> {
             width: width as u32,
             lines: lines as u32,
             share: (1.0 / (height * width) as f64) as f32,
-            reserved: 0,
+            ..PoolBackward::default()
         };
-        let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
-        self.over(kernel, self.count(from) / (lines * width * pack), &arguments);
+        // Whole pixels for a block, and a part of the norm's sums from each, as many as there is room for.
+        let whole = THREADS.is_multiple_of(input.channels / pack)
+            && THREADS * pack / input.channels * lines * width >= ROWS_PER_PART;
+        match self.plan.normed_by(from)[0].filter(|_| whole && to_input.masks != 0) {
+            Some(value) => {
+                let number = self.plan.program.values[value].norm.expect("the norm of a normed value");
+                arguments.normed = self.memory.value(value);
+                arguments.parts = self.memory.parts();
+                arguments.tickets = self.memory.tickets.at(0);
+                arguments.finish = self.norm_backward_finish(number, self.memory.parts(), grid[0]);
+                self.finished_norms[number] = true;
+                let (kernel, _) = self.compiled.pool_backward_sums.of(self.precision, input.channels);
+                let shared = ((THREADS * pack * 2 * size_of::<f32>()) as u32).max(SHARED_SUMS);
+                self.launches.push(Launch::new(kernel, grid, THREADS as u32, shared, &arguments));
+            }
+            None => self.launches.push(Launch::new(kernel, grid, THREADS as u32, 0, &arguments)),
+        }
     }
 
     /// Hands dV of a sum or copy to one of its terms, unless they share it.

@@ -3,7 +3,7 @@
 use super::arguments::{NormBackwardFinish, NormFinish, NormStatistics, NormSums};
 use super::lower::{Lowering, Norms, Parts, Running, SHARED_SUMS, THREADS};
 use super::memory::ROWS_PER_PART;
-use crate::device::Launch;
+use crate::device::{Address, Launch};
 
 /// Channels of a norm that a block finishes.
 const CHANNELS_TOGETHER: usize = 8;
@@ -88,7 +88,7 @@ impl Lowering<'_> {
             norm: self.memory.norm(number),
             parts: self.memory.parts(),
             tickets: self.memory.tickets.at(0),
-            finish: self.norm_backward_finish(number, parts.num_parts),
+            finish: self.norm_backward_finish(number, self.memory.parts(), parts.num_parts),
             num_pixels,
             channels: shape.channels as u32,
             num_parts: parts.num_parts,
@@ -98,11 +98,11 @@ impl Lowering<'_> {
     }
 
     /// What finishes the way back through a norm once its parts are there.
-    pub(super) fn norm_backward_finish(&mut self, number: usize, num_parts: u32) -> NormBackwardFinish {
+    pub(super) fn norm_backward_finish(&mut self, number: usize, parts: Address, num_parts: u32) -> NormBackwardFinish {
         let norm = &self.plan.program.norms[number];
         let shape = self.plan.program.values[norm.value].shape;
         NormBackwardFinish {
-            parts: self.memory.parts(),
+            parts,
             norm: self.memory.norm(number),
             slopes: self.memory.slopes(number),
             gamma_gradient: self.sums(norm.scale.start),

@@ -62,7 +62,7 @@ impl Sizes {
         let channels = |norm: usize| program.values[program.norms[norm].value].shape.channels;
         let parts = program.norms.iter().map(|norm| {
             let shape = program.values[norm.value].shape;
-            2 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
+            4 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
         });
         let tensors = program.layout.tensors().iter();
         Self {
@@ -206,6 +206,11 @@ impl GroupMemory {
     /// Parts of the sums of a norm, one norm at a time.
     pub fn parts(&self) -> Address {
         self.parts.at(0)
+    }
+
+    /// The same of another norm at the same time.
+    pub fn other_parts(&self) -> Address {
+        self.parts.at(self.parts.len() / 2)
     }
 
     /// Partial sums of the gradient of a tensor.

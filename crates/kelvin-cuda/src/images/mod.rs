@@ -8,6 +8,7 @@
 mod arguments;
 mod compiled;
 mod conv_tile;
+mod conv_wide;
 mod data;
 mod evaluate;
 mod fast;
@@ -43,7 +44,7 @@ use self::plan::Plan;
 use self::states::States;
 use self::steps::Motion;
 use self::tables::Tables;
-use crate::device::{Device, DeviceError};
+use crate::device::{Device, DeviceError, MOST_LANES};
 
 /// Chains of a group, unless memory is short.
 const CHAINS_OF_A_GROUP: usize = 64;
@@ -109,6 +110,12 @@ pub struct Residence {
 }
 
 impl Residence {
+    /// Chains of a lane. Half of a group's chains step beside the other half, so that blocks of one fill the multiprocessors
+    /// that the last blocks of a launch of the other leave idle.
+    pub fn lane(&self) -> usize {
+        lane_of(self.group)
+    }
+
     /// What was chosen for `num_chains` chains, in words.
     pub fn describe(&self, num_chains: usize) -> String {
         let megabytes = |bytes: usize| bytes.div_ceil(1 << 20);
@@ -119,6 +126,11 @@ impl Residence {
         };
         format!("{waves}{} chains step together, {chain} MiB each and {group} MiB for their values", self.group)
     }
+}
+
+/// Chains of a lane of a group.
+fn lane_of(group: usize) -> usize {
+    group.div_ceil(MOST_LANES)
 }
 
 /// Everything but the memory of a group: what passes are lowered from.
@@ -174,7 +186,8 @@ pub struct ImageEngine {
     most_resident: usize,
 }
 
-type SharedMemory = Arc<Mutex<GroupMemory>>;
+/// One for each lane of a group.
+type SharedMemory = Arc<Mutex<Vec<GroupMemory>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -269,21 +282,15 @@ impl ImageEngine {
         let core = &self.core;
         let free = core.device.free_memory()?;
         let held = lock(&self.memory).as_ref().map_or(0, |memory| {
-            let memory = lock(memory);
-            GroupMemory::bytes(
-                &core.plan,
-                &core.fast,
-                &core.tables,
-                core.precision,
-                memory.num_chains,
-                memory.num_images,
-            )
+            let lanes = lock(memory);
+            lanes.iter().map(|lane| self.lane_bytes(lane.num_chains, lane.num_images)).sum()
         });
         // A tenth is left to others.
         let room = (free + held) / 10 * 9;
         let chain_bytes = wave::Wave::bytes(core);
         let bytes = |group: usize| {
-            GroupMemory::bytes(&core.plan, &core.fast, &core.tables, core.precision, group, num_images)
+            let lane = lane_of(group);
+            group.div_ceil(lane) * self.lane_bytes(lane, num_images)
                 + group * (chain_bytes + States::bytes(&core.tables, core.num_statistics(), core.precision))
         };
         let mut group = self.group_chains.min(num_chains.max(1));
@@ -306,13 +313,24 @@ impl ImageEngine {
         self.residence(num_chains, self.core.pass_len(plan.batches.batch_size(), self.core.has_norms()))
     }
 
-    /// The memory of a group with room for so many images, made where there is none.
-    fn group_memory(&self, num_chains: usize, num_images: usize) -> Result<SharedMemory, DeviceError> {
+    fn lane_bytes(&self, num_chains: usize, num_images: usize) -> usize {
+        let Core { plan, fast, tables, precision, .. } = &self.core;
+        GroupMemory::bytes(plan, fast, tables, *precision, num_chains, num_images)
+    }
+
+    /// The memory of so many lanes of chains with room for so many images, made where there is none.
+    fn group_memory(
+        &self,
+        num_lanes: usize,
+        num_chains: usize,
+        num_images: usize,
+    ) -> Result<SharedMemory, DeviceError> {
         let mut held = lock(&self.memory);
         if let Some(memory) = &*held {
-            let fits = lock(memory);
-            if fits.num_chains >= num_chains && fits.num_images >= num_images {
-                drop(fits);
+            let lanes = lock(memory);
+            let fits = |lane: &GroupMemory| lane.num_chains >= num_chains && lane.num_images >= num_images;
+            if lanes.len() >= num_lanes && lanes.iter().all(fits) {
+                drop(lanes);
                 return Ok(Arc::clone(memory));
             }
         }
@@ -325,16 +343,11 @@ impl ImageEngine {
                 format!("{num_images} images of {largest} numbers are too many for one batch; use smaller batches");
             return Err(DeviceError::Failed { doing: "planning a pass", reason });
         }
-        let memory = GroupMemory::new(
-            &core.device,
-            &core.plan,
-            &core.fast,
-            &core.tables,
-            core.precision,
-            num_chains,
-            num_images,
-        )?;
-        let memory = Arc::new(Mutex::new(memory));
+        let lane = |_| {
+            GroupMemory::new(&core.device, &core.plan, &core.fast, &core.tables, core.precision, num_chains, num_images)
+        };
+        let lanes = (0..num_lanes).map(lane).collect::<Result<Vec<_>, _>>()?;
+        let memory = Arc::new(Mutex::new(lanes));
         *held = Some(Arc::clone(&memory));
         Ok(memory)
     }

@@ -95,6 +95,22 @@ impl Plan {
         if value == 0 && self.packed_input { shape.num_pixels() * PACKED_CHANNELS } else { shape.len() }
     }
 
+    /// The values whose norms D of `value`, once complete, goes through: its own, or those of terms that share its gradient.
+    pub fn normed_by(&self, value: usize) -> [Option<usize>; 2] {
+        let program = &self.program;
+        let has_norm = |of: &usize| program.values[*of].norm.is_some();
+        let is_shared = |term: &usize| self.writers[*term] == 0 && self.gradients[*term] == self.gradients[value];
+        let made = program.operations.iter().find(|operation| written(operation) == Some(value));
+        match made {
+            _ if value == 0 => [None; 2],
+            Some(Operation::Add { left, right, .. }) if !has_norm(&value) => {
+                let mut terms = [*left, *right].into_iter().filter(|term| is_shared(term) && has_norm(term));
+                [terms.next(), terms.next()]
+            }
+            _ => [Some(value).filter(has_norm), None],
+        }
+    }
+
     /// Goes the way back once to see which places are free when.
     fn give_places(&mut self, shared: &[usize]) -> Vec<Option<usize>> {
         let mut given = vec![None; shared.len()];

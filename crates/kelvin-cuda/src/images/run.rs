@@ -32,7 +32,8 @@ impl ImageEngine {
         }
         let num_images = core.pass_len(plan.batches.batch_size(), core.has_norms());
         let residence = self.residence_of(plan, chains.len())?;
-        let memory = self.group_memory(residence.group, num_images)?;
+        let lane = residence.lane();
+        let memory = self.group_memory(residence.group.div_ceil(lane), lane, num_images)?;
         for (number, some) in chains.chunks_mut(residence.wave).enumerate() {
             let wave = Wave::new(core, &lock(&memory), motion, plan, some, residence.group)?;
             let first = number * residence.wave;
@@ -96,7 +97,7 @@ impl Moving<'_> {
         num_steps: u64,
         chains: &mut [Chain],
         cells: &mut [ChainCell],
-        _memory: &GroupMemory,
+        _memory: &[GroupMemory],
     ) -> Result<(), DeviceError> {
         let wave = &self.wave;
         let num_tensors = wave.core.tables.num_tensors();

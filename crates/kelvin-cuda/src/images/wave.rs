@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use kelvin::network::Weights;
-use kelvin::sampler::{Chain, ClipScope, MassRule, Plan as RunPlan, PriorShare};
+use kelvin::sampler::{Chain, ClipScope, LayerwiseMass, MassRule, Plan as RunPlan, PriorShare};
 
 use super::Core;
 use super::arguments::{
@@ -15,7 +15,7 @@ use super::memory::GroupMemory;
 use super::passes::pieces;
 use super::states::States;
 use super::steps::Motion;
-use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, Recording};
+use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, MOST_LANES, Recording};
 
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
 pub const MOST_STEPS: usize = 512;
@@ -71,10 +71,10 @@ impl<'a> Wave<'a> {
             + tensors
     }
 
-    /// Copies chains to the device and records the steps of their groups of `group_chains`.
+    /// Copies chains to the device and records the steps of their groups of `group_chains`, with a memory for each lane.
     pub fn new(
         core: &'a Core,
-        memory: &GroupMemory,
+        memory: &[GroupMemory],
         motion: Motion<'a>,
         plan: &'a RunPlan,
         chains: &[Chain],
@@ -115,41 +115,71 @@ impl<'a> Wave<'a> {
         Ok(wave)
     }
 
+    /// Lanes of one group read and write nothing in common: chains, and the memory of a lane, are each its own.
     fn record(
         &self,
-        memory: &GroupMemory,
+        memory: &[GroupMemory],
         chains: Range<usize>,
         kernels: [Kernel; 2],
     ) -> Result<RecordedGroup, DeviceError> {
-        let group = self.states.group(chains.start, chains.len());
-        let mut sources = Vec::new();
-        let mut launches = self.gradient(memory, group, Norms::Training(Running::Move), 0, &mut sources)?;
-        let single = if let [source] = &sources[..] { source.at(0) } else { 0 };
-        launches.extend(self.step(memory, &chains, group, kernels, single));
-        let step = self.core.device.record(&launches)?;
-        let mut mass_batch = None;
+        let lane_len = chains.len().div_ceil(memory.len().min(MOST_LANES));
+        let lanes = || {
+            let first = (chains.start..chains.end).step_by(lane_len);
+            memory.iter().zip(first.map(|first| first..(first + lane_len).min(chains.end)))
+        };
+        let mut kept = Vec::new();
+        let mut steps = Vec::new();
+        for (memory, chains) in lanes() {
+            let mut sources = Vec::new();
+            let group = self.states.group(chains.start, chains.len());
+            let mut launches = self.gradient(memory, group, Norms::Training(Running::Move), 0, &mut sources)?;
+            let single = if let [source] = &sources[..] { source.at(0) } else { 0 };
+            launches.extend(self.step(memory, &chains, group, kernels, single));
+            steps.push(launches);
+            kept.append(&mut sources);
+        }
+        let mut mass_batches = Vec::new();
         if let Motion::Sample(rule) = self.motion
             && let MassRule::Layerwise(estimate) = &rule.mass
         {
-            let norms = if estimate.training_mode { Norms::Training(Running::Stay) } else { Norms::Inference };
-            let num_batches = self.mass_batches(estimate);
-            let epochs = num_batches.div_ceil(self.plan.batches.steps_per_epoch());
-            let mut launches = self.gradient(memory, group, norms, epochs, &mut sources)?;
-            let arguments = MassSquares {
-                tensors: self.core.tables.tensors.at(0),
-                cells: group.cells,
-                squares: memory.squares.at(0),
-                totals: self.mass_squares.at(chains.start * self.core.tables.num_tensors()),
-                num_tensors: self.core.tables.num_tensors() as u32,
-                num_blocks: self.core.tables.num_blocks() as u32,
-                num_batches: num_batches as u32,
-                reserved: 0,
-            };
-            let kernel = self.core.compiled.mass_squares;
-            launches.push(Launch::new(kernel, [1, group.num_chains, 1], THREADS_OF_TENSORS, 0, &arguments));
-            mass_batch = Some(self.core.device.record(&launches)?);
+            for (memory, chains) in lanes() {
+                mass_batches.push(self.mass_batch(memory, chains, estimate, &mut kept)?);
+            }
         }
-        Ok(RecordedGroup { chains, step, mass_batch, _sources: sources })
+        let record = |lanes: &[Vec<Launch>]| {
+            let lanes: Vec<&[Launch]> = lanes.iter().map(Vec::as_slice).collect();
+            self.core.device.record(&lanes)
+        };
+        let mass_batch = if mass_batches.is_empty() { None } else { Some(record(&mass_batches)?) };
+        Ok(RecordedGroup { chains, step: record(&steps)?, mass_batch, _sources: kept })
+    }
+
+    /// The launches of a batch of an estimate of masses.
+    fn mass_batch(
+        &self,
+        memory: &GroupMemory,
+        chains: Range<usize>,
+        estimate: &LayerwiseMass,
+        sources: &mut Vec<Buffer<GradientSource>>,
+    ) -> Result<Vec<Launch>, DeviceError> {
+        let group = self.states.group(chains.start, chains.len());
+        let norms = if estimate.training_mode { Norms::Training(Running::Stay) } else { Norms::Inference };
+        let num_batches = self.mass_batches(estimate);
+        let epochs = num_batches.div_ceil(self.plan.batches.steps_per_epoch());
+        let mut launches = self.gradient(memory, group, norms, epochs, sources)?;
+        let arguments = MassSquares {
+            tensors: self.core.tables.tensors.at(0),
+            cells: group.cells,
+            squares: memory.squares.at(0),
+            totals: self.mass_squares.at(chains.start * self.core.tables.num_tensors()),
+            num_tensors: self.core.tables.num_tensors() as u32,
+            num_blocks: self.core.tables.num_blocks() as u32,
+            num_batches: num_batches as u32,
+            reserved: 0,
+        };
+        let kernel = self.core.compiled.mass_squares;
+        launches.push(Launch::new(kernel, [1, group.num_chains, 1], THREADS_OF_TENSORS, 0, &arguments));
+        Ok(launches)
     }
 
     /// The gradient of a batch, in as many passes as it takes; `mass_epochs` is 0 for the batch of a step.

@@ -27,7 +27,7 @@ pub fn run_body<T: Pod, U: Pod>(
     let text = text_of(
         name,
         &format!(
-            "#include \"gpu.cuh\"\n\
+            "#include \"bulk_copy.cuh\"\n#include \"wgmma.cuh\"\n\
              struct InOut {{ u64 input; u64 output; }};\n\
              extern \"C\" __global__ void {name}(const InOut arguments) {{\n{body}\n}}\n"
         ),

@@ -15,15 +15,22 @@ use libloading::Library;
 use super::fault::{self, Touched};
 use super::guarded::GuardedMemory;
 
-const EMULATOR: [&str; 3] =
-    [include_str!("emulator/fibers.h"), include_str!("emulator/words.h"), include_str!("emulator/gpu.h")];
+const EMULATOR: [&str; 5] = [
+    include_str!("emulator/fibers.h"),
+    include_str!("emulator/words.h"),
+    include_str!("emulator/gpu.h"),
+    include_str!("emulator/bulk_copy.h"),
+    include_str!("emulator/wgmma.h"),
+];
 
-const LIMITS: Limits = Limits { num_multiprocessors: 4, shared_bytes: 227 << 10, memory_bytes: 4 << 30 };
+const LIMITS: Limits =
+    Limits { num_multiprocessors: 4, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 4 << 30 };
 const MAX_THREADS: u32 = 1024;
 
 /// Runs kernels on this processor, each block's threads as fibers; see `emulator/fibers.h`.
 pub struct EmulatedDevice {
     compiler: String,
+    limits: Limits,
     state: Mutex<State>,
 }
 
@@ -60,9 +67,15 @@ impl EmulatedDevice {
     pub fn new() -> Result<Self, String> {
         let compiler = env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
         match Command::new(&compiler).arg("--version").output() {
-            Ok(output) if output.status.success() => Ok(Self { compiler, state: Mutex::default() }),
+            Ok(output) if output.status.success() => Ok(Self { compiler, limits: LIMITS, state: Mutex::default() }),
             _ => Err(format!("the emulator needs a C++ compiler, and `{compiler}` does not run (CXX names another)")),
         }
+    }
+
+    /// The same as a GPU of before Hopper.
+    pub fn without_warpgroups(mut self) -> Self {
+        self.limits.warpgroup_products = false;
+        self
     }
 
     /// The library of this text: made before, or compiled now.
@@ -199,7 +212,7 @@ impl Device for EmulatedDevice {
     }
 
     fn limits(&self) -> Limits {
-        LIMITS
+        self.limits
     }
 
     fn free_memory(&self) -> Result<usize, DeviceError> {
@@ -266,9 +279,10 @@ impl Device for EmulatedDevice {
         self.run(launch)
     }
 
-    fn record(&self, launches: &[Launch]) -> Result<Recording, DeviceError> {
+    fn record(&self, lanes: &[&[Launch]]) -> Result<Recording, DeviceError> {
         let mut state = self.state.lock().unwrap();
-        state.recordings.push(Some(launches.to_vec()));
+        // The last lane first, so that one which needs another's results does not find them.
+        state.recordings.push(Some(lanes.iter().rev().copied().flatten().cloned().collect()));
         Ok(Recording(state.recordings.len() - 1))
     }
 

@@ -115,6 +115,13 @@ impl Settings {
             run.checkpoint_seconds,
         )?;
         check((1..=1024).contains(&run.repetitions), "run.repetitions", "from 1 to 1024", run.repetitions)?;
+        let sampled = run.num_sampled_repetitions();
+        check(
+            (1..=run.repetitions).contains(&sampled),
+            "run.sampled_repetitions",
+            format!("from 1 to {} (run.repetitions), or left out for chains in all of them", run.repetitions),
+            sampled,
+        )?;
         check(
             (1..=60).contains(&run.grid.len()),
             "run.grid",
@@ -236,6 +243,23 @@ mod tests {
         assert!(prior.starts_with("selection.log_beta_prior must be [mean, standard deviation]"), "{prior}");
         let by_batch = bad(|s| s.sampler.preconditioner_statistics = PreconditionerStatistics::Batch);
         assert!(by_batch.contains("sampler.preconditioner_statistics does not apply"), "{by_batch}");
+    }
+
+    #[test]
+    fn chains_are_sampled_in_some_of_the_repetitions_or_in_all() {
+        let checked = |repetitions: u32, sampled: Option<u32>| {
+            let mut settings = preset("concrete").unwrap().settings();
+            (settings.run.repetitions, settings.run.sampled_repetitions) = (repetitions, sampled);
+            settings.check().map_err(|error| error.to_string())
+        };
+        for good in [None, Some(1), Some(3)] {
+            assert_eq!(checked(3, good), Ok(()));
+        }
+        for bad in [0, 4] {
+            let message =
+                "run.sampled_repetitions must be from 1 to 3 (run.repetitions), or left out for chains in all of them";
+            assert_eq!(checked(3, Some(bad)), Err(format!("{message}, got {bad}")));
+        }
     }
 
     #[test]

@@ -90,6 +90,7 @@ mod tests {
         assert_eq!(changed("sampler.energy_rows=500").unwrap().sampler.energy_rows, Some(500));
         assert_eq!(changed("model.layers=['relu', { dense = { units = 2 } }]").unwrap().model.layers.unwrap().len(), 2);
         assert_eq!(changed("sampler.draws=scored").unwrap().sampler.draws, DrawsSetting::Scored);
+        assert_eq!(changed("run.sampled_repetitions=1").unwrap().run.sampled_repetitions, Some(1));
         assert_eq!(changed("sampler.batch_size=64").unwrap().sampler.batch_size.rows(), Some(64));
     }
 

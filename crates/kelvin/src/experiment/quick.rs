@@ -1,6 +1,6 @@
 //! A rough answer soon: settings cut down for `--quick`.
 
-use super::settings::{RateSchedule, SelectionSettings, Settings};
+use super::settings::{RateSchedule, RunSettings, SelectionSettings, Settings};
 
 impl SelectionSettings {
     /// A shorter search with the turns of its rate at the same shares of its length.
@@ -16,6 +16,14 @@ impl SelectionSettings {
         }
         self.epochs = epochs;
         self.checkpoints = self.checkpoints.min(epochs);
+    }
+}
+
+impl RunSettings {
+    /// At most so many repetitions, with chains in no more of them than before.
+    fn cut_repetitions(&mut self, most: u32) {
+        self.repetitions = self.repetitions.min(most);
+        self.sampled_repetitions = self.sampled_repetitions.map(|sampled| sampled.min(most));
     }
 }
 
@@ -42,7 +50,7 @@ impl Settings {
             sampler.epochs = sampler.burn_in + DRAWS * sampler.cycle;
         }
         self.run.chains = self.run.chains.min(2);
-        self.run.repetitions = self.run.repetitions.min(2);
+        self.run.cut_repetitions(2);
         self.name.push_str("-quick");
         self
     }
@@ -80,7 +88,7 @@ impl Settings {
         sampler.energy_rows = sampler.energy_rows.map(|rows| rows.min(train));
         sampler.preconditioner_batches = sampler.preconditioner_batches.min(4);
         self.run.chains = self.run.chains.min(2);
-        self.run.repetitions = self.run.repetitions.min(2);
+        self.run.cut_repetitions(2);
         self.model = self.model.with_fast_statistics();
         self.name.push_str("-quick");
         self
@@ -125,11 +133,13 @@ mod tests {
     fn what_depends_on_the_length_is_cut_with_it() {
         let mut full = preset("cifar10").unwrap().settings();
         full.sampler.energy_rows = Some(2000);
+        full.run.sampled_repetitions = Some(3);
         let quick = full.clone().quick_images([50_000, 5000, 5000]);
         assert_eq!((full.selection.epochs, quick.selection.epochs), (200, 60));
         let turns = vec![(24, 0.1), (36, 0.01), (48, 0.001), (54, 0.0005)];
         assert_eq!(quick.selection.schedule, RateSchedule::Piecewise(turns));
         assert_eq!(quick.sampler.energy_rows, Some(512));
+        assert_eq!((quick.run.repetitions, quick.run.sampled_repetitions), (2, Some(2)));
         assert_eq!(quick.model.batch_norm_momentum, Some(0.9));
         let few = preset("stripes").unwrap().settings().quick_images([512, 128, 100]).data;
         assert_eq!((few.train_images, few.validation_images, few.test_images), (Some(512), Some(128), Some(100)));

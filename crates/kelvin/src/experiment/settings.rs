@@ -62,7 +62,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 17] = [
+pub(super) const OPTIONAL: [&str; 18] = [
     "data.train_images",
     "data.validation_images",
     "data.test_images",
@@ -79,6 +79,7 @@ pub(super) const OPTIONAL: [&str; 17] = [
     "selection.schedule",
     "sampler.energy_rows",
     "sampler.draws",
+    "run.sampled_repetitions",
     "run.checkpoint_seconds",
 ];
 
@@ -324,6 +325,10 @@ pub struct RunSettings {
     pub chains: u32,
     /// Repetitions of a `sweep`.
     pub repetitions: u32,
+    /// Chains in the first so many repetitions of a `sweep` alone, where they are dear and searches for β are not; in all where
+    /// it is not given. Every repetition has its search, and the scores of what that ended at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_repetitions: Option<u32>,
     /// The inverse temperatures of a grid.
     pub grid: Vec<f64>,
     /// The most seconds between two checkpoints; decides no numbers.
@@ -334,7 +339,21 @@ pub struct RunSettings {
 impl Default for RunSettings {
     fn default() -> Self {
         let grid = vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
-        Self { seed: 0, chains: 4, repetitions: 5, grid, checkpoint_seconds: CHECKPOINT_SECONDS }
+        Self {
+            seed: 0,
+            chains: 4,
+            repetitions: 5,
+            sampled_repetitions: None,
+            grid,
+            checkpoint_seconds: CHECKPOINT_SECONDS,
+        }
+    }
+}
+
+impl RunSettings {
+    /// Repetitions of a `sweep` that have chains.
+    pub fn num_sampled_repetitions(&self) -> u32 {
+        self.sampled_repetitions.unwrap_or(self.repetitions)
     }
 }
 
@@ -437,6 +456,14 @@ mod tests {
             let settings = preset.settings();
             assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings, "{}", preset.name);
         }
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_written() {
+        let mut settings = preset("concrete").unwrap().settings();
+        assert!(!settings.to_toml().unwrap().contains("sampled_repetitions"), "run folders are named after this text");
+        settings.run.sampled_repetitions = Some(1);
+        assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings);
     }
 
     #[test]

@@ -115,6 +115,31 @@ struct Copy {
     unsigned group;
 };
 
+// An operand of a warpgroup's product: bytes from the start of shared memory, and from one core matrix to the next.
+struct Operand {
+    unsigned first, along_k, across;
+    bool is_across;
+
+    bool is_like(const Operand& other) const {
+        return first == other.first && along_k == other.along_k && across == other.across && is_across == other.is_across;
+    }
+};
+
+// A product of a warpgroup that has been asked for. It happens when it is waited for; until then the sum is poison.
+struct Product {
+    float* sum;
+    unsigned columns;
+    Operand a, b;
+    bool adds;
+    unsigned group;
+    // What the sum held, if no product of it was under way before.
+    std::vector<float> held;
+
+    bool is_like(const Product& other) const {
+        return columns == other.columns && a.is_like(other.a) && b.is_like(other.b) && adds == other.adds;
+    }
+};
+
 // One thread of a block.
 struct Fiber {
     void* stack_pointer;
@@ -128,6 +153,9 @@ struct Fiber {
     // Copies that it began and has not waited for.
     std::vector<Copy> copies;
     unsigned num_groups;
+    // Products that it asked for and has not waited for.
+    std::vector<Product> products;
+    unsigned num_product_groups;
 };
 
 // Lanes that have not returned, and those of them that wait at a meeting.
@@ -262,6 +290,8 @@ static void prepare_fiber(unsigned index) {
     fiber.state = State::ready;
     fiber.copies.clear();
     fiber.num_groups = 0;
+    fiber.products.clear();
+    fiber.num_product_groups = 0;
 }
 
 static bool run_if_ready(unsigned index) {
