@@ -313,10 +313,10 @@ impl ConvShape {
     }
 
     /// Of how many norms the way back can take the sums in passing: of both terms of a sum in strips and by warpgroups (which
-    /// `wide` says). There is room for parts of so many pixels and more.
+    /// `wide` says), whose registers are full with 64 filters. There is room for parts of so many pixels and more.
     pub fn most_norm_sums(&self, tile: &Tile, wide: bool) -> usize {
         let pixels = tile.images * tile.rows * self.sizes.output.width * self.sizes.stride * self.sizes.stride;
-        match wide || tile.strip > 0 {
+        match (wide && self.filters() < 64) || tile.strip > 0 {
             _ if pixels < ROWS_PER_PART => 0,
             true => 2,
             false => 1,
