@@ -4,9 +4,9 @@
 // An Arrival is eight bytes of shared memory that count phases. A phase begins when a thread says how many bytes are to
 // come, and ends when they have come; phases are told apart by whether their number is odd.
 //
-// In order: `prepare_arrival` by the thread that will ask; by this thread `expect_bytes` and as many bytes of `copy_run`; a barrier
-// after the first preparation, then `wait_arrival` by everyone. Before the next bytes are asked for into the same place, all
-// must have read it: `first_warp_waits`.
+// In order: `prepare_arrival` by the thread that will ask; by this thread `expect_bytes` and as many bytes of
+// `copy_run`; a barrier after the first preparation, then `wait_arrival` by everyone. Before the next bytes are asked
+// for into the same place, all must have read it: `first_warp_waits`.
 
 #include "gpu.cuh"
 
@@ -24,7 +24,10 @@ DEVICE void prepare_arrival(Arrival* arrival) {
 }
 
 DEVICE void expect_bytes(Arrival* arrival, u32 bytes) {
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" : : "r"(shared_address(arrival)), "r"(bytes) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;"
+                 :
+                 : "r"(shared_address(arrival)), "r"(bytes)
+                 : "memory");
 }
 
 // Asks for a run of bytes; places and length are multiples of sixteen.
@@ -49,7 +52,10 @@ DEVICE void wait_arrival(Arrival* arrival, bool is_odd) {
 
 // Has a run of bytes on its way to the cache that all multiprocessors share.
 DEVICE void prefetch_run(const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" : : "l"(__cvta_generic_to_global(from)), "r"(bytes) : "memory");
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                 :
+                 : "l"(__cvta_generic_to_global(from)), "r"(bytes)
+                 : "memory");
 }
 
 // The first warp waits until all others have come here; they go on.

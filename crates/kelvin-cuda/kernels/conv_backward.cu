@@ -97,7 +97,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
             if (!BULK_TILE) stage_tile(stage, input, at, num_images, thread);
             if (!BULK_DY) stage_dy(dy_stage, gradient, output, at, num_images, thread);
             if ((BULK_TILE || BULK_DY) && thread == 0) {
-                expect_bytes(arrival, (BULK_TILE ? tile_bytes(at, num_images) : 0) + (BULK_DY ? dy_bytes(at, num_images) : 0));
+                expect_bytes(arrival, (BULK_TILE ? tile_bytes(at, num_images) : 0) +
+                                          (BULK_DY ? dy_bytes(at, num_images) : 0));
                 if (BULK_DY) stage_whole_dy(dy_stage, gradient, output, at, num_images, arrival);
                 if (BULK_TILE) stage_whole_tile(stage, input, at, num_images, arrival);
             }

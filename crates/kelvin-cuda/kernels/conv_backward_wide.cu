@@ -6,10 +6,10 @@
 //   dw[tap, i, o] = Σ_q x[q + tap, i] dy[q, o]                       x as the convolution reads it
 //
 // x and the weights lie in shared memory as planes of chunks (conv_planes.cuh), dy as lines of chunks, and are read by
-// the products from there. For D(from) a warpgroup multiplies squares of 64 pixels by all weights. For dw each of two warpgroups keeps half
-// of the sums in registers, over all tiles of the block, and multiplies every pixel (conv_wide_weight_gradient.cuh). Tiles
-// lie in two rooms: while the products of one run, the next is put into its place, and then the gradients of the first
-// are written.
+// the products from there. For D(from) a warpgroup multiplies squares of 64 pixels by all weights. For dw each of two
+// warpgroups keeps half of the sums in registers, over all tiles of the block, and multiplies every pixel, or with 16
+// channels all sums of its half of the pixels (conv_wide_weight_gradient.cuh). Tiles lie in two rooms: while the
+// products of one run, the next is put into its place, and then the gradients of the first are written.
 //
 // With NORM_SUMS as in conv_backward.cu. Bytes: as there. Specification: kelvin::network::images (backward.rs,
 // convolution.rs, batch_norm.rs).
@@ -36,7 +36,7 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
     const int row = thread / (OUT_W * FILTER_CHUNKS) - NEIGHBOURS,
               column = thread % (OUT_W * FILTER_CHUNKS) / FILTER_CHUNKS;
     uint4* const to = dy + in_lines(0, row, column) + chunk * DY_PITCH;
-    place_rows<FILTER_CHUNKS, NEIGHBOURS, DY_LINE, TILE_ROWS + 1, 1, 0>(to, stage, at, num_images, thread, [&](const uint4* staged, int, int) {
+    const auto made = [&](const uint4* staged, int, int) {
         if (!OUTPUT_NORM) return *staged;
         Eight d = unpacked(*staged);
         const Eight v = unpacked(staged[DY_STAGE]);
@@ -44,7 +44,8 @@ DEVICE void place_dy(uint4* dy, const uint4* stage, const float* a, const float*
         for (int i = 0; i < 8; ++i)
             d.number[i] = fmaf(a8.number[i], d.number[i], fmaf(b8.number[i], v.number[i], c8.number[i]));
         return packed(d);
-    });
+    };
+    place_rows<FILTER_CHUNKS, NEIGHBOURS, DY_LINE, TILE_ROWS + 1, 1, 0>(to, stage, at, num_images, thread, made);
 }
 
 }  // namespace
@@ -153,9 +154,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
                                 num_images, warp, lane);
         }
         wait_products<0>();
+        settle_weights(sums);
         __syncthreads();
     }
-    settle_weights(sums);
 
     const u64 part = (u64)chain * gridDim.x + blockIdx.x;
     float* const weight_gradient = arguments.weight_gradient + part * (TAPS * CHANNELS * FILTERS);

@@ -2,7 +2,7 @@
 // around them.
 //
 // What comes from memory, D(to) (or that of the pool that reads the output) and V(to) where it matters, is asked for
-// ahead of time into a stage, as conv_tile.cuh does; the thread that asked for a chunk then makes dy of it.
+// ahead of time into a stage, as conv_tile.cuh does; then each thread makes dy of some chunks of it.
 
 #include "conv_strip.cuh"
 

@@ -13,7 +13,8 @@
 //
 // With SUM_INPUT the input is the sum of two terms, and is written as well (conv_sum.cuh).
 //
-// Bytes: the input once (plus the rows that neighbouring tiles share), the weights once a block, the output once.
+// Bytes: the input once (plus the rows that neighbouring tiles share), or the terms of a sum once and the sum once, the
+// weights once a block, the output once.
 // Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
 //
 // Defines: IMAGE_H IMAGE_W CHANNELS FILTERS KERNEL STRIDE PAD_TOP PAD_LEFT OUT_H OUT_W, the tile TILE_IMAGES TILE_ROWS

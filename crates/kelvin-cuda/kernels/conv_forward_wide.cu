@@ -150,7 +150,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
         }
         __syncthreads();
     }
-    if (first < last) finish(last - 1);
+    finish(last - 1);
 
     if (STATISTICS) {
         float2* const sums = (float2*)shared;  // [warp][filter]

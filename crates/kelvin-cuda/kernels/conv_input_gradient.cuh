@@ -224,7 +224,8 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
                 }
                 if (MASK) {
                     // The tile holds what readers see, where it holds every pixel.
-                    const uint4 seen = STEP == 1
+                    constexpr bool covers = STEP == 1 && KERNEL - PAD >= STRIDE;
+                    const uint4 seen = covers
                                            ? seen_here[own]
                                            : read_value<INPUT_NORM, true>(((const uint4*)input)[place * CHUNKS + own],
                                                                           scale + own * 8, shift + own * 8);

@@ -3,8 +3,8 @@
 // is just another place to begin at.
 //
 // A line of a plane is a zero and the pixels of an image's row: the zero to the right of a row is that of the next line.
-// In the same way the images of a tile share the line of zeros between them, where there is one. Sixty-four pixels of a product are a square
-// of eight rows and eight columns; from one of its rows to the next it is always PITCH pixels.
+// In the same way the images of a tile share the line of zeros between them, where there is one. Sixty-four pixels of a
+// product are a square of eight rows and eight columns; from one of its rows to the next it is always PITCH pixels.
 //
 // Rows come from memory into a stage ahead of time (bulk_copy.cuh), from where each thread puts some chunks into their
 // places.
@@ -80,8 +80,9 @@ DEVICE void stage_rows(uint4* stage, const bf16* values, int at, u32 num_images,
                                                                   num_images, arrival);
 }
 
-// Puts this thread's chunks in their places, of which the first row's is `to`, rows are `below` apart and images `lines` rows: what
-// `made(staged, image, line)` makes of the one at `staged`, and zeros where there is no row. There may be copies, so far apart.
+// Puts this thread's chunks in their places, of which the first row's is `to`, rows are `below` apart and images
+// `lines` rows: what `made(staged, image, line)` makes of the one at `staged`, and zeros where there is no row. There
+// may be copies, so far apart.
 template <int chunks, int neighbours, int below, int lines, int copies, int apart, class Made>
 DEVICE void place_rows(uint4* to, const uint4* stage, int at, u32 num_images, int thread, const Made& made) {
     constexpr int row_chunks = OUT_W * chunks;

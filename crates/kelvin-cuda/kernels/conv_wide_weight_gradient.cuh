@@ -1,10 +1,11 @@
 // The gradient of a convolution's weights by products of warpgroups: each of two keeps its half of the sums in registers,
 // or of 16 channels all sums of its half of the pixels.
 //
-// A product sums over sixteen pixels, two rows of a square. Its rows are 64 channels of x in these pixels or beside them:
-// where there are 32 channels, those of a copy of the tile one pixel to the left as well, so that a product has two
-// columns of taps, and of 16 channels those of two copies. Its columns are the filters of dy in the row above these pixels, in their row and in the row below,
-// which is all rows of taps: since in the tile of dy a row's chunks lie behind each other, all of them are as far apart.
+// A product sums over sixteen pixels, two rows of a square. Its rows are 64 channels of x in these pixels or beside
+// them: where there are 32 channels, those of a copy of the tile one pixel to the left as well, so that a product has two
+// columns of taps, and of 16 channels those of two copies. Its columns are the filters of dy in the row above these
+// pixels, in their row and in the row below, which is all rows of taps: since in the tile of dy a row's chunks lie behind
+// each other, all of them are as far apart.
 
 #include "conv_planes.cuh"
 

@@ -80,7 +80,8 @@ DEVICE void multiply_add(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
 DEVICE void copy_async(void* to, const void* from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
-                 : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0));
+                 : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+                 : "memory");
 }
 
 // Asks for the line of global memory that holds an address to be brought into the cache that all multiprocessors share.
@@ -89,12 +90,12 @@ DEVICE void prefetch(const void* address) {
 }
 
 // Ends a group of copies.
-DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;"); }
+DEVICE void copy_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 
 // Waits until at most `pending` groups of this thread are still under way.
 template <int pending>
 DEVICE void copy_async_wait() {
-    asm volatile("cp.async.wait_group %0;" : : "n"(pending));
+    asm volatile("cp.async.wait_group %0;" : : "n"(pending) : "memory");
 }
 
 #endif

@@ -102,7 +102,7 @@ impl Launch {
     }
 }
 
-/// A machine that runs kernels, one after the other in the order they were given.
+/// A machine that runs kernels, one after the other in the order they were given, but for the lanes of a recording.
 pub trait Device: Send + Sync {
     /// For people and provenance.
     fn name(&self) -> String;

@@ -37,6 +37,15 @@ fn networks() -> Vec<(String, Network)> {
         networks.push((name, Network::new(Shape::image(size, size, 3), layers).unwrap()));
     }
     networks.push(("residual before a convolution".into(), residual_before_convolution(16, 8)));
+    // Strides beyond the kernel, whose tiles do not hold all pixels, and whose outputs are few.
+    for (size, body, shortcut) in [(8, 5, 1), (16, 3, 5)] {
+        let part = |kernel| vec![conv(16, kernel, 4), Layer::BATCH_NORM];
+        let residual = Layer::Residual { body: part(body), shortcut: part(shortcut) };
+        // Of so few outputs a single ReLU that rounding switches would be seen.
+        let layers = vec![conv(16, 3, 1), Layer::Relu, residual, Layer::GlobalAvgPool, dense.clone()];
+        let name = format!("stride 4, kernels {body} and {shortcut}");
+        networks.push((name, Network::new(Shape::image(size, size, 3), layers).unwrap()));
+    }
     let pool = Layer::AvgPool { size: 2 };
     let mut layers = vec![conv(32, 3, 1), Layer::Relu, pool.clone(), conv(64, 3, 1), Layer::Relu, pool];
     layers.extend([Layer::Dense { units: 72 }, Layer::Relu, dense]);
@@ -117,6 +126,27 @@ fn gradients_without_warpgroups_are_those_of_the_cpu() {
     let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
     let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
     compare_gradients(&device, [networks(), normed_networks(), wide_networks()].concat());
+}
+
+/// Fewer images can have more blocks, and so more partial sums.
+#[test]
+fn batches_of_several_sizes_have_room_for_their_partial_sums() {
+    let Some(device) = device_for_tests() else { return };
+    let two = [conv(64, 3, 1), Layer::BATCH_NORM, Layer::Relu];
+    let mut layers = [two.clone(), two].concat();
+    layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
+    let network = Network::new(Shape::image(8, 8, 3), layers).unwrap();
+    let examples = examples(&network, 10, true);
+    let posterior = posterior(&network, &examples);
+    let position = parameters(&network, 0);
+    let (all, most): (Vec<u32>, Vec<u32>) = ((0..10).collect(), (0..8).collect());
+    let engine = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+    let gradient = |batches: &[Rows<'_>]| engine.gradients(&[&position], &[1.0], batches).unwrap().remove(0).1;
+    let (one_way, other_way) =
+        (gradient(&[Rows::These(&all), Rows::These(&most)]), gradient(&[Rows::These(&most), Rows::These(&all)]));
+    let norm = |values: &mut dyn Iterator<Item = f32>| values.map(|g| f64::from(g).powi(2)).sum::<f64>().sqrt();
+    let error = norm(&mut one_way.iter().zip(&other_way).map(|(a, b)| a - b));
+    assert!(error < 1e-5 * norm(&mut one_way.iter().copied()), "off by {error}");
 }
 
 fn compare_gradients(device: &Arc<dyn Device>, networks: Vec<(String, Network)>) {

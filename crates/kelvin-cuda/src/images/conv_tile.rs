@@ -78,6 +78,14 @@ impl Tile {
     }
 }
 
+/// Shared memory of each block that the system keeps for itself.
+const RESERVED: usize = 1 << 10;
+
+/// Blocks with so much shared memory that a multiprocessor has room for, where one block can have `shared_bytes`.
+pub(super) fn resident(bytes: usize, shared_bytes: usize) -> usize {
+    (shared_bytes + RESERVED) / (bytes + RESERVED)
+}
+
 impl ConvShape {
     /// Whether the kernels can serve it.
     pub fn fits(&self) -> bool {
@@ -243,14 +251,14 @@ impl ConvShape {
             0..32 => 1024,
             _ => 256,
         };
-        [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| {
+        [most, most / 2, most / 4, ROWS_PER_PART, 1].into_iter().find_map(|pixels| {
             let (images, rows) = self.cut(pixels);
             // Long strips are worth a few idle warps; the many filters of a packed input leave no registers for them.
             let most = if self.packed && self.filters() >= 32 { 2 } else { 4 };
             let strip = self.strip(images, rows, 4 / self.filters().div_ceil(32), most);
             let tile = Tile { images, rows, warps: 8, blocks: 1, together, strip, weight_strip: 0 };
             let bytes = self.forward_bytes(&tile);
-            let blocks = if 2 * bytes <= shared_bytes { 2 } else { 1 };
+            let blocks = resident(bytes, shared_bytes).min(2);
             (self.has_threads(8) && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
         })
     }
@@ -268,7 +276,7 @@ impl ConvShape {
         let fitting = |(images, rows): (usize, usize), strip: usize, weight_strip: usize, wanted: usize| {
             let tile = Tile { images, rows, warps, blocks: 1, together: 2, strip, weight_strip };
             let bytes = self.backward_bytes(&tile, gradients);
-            let blocks = wanted.min(shared_bytes / bytes).max(1);
+            let blocks = resident(bytes, shared_bytes).clamp(1, wanted);
             (warps <= 16 && bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
         };
         let (wanted, sizes): (usize, &[usize]) = match self.filters() {
@@ -310,6 +318,11 @@ impl ConvShape {
             }
         }
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| fitting(self.cut(pixels), 0, 0, wanted))
+    }
+
+    /// Whether there is room for the parts of a norm that the way forward leaves, one for each tile at most.
+    pub fn has_room_for_parts(&self, tile: &Tile) -> bool {
+        tile.images * tile.rows * self.sizes.output.width >= ROWS_PER_PART
     }
 
     /// Of how many norms the way back can take the sums in passing: of both terms of a sum in strips and by warpgroups (which

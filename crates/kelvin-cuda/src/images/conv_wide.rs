@@ -5,7 +5,7 @@
 
 use kelvin::network::Convolution;
 
-use super::conv_tile::{ARRIVAL_BYTES, CHUNK_BYTES, ConvShape, Gradients, Tile};
+use super::conv_tile::{ARRIVAL_BYTES, CHUNK_BYTES, ConvShape, Gradients, Tile, resident};
 
 /// Numbers of channels and of as many filters: half of their sums for all taps fit into the registers of a warpgroup. The way
 /// forward needs 32 at least.
@@ -15,8 +15,6 @@ const ROWS: usize = 64;
 /// Pixels of a side of the squares that are multiplied at a time.
 const SIDE: usize = 8;
 const WARPGROUPS: usize = 2;
-/// Shared memory of each block that the system keeps for itself.
-const RESERVED: usize = 1 << 10;
 
 impl ConvShape {
     /// A tile of so many squares for each of two warpgroups, where the kernels can serve this shape.
@@ -62,13 +60,13 @@ impl ConvShape {
         let tile = self.wide_tile(gradients, squares).filter(|_| self.filters() >= 32)?;
         let room = self.filters() / 8 * self.plane(tile.images * (tile.rows + 1) + 1);
         let bytes = self.wide_bytes(&tile, room, [0, 1], self.coefficients());
-        let blocks = if 2 * (bytes + RESERVED) <= shared_bytes + RESERVED { 2 } else { 1 };
+        let blocks = resident(bytes, shared_bytes).min(2);
         (bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
     }
 
     /// The tile of the way back by warpgroups and its shared memory, where there is one that fits into `shared_bytes`.
     pub fn wide_backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
-        // One leaves room for another block, which matters more, up to 32 channels.
+        // Of more than 16 channels one fills the registers, or leaves room for another block, which matters more.
         let squares = if self.filters() < 32 { 2 } else { 1 };
         let tile = self.wide_tile(gradients, squares).filter(|_| gradients.input)?;
         let values = [1, if gradients.output_norm { 2 } else { 1 }];
@@ -77,7 +75,7 @@ impl ConvShape {
         let planes = if chunks == 2 { 3 * chunks } else { ROWS / 8 };
         let room = planes * self.plane(tile.images * tile.rows) + dy;
         let bytes = self.wide_bytes(&tile, room, values, 5 + gradients.norm_sums.max(1));
-        let blocks = if 2 * (bytes + RESERVED) <= shared_bytes + RESERVED { 2 } else { 1 };
+        let blocks = resident(bytes, shared_bytes).min(2);
         (bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
     }
 }

@@ -27,12 +27,21 @@ pub struct Tiled {
 impl Tiled {
     /// As many that the blocks of those chains all run at the same time: one too many would be waited for by all.
     pub(super) fn tiles_per_block(&self, num_images: usize) -> usize {
-        self.tile.count(self.output_rows, num_images).div_ceil((self.slots / CHAINS).max(1))
+        self.tile.count(self.output_rows, num_images).div_ceil(self.slots_of_a_chain())
+    }
+
+    fn slots_of_a_chain(&self) -> usize {
+        (self.slots / CHAINS).max(1)
     }
 
     /// Blocks of a chain.
     pub(super) fn num_blocks(&self, num_images: usize) -> usize {
         self.tile.count(self.output_rows, num_images).div_ceil(self.tiles_per_block(num_images))
+    }
+
+    /// The most blocks of a chain that has so many images or fewer: more images can have fewer blocks, of more tiles.
+    fn most_blocks(&self, num_images: usize) -> usize {
+        self.tile.count(self.output_rows, num_images).min(self.slots_of_a_chain())
     }
 
     pub(super) fn launch<A: bytemuck::NoUninit>(&self, num_chains: u32, num_images: usize, arguments: &A) -> Launch {
@@ -188,7 +197,7 @@ impl Fast {
     }
 
     /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
-    fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
+    pub(super) fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
         let (shared, processors) = (limits.shared_bytes as usize, limits.num_multiprocessors as usize);
         let mut sources = Vec::new();
         let mut add = |file, entry, defines| {
@@ -204,7 +213,9 @@ impl Fast {
                     let tiles = shape.and_then(|(shape, mut gradients)| {
                         let wide = limits.warpgroup_products;
                         let wide_forward = shape.wide_forward_tile(&gradients, shared).filter(|_| wide);
-                        let forward = wide_forward.or_else(|| shape.forward_tile(shared))?;
+                        let forward = wide_forward
+                            .or_else(|| shape.forward_tile(shared))
+                            .filter(|(tile, _)| !gradients.output_norm || shape.has_room_for_parts(tile))?;
                         gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
                         let wide_backward = shape.wide_backward_tile(&gradients, shared).filter(|_| wide);
                         let backward = wide_backward.or_else(|| shape.backward_tile(&gradients, shared))?;
@@ -288,8 +299,17 @@ impl Fast {
 
     /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
     pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
+        self.splits(operation, |backward| backward.num_blocks(num_images))
+    }
+
+    /// The most of them for so many images or fewer.
+    pub fn most_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
+        self.splits(operation, |backward| backward.most_blocks(num_images))
+    }
+
+    fn splits(&self, operation: usize, of_conv: impl Fn(&Tiled) -> usize) -> Option<Splits> {
         if let Some(conv) = self.convs.get(operation).copied().flatten() {
-            let blocks = conv.backward.num_blocks(num_images);
+            let blocks = of_conv(&conv.backward);
             return Some(Splits { kernel: blocks, bias: Some(blocks) });
         }
         self.denses.get(operation).copied().flatten().map(|_| Splits { kernel: 1, bias: None })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kelvin::network::{Operation, Program};
 
 use super::Precision;
-use super::fast::Fast;
+use super::fast::{Fast, Splits};
 use super::plan::Plan;
 use super::small_dense::{self, is_small_dense};
 use super::tables::Tables;
@@ -71,7 +71,7 @@ impl Sizes {
             norms: (0..program.norms.len()).map(|norm| num_chains * channels(norm)).collect(),
             parts: parts.max().unwrap_or(0),
             sums: tensors
-                .zip(num_splits(program, fast, num_images))
+                .zip(most_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
                 .collect(),
             totals: num_chains * tables.parameter_stride,
@@ -88,6 +88,15 @@ impl Sizes {
 
 /// Into how many partial sums the gradient of each tensor is cut for batches of so many images.
 pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usize> {
+    splits(program, num_images, |operation| fast.num_splits(operation, num_images))
+}
+
+/// The most of them for batches of so many images or fewer.
+fn most_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usize> {
+    splits(program, num_images, |operation| fast.most_splits(operation, num_images))
+}
+
+fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Option<Splits>) -> Vec<usize> {
     let tensors = program.layout.tensors();
     let mut splits = vec![1; tensors.len()];
     let mut set = |first: usize, count: usize| {
@@ -98,7 +107,7 @@ pub fn num_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usiz
     // Enough threads for a small kernel, and no copies of a large one.
     let of_kernel = |len: usize| num_images.div_ceil(4).min((1 << 15) / len).clamp(1, 16);
     for (number, operation) in program.operations.iter().enumerate() {
-        let fast = fast.num_splits(number, num_images);
+        let fast = of_fast(number);
         let of_bias = |to: usize| fast.and_then(|fast| fast.bias).unwrap_or_else(|| of_bias(program, to, num_images));
         match operation {
             Operation::Conv { kernel, bias, adds_bias, to, .. } => {
@@ -223,5 +232,33 @@ impl GroupMemory {
         let mut outputs = vec![0.0; num_chains * num_images * plan.len(plan.output())];
         self.values[plan.output()].read(0, bytemuck::cast_slice_mut(&mut outputs))?;
         Ok(outputs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kelvin::network::Network;
+
+    use super::*;
+    use crate::device::Limits;
+
+    #[test]
+    fn there_is_room_for_the_partial_sums_of_smaller_batches() {
+        let sizes = [(100, 132), (127, 132), (128, 108), (128, 132), (90, 142), (7, 4)];
+        for network in [Network::resnet(20).unwrap(), Network::mnist_cnn()] {
+            for ((most, num_multiprocessors), warpgroup_products) in
+                sizes.into_iter().flat_map(|size| [(size, false), (size, true)])
+            {
+                let limits =
+                    Limits { num_multiprocessors, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
+                let plan = Plan::new(network.program());
+                let fast = Fast::planned(limits, &plan).0;
+                let room = most_splits(&plan.program, &fast, most);
+                for few in 1..=most {
+                    let needed = num_splits(&plan.program, &fast, few);
+                    assert!(needed.iter().zip(&room).all(|(needed, room)| needed <= room), "{few} of {most} images");
+                }
+            }
+        }
     }
 }

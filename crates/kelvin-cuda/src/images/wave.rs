@@ -115,7 +115,7 @@ impl<'a> Wave<'a> {
         Ok(wave)
     }
 
-    /// Lanes of one group read and write nothing in common: chains, and the memory of a lane, are each its own.
+    /// Neither lane of a group writes what the other touches: chains, and the memory of a lane, are each its own.
     fn record(
         &self,
         memory: &[GroupMemory],

@@ -24,7 +24,7 @@ const EMULATOR: [&str; 5] = [
 ];
 
 const LIMITS: Limits =
-    Limits { num_multiprocessors: 4, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 4 << 30 };
+    Limits { num_multiprocessors: 40, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 4 << 30 };
 const MAX_THREADS: u32 = 1024;
 
 /// Runs kernels on this processor, each block's threads as fibers; see `emulator/fibers.h`.

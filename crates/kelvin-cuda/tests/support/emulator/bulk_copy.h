@@ -20,7 +20,8 @@ struct WaitArrival {
     static void resolve(void* const* threads, unsigned count) {
         for (unsigned i = 0; i < count; i++) {
             const WaitArrival& own = *static_cast<const WaitArrival*>(threads[i]);
-            if (own.is_odd != (num_phases % 2 == 1)) fail(own.place, "wait_arrival for another phase than number %u", num_phases);
+            if (own.is_odd != (num_phases % 2 == 1))
+                fail(own.place, "wait_arrival for another phase than number %u", num_phases);
         }
         unsigned long long bytes = 0;
         for (const Run& run : runs) {
