@@ -351,12 +351,13 @@ static unsigned char* reserve(size_t num_bytes) {
     return memory == MAP_FAILED ? nullptr : static_cast<unsigned char*>(memory);
 }
 
-// Stacks, each with a page below it that must not be touched, and shared memory with one behind it.
+// Stacks, some with a page below that must not be touched, and shared memory with one behind it.
 static bool reserve_memory(unsigned num_threads) {
-    // Each page apart is a mapping of its own, of which a process has some tens of thousands: no more than are needed.
+    // Each page apart is a mapping of its own, of which a process has some tens of thousands, and each kernel has its own
+    // stacks: no more than are needed. Threads go equally deep, so that one of eight will do.
     static unsigned num_guarded = 0;
     const auto guard = [&] {
-        for (; num_guarded < num_threads && num_guarded < MAX_THREADS; num_guarded++) {
+        for (; num_guarded < num_threads && num_guarded < MAX_THREADS; num_guarded += 8) {
             mprotect(stacks + num_guarded * STACK_BYTES, page_bytes, PROT_NONE);
         }
     };
