@@ -26,6 +26,7 @@
 #include "conv_backward_arguments.cuh"
 #include "conv_input_gradient.cuh"
 #include "conv_weight_gradient.cuh"
+#include "conv_norm_sums.cuh"
 
 extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(const ConvBackwardArguments arguments) {
     SHARED_MEMORY(shared);
@@ -143,18 +144,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         __syncthreads();
     }
 #if NORM_SUMS
-    write_norm_sums<0>(norm_sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
-                       arguments.parts + part * CHANNELS, warp, lane);
-#if NORM_SUMS > 1
-    __syncthreads();
-    write_norm_sums<1>(norm_sums, (float2*)shared, arguments.other_finish.norm + chain * (4 * CHANNELS),
-                       arguments.other_parts + part * CHANNELS, warp, lane);
-#endif
-    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared)) {
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
-        if (NORM_SUMS > 1) finish_whole_norm_backward(arguments.other_finish, chain, (double*)shared);
-    }
-    __syncthreads();
+    leave_norm_sums(norm_sums, arguments, shared, chain, part, warp, lane);
 #endif
     write_weight_gradient(sums, (float*)shared,
                           arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);

@@ -19,6 +19,7 @@
 #include "conv_backward_arguments.cuh"
 #include "conv_wide_input_gradient.cuh"
 #include "conv_wide_weight_gradient.cuh"
+#include "conv_norm_sums.cuh"
 
 namespace {
 
@@ -161,19 +162,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     const u64 part = (u64)chain * gridDim.x + blockIdx.x;
     float* const weight_gradient = arguments.weight_gradient + part * (TAPS * CHANNELS * FILTERS);
 #if NORM_SUMS
-    // First, since it is little: what is written after a block has said that it is done, nobody waits for.
-    write_norm_sums<0>(norm_sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
-                       arguments.parts + part * CHANNELS, warp, lane);
-#if NORM_SUMS > 1
-    __syncthreads();
-    write_norm_sums<1>(norm_sums, (float2*)shared, arguments.other_finish.norm + chain * (4 * CHANNELS),
-                       arguments.other_parts + part * CHANNELS, warp, lane);
-#endif
-    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared)) {
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
-        if (NORM_SUMS > 1) finish_whole_norm_backward(arguments.other_finish, chain, (double*)shared);
-    }
-    __syncthreads();
+    leave_norm_sums(norm_sums, arguments, shared, chain, part, warp, lane);
 #endif
     write_weight_gradient(sums, weight_gradient, (float*)shared, group, warp, lane);
 }

@@ -111,24 +111,14 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
     }
 }
 
-// Writes the block's part of the sums of norm `number`: adds up lanes, then warps, in their order.
+// Leaves each warp's sums of norm `number` in shared memory, [warp of these channels][channel]: adds up lanes, in their order.
 template <int number>
-DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
-                            int lane) {
+DEVICE void leave_warp_sums(const ChannelSums& sums, float2* room, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const float gradient = column_sum(sums.gradient[i]), product = column_sum(sums.product[number][i]);
         if (lane < 4) room[m_warp * CHANNELS + n_part * 16 + lane * 4 + i] = make_float2(gradient, product);
-    }
-    __syncthreads();
-    for (int channel = warp * 32 + lane; channel < CHANNELS; channel += THREADS) {
-        float2 sum = make_float2(0.0f, 0.0f);
-        for (int w = 0; w < M_WARPS; ++w) {
-            const float2 own = room[w * CHANNELS + channel];
-            sum.x += own.x, sum.y += own.y;
-        }
-        part[channel] = make_float2(sum.x, sum.y * norm[3 * CHANNELS + channel]);
     }
 }
 
@@ -248,10 +238,9 @@ DEVICE void data_gradient(const uint4* dy, const uint4* tile, const uint4* weigh
     }
 }
 
-// Writes the block's part of the sums of the norm: adds up lanes, then warps, in their order.
+// The same of the one norm.
 template <int>
-DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
-                            int lane) {
+DEVICE void leave_warp_sums(const ChannelSums& sums, float2* room, int warp, int lane) {
     const int n_part = warp % N_PARTS, m_warp = warp / N_PARTS;
     // Lanes with the same last bit have the same channels.
     auto sum_of_lanes = [](float value) {
@@ -266,18 +255,12 @@ DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* 
         const int channel = (n_part * N_TILES + i / 8 * 2 + lane) * 8 + i % 8;
         if (lane < 2) room[m_warp * CHANNELS + channel] = make_float2(gradient, product);
     }
-    __syncthreads();
-    for (int channel = warp * 32 + lane; channel < CHANNELS; channel += THREADS) {
-        float2 sum = make_float2(0.0f, 0.0f);
-        for (int w = 0; w < M_WARPS; ++w) {
-            const float2 own = room[w * CHANNELS + channel];
-            sum.x += own.x, sum.y += own.y;
-        }
-        part[channel] = make_float2(sum.x, sum.y * norm[3 * CHANNELS + channel]);
-    }
 }
 
 #endif
+
+// Warps that have sums of a channel.
+constexpr int SUM_WARPS = M_WARPS;
 
 }  // namespace
 

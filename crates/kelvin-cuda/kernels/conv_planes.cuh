@@ -9,13 +9,11 @@
 // Rows come from memory into a stage ahead of time (bulk_copy.cuh), from where each thread puts some chunks into their
 // places.
 
-#include "conv_tile.cuh"
-#include "wgmma.cuh"
+#include "conv_squares.cuh"
 
 namespace {
 
 static_assert(KERNEL == 3 && STRIDE == 1 && PAD_TOP == 1 && PAD_LEFT == 1 && !PACKED, "a border of one pixel");
-static_assert(OUT_W % 8 == 0 && TILE_ROWS % 8 == 0 && WARPS % 4 == 0, "whole squares and whole warpgroups");
 
 // Lines above and below the tile's own rows: the way back needs x without them.
 #ifdef DATA_GRADIENT
@@ -38,24 +36,9 @@ DEVICE constexpr int in_plane(int image, int row, int column) {
     return (image * X_LINES + X_BORDER + row) * PITCH + 1 + column;
 }
 
-// Squares of a tile, and of each warpgroup.
-constexpr int SQUARES_DOWN = TILE_ROWS / 8, SQUARES_ACROSS = OUT_W / 8;
-constexpr int SQUARES = TILE_IMAGES * SQUARES_DOWN * SQUARES_ACROSS;
-constexpr int WARPGROUPS = WARPS / 4, OWN_SQUARES = SQUARES / WARPGROUPS;
+// Squares of each warpgroup.
+constexpr int OWN_SQUARES = SQUARES / WARPGROUPS;
 static_assert(SQUARES % WARPGROUPS == 0, "as many squares for each warpgroup");
-
-struct Square {
-    int image, row, column;
-    DEVICE explicit Square(int number)
-        : image(number / (SQUARES_DOWN * SQUARES_ACROSS)),
-          row(number / SQUARES_ACROSS % SQUARES_DOWN * 8),
-          column(number % SQUARES_ACROSS * 8) {}
-};
-
-// What does not come from memory is zeros, in every tile.
-DEVICE void zero_room(uint4* room, int chunks, int thread) {
-    for (int index = thread; index < chunks; index += THREADS) room[index] = make_uint4(0, 0, 0, 0);
-}
 
 // A thread has the same column and chunk of every few rows: does `body(image, line, valid)` for them, `line` counted
 // from the thread's first.

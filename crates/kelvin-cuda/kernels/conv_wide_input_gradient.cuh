@@ -4,6 +4,9 @@
 
 namespace {
 
+// Warps that have sums of a channel.
+constexpr int SUM_WARPS = WARPS;
+
 // A thread ends up with pieces of so many neighbouring channels of a pixel, one of every four.
 constexpr int NUMBERS = CHANNELS < 32 ? 4 : 8, PARTS = CHANNELS / (4 * NUMBERS);
 
@@ -102,25 +105,15 @@ DEVICE void write_data_gradient(const float (&dx)[CHANNELS / 2], int number, con
     }
 }
 
-// Writes the block's part of the sums of norm `number`: adds up lanes, then warps, in their order.
+// Leaves each warp's sums of norm `number` in shared memory, [warp of these channels][channel]: adds up lanes, in their order.
 template <int number>
-DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* norm, float2* part, int warp,
-                            int lane) {
+DEVICE void leave_warp_sums(const ChannelSums& sums, float2* room, int warp, int lane) {
 #pragma unroll
     for (int i = 0; i < PARTS * NUMBERS; ++i) {
         const float gradient = column_sum(sums.gradient[i / NUMBERS][i % NUMBERS]),
                     product = column_sum(sums.product[number][i / NUMBERS][i % NUMBERS]);
         const int channel = (i / NUMBERS * 4 + lane) * NUMBERS + i % NUMBERS;
         if (lane < 4) room[warp * CHANNELS + channel] = make_float2(gradient, product);
-    }
-    __syncthreads();
-    for (int channel = warp * 32 + lane; channel < CHANNELS; channel += THREADS) {
-        float2 sum = make_float2(0.0f, 0.0f);
-        for (int w = 0; w < WARPS; ++w) {
-            const float2 own = room[w * CHANNELS + channel];
-            sum.x += own.x, sum.y += own.y;
-        }
-        part[channel] = make_float2(sum.x, sum.y * norm[3 * CHANNELS + channel]);
     }
 }
 

@@ -6,8 +6,8 @@
     python3 tune_convolutions.py time --layers s3 s3-sum   # some layers only
 
 Each line: the layer, its tile, whether it comes by bulk copies, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
-those of ResNet-20 (c0, s1, s2, s3, those that read a sum, which they work out, and add to its gradient, some of them with both terms' norms, the strided ones) and of the MNIST network (m1, m2). The first
-tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
+those of ResNet-20 (c0, s1, s2, s3, those that read a sum, which they work out, and add to its gradient, some of them with both terms' norms, the strided ones, alone and with their shortcuts) and of the MNIST network (m1, m2). The first
+tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` or `strided` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
 """
 import argparse
 import ctypes
@@ -36,6 +36,8 @@ LAYERS = {
     "s3-sum-two": (8, 64, 64, 3, 1, 0, 0, 1),
     "s2-sum-strided": (32, 16, 32, 3, 2, 0, 0, 1),
     "s3-sum-strided": (16, 32, 64, 3, 2, 0, 0, 1),
+    "s2-shortcut": (32, 16, 32, 3, 2, 0, 0, 1),
+    "s3-shortcut": (16, 32, 64, 3, 2, 0, 0, 1),
     "m1": (28, 1, 32, 3, 1, 1, 0, 0),
     "m2": (14, 32, 64, 3, 1, 0, 0, 0),
 }
@@ -90,7 +92,11 @@ TILES = [
     ("backward_wide", "s2-sum-two", 1, 8, 8, 2, 1, 32, 0, 0),
     ("backward_wide", "s3-sum-two", 2, 8, 8, 1, 1, 32, 0, 0),
     ("backward", "s2-sum-strided", 1, 4, 4, 4, 2, 16, 0, 0),
+    ("backward_strided", "s2-sum-strided", 1, 8, 8, 2, 1, 16, 0, 0),
+    ("backward_strided", "s2-shortcut", 1, 8, 8, 2, 1, 16, 0, 0),
     ("backward", "s3-sum-strided", 2, 8, 8, 1, 2, 32, 0, 0),
+    ("backward_strided", "s3-sum-strided", 1, 8, 16, 1, 1, 32, 0, 0),
+    ("backward_strided", "s3-shortcut", 1, 8, 16, 1, 1, 32, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 0, 0),
     ("backward", "m1", 1, 14, 8, 2, 2, 16, 4, 7),
     ("backward", "m2", 1, 14, 8, 1, 2, 32, 0, 0),
@@ -118,6 +124,9 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
             HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm), POOL=pool, POOL_RELU=int(pool > 1),
             SUM_INPUT=is_sum, LEFT_NORM=is_sum, LEFT_RELU=0, RIGHT_NORM=both, RIGHT_RELU=is_sum - both,
         )
+    if way == "backward_strided":
+        shortcut = int("shortcut" in layer)
+        values |= dict(SHORTCUT=shortcut, ROOMS=1 if shortcut and channels == 16 else 2)
     return values | dict(
         SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
         BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=(2 if "two" in layer else 1) if has_norm and not packed else 0,
@@ -125,7 +134,16 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
 
 
 def shared_bytes(way, d):
-    """As `conv_tile.rs` and `conv_wide.rs` compute it."""
+    """As `conv_tile.rs`, `conv_wide.rs` and `conv_strided.rs` compute it."""
+    if way == "backward_strided":
+        places, chunks, filters = d["TILE_IMAGES"] * d["TILE_ROWS"] * d["OUT_W"], d["CHANNELS"] // 8, d["FILTERS"] // 8
+        apart, shortcut, values = 4 // chunks, d["SHORTCUT"], 1 + d["OUTPUT_NORM"]
+        x = 4 * chunks * (places + (3 * apart - places % (2 * apart)) % (2 * apart))
+        dy = d["TILE_IMAGES"] * (d["TILE_ROWS"] + 1) * filters * (d["OUT_W"] + 8 // filters)
+        row, above = d["OUT_W"] * filters, int(d["TILE_ROWS"] < d["OUT_H"])
+        staged = 4 * places * chunks + values * row * d["TILE_IMAGES"] * (d["TILE_ROWS"] + above + shortcut * d["TILE_ROWS"])
+        weights = (3 * (2 if chunks == 2 else 3) + shortcut) * filters * 33
+        return 16 * (d["ROOMS"] * (dy * (1 + shortcut) + x) + staged + weights) + 4 * (3 * d["CHANNELS"] + 6 * d["FILTERS"]) + 8
     if "wide" in way:
         border = int(way == "forward_wide")
         plane, apart = (d["TILE_IMAGES"] * (d["TILE_ROWS"] + border) + border) * (d["OUT_W"] + 1) + 1, 64 // d["CHANNELS"]
@@ -180,7 +198,7 @@ def expanded(name, seen):
 def build():
     BUILT.mkdir(exist_ok=True)
     listed = []
-    for tile, bulk in [(tile, bulk) for tile in TILES for bulk in ((1,) if "wide" in tile[0] else (0, 1))]:
+    for tile, bulk in [(tile, bulk) for tile in TILES for bulk in ((1,) if "_" in tile[0] else (0, 1))]:
         d = defines(*tile) | dict(BULK=bulk)
         file = f"conv_{tile[0]}.cu"
         text = "".join(f"#define {name} {value}\n" for name, value in d.items()) + expanded(file, set())
@@ -277,6 +295,14 @@ def time_all(chains, readings, layers):
             places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, slopes, dx, dw, db, normed[0], parts, tickets)
             packed = struct.pack("<12Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
             packed += struct.pack("<2Q", at(normed[-1]), at(other_parts)) + other_finish
+            if way == "backward_strided":
+                # Of the shortcut: weights, V, D, slopes, the weights' gradient.
+                shortcut = [(normal(chains, channels, filters) * (0.7 / math.sqrt(channels))).contiguous(), normal(*y.shape), normal(*y.shape),
+                            0.3 * normal(*slopes.shape, kind=torch.float32), torch.zeros(chains, blocks, channels, filters, device="cuda")]
+                # A chain's weights are as far apart as those of the convolution.
+                of_shortcut = torch.zeros_like(w).view(chains, -1)
+                of_shortcut[:, : channels * filters] = shortcut[0].view(chains, -1)
+                packed += struct.pack("<5Q", at(of_shortcut), *map(at, shortcut[1:]))
         buffer = ctypes.create_string_buffer(packed, len(packed))
         pointer = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
 
@@ -316,6 +342,13 @@ def time_all(chains, readings, layers):
                 upstream = (slopes[0, 0] * upstream + slopes[0, 1] * y[0].float() + slopes[0, 2]).bfloat16().float()
             of_input, of_weights = torch.autograd.grad(wanted, (seen, weights), upstream)
             errors = [error(dw[0].sum(0), of_weights)]
+            if d.get("SHORTCUT"):
+                own_weights, v, gradient, own_slopes, own_dw = (tensor[0].float() for tensor in shortcut)
+                gradient = (own_slopes[0] * gradient + own_slopes[1] * v + own_slopes[2]).bfloat16().float() if d["OUTPUT_NORM"] else gradient
+                met = seen.detach()[:, ::2, ::2]
+                of_input = of_input.clone()
+                of_input[:, ::2, ::2] += gradient @ own_weights.T
+                errors.append(error(own_dw.sum(0), torch.einsum("nhwi,nhwo->io", met, gradient)))
             if d["DATA_GRADIENT"]:
                 of_input = of_input + previous[0].float()
                 of_input = of_input * (seen > 0) if d["MASK"] else of_input
@@ -327,6 +360,7 @@ def time_all(chains, readings, layers):
                 errors += [error(own[0], (of_input * standard).sum((0, 1, 2))), error(own[1], of_input.sum((0, 1, 2)))]
             products = 1 + d["DATA_GRADIENT"]
             moved = x[0].numel() * products + dy[0].numel() + y[0].numel() * d["OUTPUT_NORM"] + dx[0].numel() * (d["ADD_PREVIOUS"] + d["NORM_SUMS"])
+            moved += d.get("SHORTCUT", 0) * (1 + d["OUTPUT_NORM"]) * y[0].numel()
         times = []
         for _ in range(readings):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

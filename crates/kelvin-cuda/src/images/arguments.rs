@@ -48,6 +48,11 @@ plain! {
         tickets: Address, finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
         other_normed: Address, other_parts: Address, other_finish: NormBackwardFinish,
     }
+    /// `conv_backward_strided.cu`.
+    ConvStrided {
+        conv: ConvBackward, weights: Address, output: Address, output_gradient: Address, slopes: Address,
+        weight_gradient: Address,
+    }
     /// `product.cu`.
     Product {
         a: Address, b: Address, c: Address, bias: Address, mask: Address, a_stride: u64, b_stride: u64, c_stride: u64,

@@ -50,6 +50,8 @@ pub struct Gradients {
     pub masks: bool,
     /// Of how many norms that the input's gradient goes through next the sums are taken in passing.
     pub norm_sums: usize,
+    /// Whether a shortcut of 1×1 that reads the same goes along.
+    pub shortcut: bool,
 }
 
 /// How a kernel cuts its work.
@@ -440,6 +442,7 @@ mod tests {
                     adds: false,
                     masks: true,
                     norm_sums: 0,
+                    shortcut: false,
                 };
                 let (tile, bytes) = shape.backward_tile(&gradients, SHARED).unwrap();
                 assert!(bytes * tile.blocks <= SHARED && tile.warps.is_multiple_of(shape.squares()), "{tile:?}");

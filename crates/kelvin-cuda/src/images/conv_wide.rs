@@ -13,7 +13,7 @@ const CHANNELS: [usize; 3] = [16, 32, 64];
 /// Channels that the weights' gradient multiplies at a time: of fewer there are copies.
 const ROWS: usize = 64;
 /// Pixels of a side of the squares that are multiplied at a time.
-const SIDE: usize = 8;
+pub(super) const SIDE: usize = 8;
 const WARPGROUPS: usize = 2;
 
 impl ConvShape {
@@ -108,6 +108,7 @@ mod tests {
                 adds: false,
                 masks: true,
                 norm_sums: 1,
+                shortcut: false,
             };
             assert_eq!(shape.wide_backward_tile(&Gradients { bias: true, ..gradients }, SHARED), None);
             let (forward, backward) =

@@ -3,6 +3,7 @@
 use kelvin::network::{Network, Operation};
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::fast_back::{WayBack, shortcuts};
 use super::fast_lower::DenseProduct;
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
@@ -63,6 +64,19 @@ pub struct FastConv {
     pub(super) pooled: Option<usize>,
     /// The values whose norms the way back goes through as well.
     pub(super) normed: [Option<usize>; 2],
+    /// Who goes the way back, and which others with it.
+    pub(super) company: Company,
+}
+
+/// With whom a convolution goes the way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Company {
+    /// Alone.
+    None,
+    /// By the kernel of strided convolutions, which may take a shortcut along: its operation.
+    Strided(Option<usize>),
+    /// Along with another operation, later on the way back.
+    Follows(usize),
 }
 
 /// The fast kernels of a dense layer.
@@ -84,7 +98,7 @@ pub struct Fast {
 }
 
 /// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
-fn writes(plan: &Plan) -> Vec<(bool, bool)> {
+pub(super) fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     let mut written = vec![0; plan.program.values.len()];
     let mut found = vec![(false, false); plan.program.operations.len()];
     for (number, operation) in plan.program.operations.iter().enumerate().rev() {
@@ -134,7 +148,7 @@ fn terms_of(plan: &Plan, operation: &Operation, value: usize) -> Option<[usize; 
 }
 
 /// A convolution's shape and what its gradients need, where fast kernels can serve it.
-fn fast_shape(
+pub(super) fn fast_shape(
     plan: &Plan,
     operation: &Operation,
     packed_input: bool,
@@ -163,8 +177,24 @@ fn fast_shape(
         adds,
         masks: is_last && input.relu,
         norm_sums: if is_last { plan.normed_by(*from).iter().flatten().count() } else { 0 },
+        shortcut: false,
     };
     (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
+}
+
+/// A kernel's file and its entry.
+pub(super) type Source = (&'static str, &'static str);
+
+/// The kernel of the way forward, its tile and shared memory: by warpgroups, where the GPU has their products and the shape fits.
+pub(super) fn way_forward(shape: &ConvShape, gradients: &Gradients, limits: Limits) -> Option<(Source, (Tile, usize))> {
+    let shared = limits.shared_bytes as usize;
+    let wide = shape.wide_forward_tile(gradients, shared).filter(|_| limits.warpgroup_products);
+    let source = match wide {
+        Some(_) => ("conv_forward_wide.cu", "conv_forward_wide"),
+        None => ("conv_forward.cu", "conv_forward"),
+    };
+    let forward = wide.or_else(|| shape.forward_tile(shared))?;
+    (!gradients.output_norm || shape.has_room_for_parts(&forward.0)).then_some((source, forward))
 }
 
 /// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
@@ -198,42 +228,31 @@ impl Fast {
 
     /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
     pub(super) fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
-        let (shared, processors) = (limits.shared_bytes as usize, limits.num_multiprocessors as usize);
+        let processors = limits.num_multiprocessors as usize;
         let mut sources = Vec::new();
         let mut add = |file, entry, defines| {
             sources.push(KernelSource { file, entry, defines });
             Kernel(sources.len() - 1)
         };
         let mut fast = Self::default();
-        for (operation, (adds, is_last)) in plan.program.operations.iter().zip(writes(plan)) {
+        let shortcuts = shortcuts(limits, plan);
+        for ((number, operation), (adds, is_last)) in plan.program.operations.iter().enumerate().zip(writes(plan)) {
             let (mut conv, mut dense) = (None, None);
             match operation {
                 Operation::Conv { from, to, sizes, .. } => {
+                    let along = shortcuts.iter().find(|shortcut| shortcut.leader == number);
+                    let leader = shortcuts.iter().find(|shortcut| shortcut.operation == number);
+                    let adds = along.map_or(adds, |shortcut| shortcut.adds);
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
                     let tiles = shape.and_then(|(shape, mut gradients)| {
-                        let wide = limits.warpgroup_products;
-                        let wide_forward = shape.wide_forward_tile(&gradients, shared).filter(|_| wide);
-                        let forward = wide_forward
-                            .or_else(|| shape.forward_tile(shared))
-                            .filter(|(tile, _)| !gradients.output_norm || shape.has_room_for_parts(tile))?;
+                        let (source, forward) = way_forward(&shape, &gradients, limits)?;
                         gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
-                        let wide_backward = shape.wide_backward_tile(&gradients, shared).filter(|_| wide);
-                        let backward = wide_backward.or_else(|| shape.backward_tile(&gradients, shared))?;
-                        gradients.norm_sums =
-                            gradients.norm_sums.min(shape.most_norm_sums(&backward.0, wide_backward.is_some()));
-                        let entries = [
-                            match wide_forward {
-                                Some(_) => ("conv_forward_wide.cu", "conv_forward_wide"),
-                                None => ("conv_forward.cu", "conv_forward"),
-                            },
-                            match wide_backward {
-                                Some(_) => ("conv_backward_wide.cu", "conv_backward_wide"),
-                                None => ("conv_backward.cu", "conv_backward"),
-                            },
-                        ];
-                        Some((shape, gradients, [forward, backward], entries))
+                        gradients.shortcut = along.is_some();
+                        let back = WayBack::new(&shape, &gradients, limits)?;
+                        gradients.norm_sums = gradients.norm_sums.min(back.most_norm_sums);
+                        Some((shape, gradients, (source, forward), back))
                     });
-                    if let Some((shape, gradients, [forward, backward], entries)) = tiles {
+                    if let Some((shape, gradients, (source, forward), back)) = tiles {
                         let statistics = gradients.output_norm;
                         let tiled = |kernel, (tile, bytes): (Tile, usize)| Tiled {
                             kernel,
@@ -245,16 +264,27 @@ impl Fast {
                         let bulk = ("BULK", i64::from(limits.warpgroup_products));
                         let mut defines = shape.forward_defines(&forward.0, &gradients);
                         defines.push(bulk);
-                        let forward = tiled(add(entries[0].0, entries[0].1, defines), forward);
-                        let mut defines = shape.backward_defines(&backward.0, &gradients);
-                        defines.push(bulk);
-                        let backward = tiled(add(entries[1].0, entries[1].1, defines), backward);
+                        let forward = tiled(add(source.0, source.1, defines), forward);
+                        let company = match leader {
+                            Some(shortcut) => Company::Follows(shortcut.leader),
+                            None if back.is_strided() => Company::Strided(along.map(|shortcut| shortcut.operation)),
+                            None => Company::None,
+                        };
+                        let of_leader: Option<&FastConv> = leader.and_then(|of| fast.convs[of.leader].as_ref());
+                        let backward = match of_leader {
+                            Some(leader) => leader.backward,
+                            None => {
+                                let mut defines = back.defines(&shape, &gradients);
+                                defines.push(bulk);
+                                tiled(add(back.source.0, back.source.1, defines), (back.tile, back.bytes))
+                            }
+                        };
                         let pooled = pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result);
                         let mut normed = plan.normed_by(*from);
                         normed[gradients.norm_sums..].fill(None);
                         let terms = terms_of(plan, operation, *from).filter(|_| shape.terms.is_some());
                         fast.sums.extend(terms.map(|_| *from));
-                        conv = Some(FastConv { forward, backward, statistics, terms, pooled, normed });
+                        conv = Some(FastConv { forward, backward, statistics, terms, pooled, normed, company });
                     }
                 }
                 Operation::Dense { from, to, kernel, .. } => {
@@ -320,6 +350,16 @@ impl Fast {
         let made = |operation: &Operation| written_by(operation).and_then(|to| Some((to, pool_of(plan, to)?.0)));
         let operations = plan.program.operations.iter().zip(&self.convs);
         operations.filter_map(|(operation, conv)| conv.and_then(|_| made(operation))).collect()
+    }
+
+    /// The values whose gradients are needed until an operation that comes later on the way back, each with that.
+    pub fn kept_gradients(&self, plan: &Plan) -> Vec<(usize, usize)> {
+        let operations = plan.program.operations.iter().zip(&self.convs);
+        let kept = operations.filter_map(|(operation, conv)| match conv.as_ref()?.company {
+            Company::Follows(leader) => Some((written_by(operation)?, leader)),
+            _ => None,
+        });
+        kept.collect()
     }
 
     /// Whether a fast kernel has made the pool with this result.
@@ -395,10 +435,10 @@ mod tests {
             normed.sort_unstable();
             let mut wanted: Vec<usize> = plan.program.norms.iter().map(|norm| norm.value).collect();
             wanted.sort_unstable();
-            // By warpgroups, but the second norm of the sum that 64 channels begin with.
-            let is_left = |value: &usize| normed.contains(value) || !warpgroup_products;
-            assert_eq!(wanted.iter().filter(|value| !is_left(value)).count(), usize::from(warpgroup_products));
-            wanted.retain(is_left);
+            if warpgroup_products {
+                // But the second norm of the sum that 64 channels begin with.
+                wanted.remove(16);
+            }
             assert_eq!(normed, wanted);
         }
     }

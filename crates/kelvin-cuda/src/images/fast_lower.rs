@@ -1,7 +1,9 @@
 //! The launches of the tensor cores' kernels.
 
-use super::arguments::{ConvBackward, ConvForward, NormBackwardFinish, NormFinish, Product};
-use super::fast::{FastConv, FastDense};
+use kelvin::network::Operation;
+
+use super::arguments::{ConvBackward, ConvForward, ConvStrided, NormBackwardFinish, NormFinish, Product};
+use super::fast::{Company, FastConv, FastDense};
 use super::lower::{Lowering, Norms, Parts};
 use crate::device::{Kernel, Launch};
 
@@ -96,7 +98,7 @@ impl Lowering<'_> {
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
     }
 
-    /// All of a convolution's way back; it may also go through the norm of what it reads.
+    /// All of a convolution's way back; it may also go through the norm of what it reads, and take a shortcut along.
     pub(super) fn fast_conv_backward(
         &mut self,
         fast: &FastConv,
@@ -105,6 +107,10 @@ impl Lowering<'_> {
         kernel: usize,
         bias: Option<usize>,
     ) {
+        if let Company::Follows(_) = fast.company {
+            self.downstream(from);
+            return;
+        }
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
@@ -138,7 +144,31 @@ impl Lowering<'_> {
             other_parts: parts[1],
             other_finish: finishes[1],
         };
-        self.launches.push(fast.backward.launch(self.group.num_chains, num_images, &arguments));
+        let launch = match fast.company {
+            Company::Strided(shortcut) => {
+                let arguments = self.with_shortcut(arguments, shortcut);
+                fast.backward.launch(self.group.num_chains, num_images, &arguments)
+            }
+            _ => fast.backward.launch(self.group.num_chains, num_images, &arguments),
+        };
+        self.launches.push(launch);
+    }
+
+    /// What the kernel of strided convolutions needs beside, where a shortcut goes along: its operation.
+    fn with_shortcut(&mut self, conv: ConvBackward, shortcut: Option<usize>) -> ConvStrided {
+        let operation = shortcut.map(|shortcut| &self.plan.program.operations[shortcut]);
+        let Some(Operation::Conv { to, kernel, .. }) = operation else {
+            return ConvStrided { conv, ..ConvStrided::default() };
+        };
+        let upstream = self.upstream(*to);
+        ConvStrided {
+            conv,
+            weights: self.weight(kernel.start),
+            output: upstream.values,
+            output_gradient: upstream.gradient,
+            slopes: upstream.slopes,
+            weight_gradient: self.sums(kernel.start),
+        }
     }
 
     fn product(&mut self, kernel: Kernel, which: DenseProduct, arguments: &Product) {

@@ -7,11 +7,13 @@
 
 mod arguments;
 mod compiled;
+mod conv_strided;
 mod conv_tile;
 mod conv_wide;
 mod data;
 mod evaluate;
 mod fast;
+mod fast_back;
 mod fast_lower;
 mod lower;
 mod lower_back;
@@ -211,7 +213,7 @@ impl ImageEngine {
             Precision::Half => {
                 plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
                 let fast = Fast::new(&*device, &plan)?;
-                plan.borrow_gradients(&fast.passed_pools(&plan));
+                plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
                 fast
             }
         };

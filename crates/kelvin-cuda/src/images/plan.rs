@@ -64,19 +64,20 @@ impl Plan {
             borrowed: vec![false; program.values.len()],
             packed_input: false,
         };
-        plan.gradients = plan.give_places(&shared);
+        plan.gradients = plan.give_places(&shared, &[]);
         plan
     }
 
-    /// Gives each of these values (first) no gradient of its own, but that of another (second), which lives as long as it would.
-    pub fn borrow_gradients(&mut self, borrowed: &[(usize, usize)]) {
+    /// Gives each of these values (first) no gradient of its own, but that of another (second), which lives as long as it would;
+    /// and keeps the gradients of some values until an operation that comes later on the way back.
+    pub fn borrow_gradients(&mut self, borrowed: &[(usize, usize)], kept: &[(usize, usize)]) {
         let (mut shared, _) = shared_gradients(&self.program);
         for &(value, from) in borrowed {
             shared[value] = shared[from];
             self.borrowed[value] = true;
         }
         self.places.clear();
-        self.gradients = self.give_places(&shared);
+        self.gradients = self.give_places(&shared, kept);
     }
 
     /// The number of the output.
@@ -111,22 +112,24 @@ impl Plan {
         }
     }
 
-    /// Goes the way back once to see which places are free when.
-    fn give_places(&mut self, shared: &[usize]) -> Vec<Option<usize>> {
+    /// Goes the way back once to see which places are free when; `kept` as in `borrow_gradients`.
+    fn give_places(&mut self, shared: &[usize], kept: &[(usize, usize)]) -> Vec<Option<usize>> {
         let mut given = vec![None; shared.len()];
         let mut free = Vec::new();
         // Values that still need the gradient at each shared place.
         let mut waiting = vec![0; shared.len()];
         shared.iter().skip(1).for_each(|&value| waiting[value] += 1);
         given[self.output()] = Some(self.place(&mut free, self.output()));
-        for operation in self.program.operations.clone().iter().rev() {
+        for (number, operation) in self.program.operations.clone().iter().enumerate().rev() {
             for read in operation.reads().filter(|&read| read != 0) {
                 let owner = shared[read];
                 if given[owner].is_none() {
                     given[owner] = Some(self.place(&mut free, owner));
                 }
             }
-            if let Some(to) = written(operation) {
+            let own = written(operation).filter(|to| kept.iter().all(|(value, _)| value != to));
+            let late = kept.iter().filter(|(_, until)| *until == number).map(|&(value, _)| value);
+            for to in late.chain(own) {
                 waiting[shared[to]] -= 1;
                 if waiting[shared[to]] == 0 {
                     free.extend(given[shared[to]]);
@@ -221,6 +224,31 @@ mod tests {
         );
         assert_eq!(plan.inherits[1], Some(4));
         assert_eq!(plan.writers, [0, 1, 1, 0, 1, 1, 0]);
+    }
+
+    #[test]
+    fn gradients_are_kept_until_who_needs_them_is_done() {
+        let strided = |filters, kernel| Layer::Conv { filters, kernel, stride: 2 };
+        let body = vec![strided(8, 3), Layer::Relu, conv(8), Layer::Relu, conv(8), Layer::BATCH_NORM];
+        let shortcut = vec![strided(8, 1), Layer::BATCH_NORM];
+        let layers = vec![
+            conv(4),
+            Layer::Relu,
+            conv(4),
+            Layer::Relu,
+            Layer::Residual { body, shortcut },
+            Layer::Dense { units: 2 },
+        ];
+        let network = Network::new(Shape::image(8, 8, 1), layers).unwrap();
+        let mut plan = Plan::new(network.program());
+        // Values: input, conv, conv, then the body's three, the shortcut's, the sum, outputs.
+        let [own, of_body, of_shortcut] = [2, 3, 6];
+        assert_eq!(plan.gradients[of_body], plan.gradients[of_shortcut], "free once the body's end is done");
+        let leader = plan.program.operations.iter().position(|operation| written(operation) == Some(of_body)).unwrap();
+        plan.borrow_gradients(&[], &[(of_shortcut, leader)]);
+        let [own, of_body, of_shortcut] = [own, of_body, of_shortcut].map(|value| plan.gradients[value]);
+        assert!(own != of_shortcut && of_body != of_shortcut && own != of_body);
+        assert_eq!(plan.places.len(), 4, "those of three and of the body's middle, which are free again afterwards");
     }
 
     #[test]
