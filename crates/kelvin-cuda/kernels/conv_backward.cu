@@ -11,17 +11,17 @@
 // keeps the sums of sixteen channels by SQUARE_FILTERS filters for all taps in registers, over its share of the pixels
 // of all tiles of the block; warps with the same channels and filters are added in the end, in their order.
 //
-// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum, or
-// through those of both terms (2): the norms' sums are taken in passing, and the last block of a chain works out what
-// follows from them (norm_finish.cuh).
+// With NORM_SUMS, D(from) is complete and goes through a norm next, that of V(from) or of a term if V(from) is a sum,
+// or through those of both terms (2): the norms' sums are taken in passing. What follows from them is left to the
+// convolutions that made these values, as this one works it out for its own output (OUTPUT_NORM), or with FINISH to the
+// last block of a chain (norm_finish.cuh).
 //
 // Bytes: D(to), V(to), V(from) once (plus shared rows), D(from) once (twice where added to), one partial dw a block.
 // Specification: kelvin::network::images (backward.rs, convolution.rs, batch_norm.rs).
 //
 // Defines: those of conv_forward without ADD_BIAS, STATISTICS and HOLD_WEIGHTS; WEIGHT_STRIP SQUARE_FILTERS; POOL (1
 // for none); OUTPUT_NORM OUTPUT_RELU (behind the pool) OUTPUT_BITS DATA_GRADIENT BIAS_GRADIENT ADD_PREVIOUS MASK
-// (0 or 1) NORM_SUMS (norms
-// that D(from) goes through: up to 2, without strips up to 1).
+// FINISH (0 or 1) NORM_SUMS (norms that D(from) goes through: up to 2, without strips up to 1).
 
 #include "conv_backward_arguments.cuh"
 #include "conv_input_gradient.cuh"
@@ -52,42 +52,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
     const uint4* const bits =
         (const uint4*)arguments.output + (u64)chain * arguments.num_images * (BIT_LINES * BIT_LINE);
 
-    if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
-    if (INPUT_NORM) {
-        for (int i = thread; i < CHANNELS; i += THREADS) {
-            scale[i] = arguments.norm[chain * (4 * CHANNELS) + i];
-            shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
-        }
-    }
-    for (int i = thread; NORM_SUMS && i < CHANNELS; i += THREADS) {
-        means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
-        if (NORM_SUMS > 1)
-            means[CHANNELS + i] = arguments.other_finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
-    }
-    if (OUTPUT_NORM) {
-        for (int i = thread; i < FILTERS; i += THREADS) {
-            const float* const slopes = arguments.slopes + chain * (3 * FILTERS) + i;
-            a[i] = slopes[0], b[i] = slopes[FILTERS], c[i] = slopes[2 * FILTERS];
-        }
-    }
-    zero_dy_borders(dy, thread);
-    zero_borders(tile, thread);
-
-    float bias[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
 #if DATA_GRADIENT
-    ChannelSums norm_sums = {};
     const bf16* const normed[2] = {arguments.normed + inputs, arguments.other_normed + inputs};
 #endif
-    WeightSums sums;
-#pragma unroll
-    for (int tap = 0; tap < TAPS; ++tap) {
-#pragma unroll
-        for (int n = 0; n < SQUARE_TILES; ++n) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) sums.of[tap][n][i] = 0.0f;
-        }
-    }
-
     const int first = blockIdx.x * arguments.tiles_per_block;
     const int last = min(first + (int)arguments.tiles_per_block, tiles_of(arguments.num_images));
     auto ask = [&](int at) {
@@ -113,7 +80,27 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
         copy_async_commit();
     };
     if ((BULK_TILE || BULK_DY) && thread == 0) prepare_arrival(arrival);
+    if (DATA_GRADIENT) copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
+    copy_coefficients(scale, means, arguments, chain, thread);
     ask(first);
+    if (OUTPUT_NORM) finish_norm_backward(arguments.pending, chain, a, blockIdx.x == 0);
+    zero_dy_borders(dy, thread);
+    zero_borders(tile, thread);
+
+    float bias[8] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+#if DATA_GRADIENT
+    ChannelSums norm_sums = {};
+#endif
+    WeightSums sums;
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) {
+#pragma unroll
+        for (int n = 0; n < SQUARE_TILES; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums.of[tap][n][i] = 0.0f;
+        }
+    }
+
     for (int at = first; at < last; ++at) {
         copy_async_wait<0>();
         __syncthreads();
@@ -148,4 +135,5 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_backward(c
 #endif
     write_weight_gradient(sums, (float*)shared,
                           arguments.weight_gradient + part * (KERNEL * KERNEL * CHANNELS * FILTERS), warp, lane);
+    finish_norms(arguments, chain, (u32*)shared);
 }

@@ -31,8 +31,8 @@ struct ConvStridedArguments {
     const bf16* weights;
     const bf16* output;
     const bf16* output_gradient;
-    const float* slopes;
     float* weight_gradient;
+    NormBackwardFinish pending;
 };
 
 namespace {
@@ -97,17 +97,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     if (thread == 0) prepare_arrival(arrival);
     ask(first);
 
+    copy_coefficients(scale, means, arguments, chain, thread);
     zero_room(rooms, ROOMS * ROOM, thread);
     zero_room(weights, WEIGHT_BLOCKS_ROOM, thread);
-    for (int i = thread; i < CHANNELS; i += THREADS) {
-        const float* const norm = arguments.norm + chain * (4 * CHANNELS) + i;
-        if (INPUT_NORM) scale[i] = norm[0], shift[i] = norm[CHANNELS];
-        if (NORM_SUMS) means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
-    }
-    for (int i = thread; OUTPUT_NORM && i < 3 * FILTERS; i += THREADS) {
-        slopes[i] = arguments.slopes[chain * (3 * FILTERS) + i];
-        if (SHORTCUT) shortcut_slopes[i] = all.slopes[chain * (3 * FILTERS) + i];
-    }
+    if (OUTPUT_NORM) finish_norm_backward(arguments.pending, chain, slopes, blockIdx.x == 0);
+    if (OUTPUT_NORM && SHORTCUT) finish_norm_backward(all.pending, chain, shortcut_slopes, blockIdx.x == 0);
     __syncthreads();
     copy_weight_blocks(weights, arguments.weights + chain * arguments.parameter_stride,
                        SHORTCUT ? all.weights + chain * arguments.parameter_stride : nullptr, thread);
@@ -167,4 +161,5 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     write_weight_gradient(sums, arguments.weight_gradient + part * (TAPS * CHANNELS * FILTERS),
                           SHORTCUT ? all.weight_gradient + part * (CHANNELS * FILTERS) : nullptr, (float*)shared, group,
                           warp, lane);
+    finish_norms(arguments, chain, (u32*)shared);
 }

@@ -98,21 +98,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
 
     copy_weights_to_planes(weights, arguments.weights + chain * arguments.parameter_stride, thread,
                            [](int channel) { return column_of(channel); });
-    for (int i = thread; i < CHANNELS; i += THREADS) {
-        if (INPUT_NORM) {
-            scale[i] = arguments.norm[chain * (4 * CHANNELS) + i];
-            shift[i] = arguments.norm[chain * (4 * CHANNELS) + CHANNELS + i];
-        }
-        if (NORM_SUMS) means[i] = arguments.finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
-        if (NORM_SUMS > 1)
-            means[CHANNELS + i] = arguments.other_finish.norm[chain * (4 * CHANNELS) + 2 * CHANNELS + i];
-    }
-    if (OUTPUT_NORM) {
-        for (int i = thread; i < FILTERS; i += THREADS) {
-            const float* const slopes = arguments.slopes + chain * (3 * FILTERS) + i;
-            a[i] = slopes[0], b[i] = slopes[FILTERS], c[i] = slopes[2 * FILTERS];
-        }
-    }
+    copy_coefficients(scale, means, arguments, chain, thread);
+    if (OUTPUT_NORM) finish_norm_backward(arguments.pending, chain, a, blockIdx.x == 0);
     zero_room(tiles, 2 * (DY_ROOM + X_ROOM), thread);
 
     ChannelSums norm_sums = {};
@@ -165,4 +152,5 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
     leave_norm_sums(norm_sums, arguments, shared, chain, part, warp, lane);
 #endif
     write_weight_gradient(sums, weight_gradient, (float*)shared, group, warp, lane);
+    finish_norms(arguments, chain, (u32*)shared);
 }

@@ -9,7 +9,8 @@
 // what is written. With PACKED (at most four input channels, stored as four) a row of the kernel is one tap of sixteen
 // numbers.
 //
-// The last block of a chain works out from all parts how the output is read (norm_finish.cuh).
+// The parts of the output's norm are left to the convolution that reads it first, or with FINISH the last block of a
+// chain works out from them how the output is read (norm_finish.cuh).
 //
 // With SUM_INPUT the input is the sum of two terms, and is written as well (conv_sum.cuh).
 //
@@ -18,8 +19,8 @@
 // Specification: kelvin::network::images (convolution.rs, reading.rs, batch_norm.rs).
 //
 // Defines: IMAGE_H IMAGE_W CHANNELS FILTERS KERNEL STRIDE PAD_TOP PAD_LEFT OUT_H OUT_W, the tile TILE_IMAGES TILE_ROWS
-// WARPS BLOCKS STRIP M_TOGETHER, POOL (1 for none), and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS HOLD_WEIGHTS
-// POOL_RELU BULK (0 or 1), and those of conv_sum.cuh.
+// WARPS BLOCKS STRIP M_TOGETHER, POOL (1 for none), and PACKED INPUT_NORM INPUT_RELU ADD_BIAS STATISTICS FINISH
+// HOLD_WEIGHTS POOL_RELU BULK (0 or 1), and those of conv_sum.cuh.
 
 #include "conv_forward_arguments.cuh"
 #include "conv_strip.cuh"
@@ -114,20 +115,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
     bf16* const output =
         arguments.output + (u64)chain * arguments.num_images * (OUT_H * OUT_W * FILTERS / (POOL * POOL));
 
-    copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
-    copy_coefficients(scale, arguments, chain, thread);
-    if (ADD_BIAS) {
-        for (int f = thread; f < FILTERS; f += THREADS)
-            bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
-    }
-
     const int num_tiles = tiles_of(arguments.num_images);
     const int first = blockIdx.x * arguments.tiles_per_block;
     const int last = min(first + (int)arguments.tiles_per_block, num_tiles);
-
-    float sum[N_TILES][2], squares[N_TILES][2];
-#pragma unroll
-    for (int n = 0; n < N_TILES; ++n) sum[n][0] = sum[n][1] = squares[n][0] = squares[n][1] = 0.0f;
 
     auto ask = [&](int at) {
         const u32 num_images = arguments.num_images;
@@ -140,8 +130,17 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
         copy_async_commit();
     };
     if (BULK_TILE && thread == 0) prepare_arrival(arrival);
-    zero_borders(tile, thread);
+    copy_weights(weights, arguments.weights + chain * arguments.parameter_stride, thread);
     ask(first);
+    prepare_coefficients(scale, arguments, chain, thread);
+    if (ADD_BIAS) {
+        for (int f = thread; f < FILTERS; f += THREADS)
+            bias[f] = arguments.bias[chain * arguments.parameter_stride + f];
+    }
+    zero_borders(tile, thread);
+    float sum[N_TILES][2], squares[N_TILES][2];
+#pragma unroll
+    for (int n = 0; n < N_TILES; ++n) sum[n][0] = sum[n][1] = squares[n][0] = squares[n][1] = 0.0f;
     copy_async_wait<0>();
     __syncthreads();
     Weights held;
@@ -301,7 +300,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS) conv_forward(co
             arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] =
                 make_float2(mean, fmaxf(q - s * mean, 0.0f));
         }
-        if (arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
-            finish_whole_norm(arguments.finish, chain, (double*)shared);
+        if (FINISH && arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
+            finish_norm(arguments.finish, chain, nullptr, true);
     }
 }

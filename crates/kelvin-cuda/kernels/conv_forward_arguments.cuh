@@ -19,4 +19,7 @@ struct ConvForwardArguments {
     const bf16* other;        // the second term
     const float* other_norm;  // of it: s and t, [chain][4][channel]
     bf16* sum;
+    // Instead of `norm` and `other_norm`, where these are yet to be worked out (INPUT_PENDING, OTHER_PENDING).
+    NormFinish pending;
+    NormFinish other_pending;
 };

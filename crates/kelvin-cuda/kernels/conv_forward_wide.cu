@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
 
     copy_weights_to_planes(weights, arguments.weights + chain * arguments.parameter_stride, thread,
                            [](int channel) { return channel; });
-    copy_coefficients(scale, arguments, chain, thread);
+    prepare_coefficients(scale, arguments, chain, thread);
     zero_room(tiles, 2 * X_ROOM, thread);
 
     auto room = [&](int at) { return tiles + (at - first) % 2 * X_ROOM; };
@@ -169,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
             arguments.parts[((u64)chain * gridDim.x + blockIdx.x) * FILTERS + f] =
                 make_float2(mean, fmaxf(q - s * mean, 0.0f));
         }
-        if (arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
-            finish_whole_norm(arguments.finish, chain, (double*)shared);
+        if (FINISH && arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
+            finish_norm(arguments.finish, chain, nullptr, true);
     }
 }

@@ -1,5 +1,5 @@
 // What the ways back of a convolution leave of the norms whose sums they took in passing (NORM_SUMS): a part of each
-// block, and by the last block of a chain what follows from all parts (norm_finish.cuh).
+// block.
 //
 // Comes behind the header that has ChannelSums, leave_warp_sums and SUM_WARPS.
 
@@ -25,8 +25,7 @@ DEVICE void write_norm_sums(const ChannelSums& sums, float2* room, const float* 
     }
 }
 
-// `shared` is shared memory that nobody needs any more, before and after. Before weights' gradients are written, since it
-// is little: what a block writes after it has said that it is done, nobody waits for.
+// `shared` is shared memory that nobody needs any more, before and after.
 DEVICE void leave_norm_sums(const ChannelSums& sums, const ConvBackwardArguments& arguments, void* shared, u32 chain,
                             u64 part, int warp, int lane) {
     write_norm_sums<0>(sums, (float2*)shared, arguments.finish.norm + chain * (4 * CHANNELS),
@@ -36,10 +35,6 @@ DEVICE void leave_norm_sums(const ChannelSums& sums, const ConvBackwardArguments
     write_norm_sums<1>(sums, (float2*)shared, arguments.other_finish.norm + chain * (4 * CHANNELS),
                        arguments.other_parts + part * CHANNELS, warp, lane);
 #endif
-    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared)) {
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
-        if (NORM_SUMS > 1) finish_whole_norm_backward(arguments.other_finish, chain, (double*)shared);
-    }
     __syncthreads();
 }
 

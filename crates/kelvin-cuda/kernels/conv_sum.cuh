@@ -3,23 +3,29 @@
 //
 // The first term comes through the stage, the second straight from memory, where it was asked for at the same time.
 //
-// Defines: SUM_INPUT LEFT_NORM LEFT_RELU RIGHT_NORM RIGHT_RELU (0 or 1): how the terms are read; all 0 where there is no
-// sum.
+// Defines: SUM_INPUT LEFT_NORM LEFT_RELU RIGHT_NORM RIGHT_RELU (0 or 1): how the terms are read; all 0 where there is
+// no sum. INPUT_PENDING (of the input or the first term) OTHER_PENDING (of the second): whether this kernel finishes
+// the norm.
 
 #include "conv_forward_arguments.cuh"
 #include "conv_tile.cuh"
 
 namespace {
 
+static_assert((!INPUT_PENDING || INPUT_NORM || LEFT_NORM) && (!OTHER_PENDING || RIGHT_NORM), "norms to finish");
 static_assert(!SUM_INPUT || (!INPUT_NORM && !PACKED && STEP == 1 && KERNEL - PAD_TOP >= STRIDE &&
                              KERNEL - PAD_LEFT >= STRIDE),
               "tiles cover the input of a sum");
 
 // s and t of the first term (or of the input), and of the second: [2][2][channel].
-DEVICE void copy_coefficients(float* to, const ConvForwardArguments& arguments, u32 chain, int thread) {
+DEVICE void prepare_coefficients(float* to, const ConvForwardArguments& arguments, u32 chain, int thread) {
+    const bool writes = blockIdx.x == 0;
+    if (INPUT_PENDING) finish_norm(arguments.pending, chain, to, writes);
+    if (OTHER_PENDING) finish_norm(arguments.other_pending, chain, to + 2 * CHANNELS, writes);
     for (int i = thread; i < 2 * CHANNELS; i += THREADS) {
-        if (INPUT_NORM || LEFT_NORM) to[i] = arguments.norm[chain * (4 * CHANNELS) + i];
-        if (RIGHT_NORM) to[2 * CHANNELS + i] = arguments.other_norm[chain * (4 * CHANNELS) + i];
+        if ((INPUT_NORM || LEFT_NORM) && !INPUT_PENDING) to[i] = arguments.norm[chain * (4 * CHANNELS) + i];
+        if (RIGHT_NORM && !OTHER_PENDING)
+            to[2 * CHANNELS + i] = arguments.other_norm[chain * (4 * CHANNELS) + i];
     }
 }
 

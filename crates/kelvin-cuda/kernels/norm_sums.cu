@@ -1,5 +1,5 @@
 // Σ D and Σ D·ẑ of each channel over parts of a batch, for batch norms whose D no kernel summed in passing; one block a
-// part, and the last of a chain works out what follows.
+// part, and the last of a chain works out what follows, unless it is left to a convolution.
 //
 // Part p holds pixels p·rows_per_part and on: [chain][part][channel] {Σ D, Σ D·ẑ}. Reads value and gradient once.
 // Specification: network/images/reading.rs (add_sums).
@@ -48,6 +48,6 @@ extern "C" __global__ void norm_sums(const NormSumsArguments arguments) {
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) to[i] = make_float2(sums[i], sums[WIDTH + i]);
     }
-    if (is_last_block(arguments.tickets + chain, gridDim.x * gridDim.z, (u32*)shared))
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
+    if (arguments.finish.slopes && is_last_block(arguments.tickets + chain, gridDim.x * gridDim.z, (u32*)shared))
+        finish_last(arguments.finish, chain);
 }

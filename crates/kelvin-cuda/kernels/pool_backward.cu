@@ -133,8 +133,8 @@ extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) 
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) to[i] = make_float2(sums.of[i], sums.of[WIDTH + i] * inverse_std.of[i]);
     }
-    if (is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
-        finish_whole_norm_backward(arguments.finish, chain, (double*)shared);
+    if (arguments.finish.slopes && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
+        finish_last(arguments.finish, chain);
 #else
     hand_on_share(arguments, chain, sums);
 #endif

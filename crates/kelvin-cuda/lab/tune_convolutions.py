@@ -23,6 +23,8 @@ import subprocess
 HERE = pathlib.Path(__file__).resolve().parent
 KERNELS, BUILT = HERE.parent / "kernels", HERE / "built"
 IMAGES = 128
+# Parts that others left of the norms that a kernel finishes.
+PARTS = 16
 #        size, channels, filters, kernel, stride, packed, norm, relu
 LAYERS = {
     "c0": (32, 3, 16, 3, 1, 1, 0, 0),
@@ -123,13 +125,14 @@ def defines(way, layer, images, rows, warps, blocks, together, square, strip, we
         return values | dict(
             HOLD_WEIGHTS=int(steps <= 18), ADD_BIAS=int(not has_norm), STATISTICS=int(has_norm), POOL=pool, POOL_RELU=int(pool > 1),
             SUM_INPUT=is_sum, LEFT_NORM=is_sum, LEFT_RELU=0, RIGHT_NORM=both, RIGHT_RELU=is_sum - both,
+            INPUT_PENDING=int(norm or is_sum), OTHER_PENDING=both, FINISH=0,
         )
     if way == "backward_strided":
         shortcut = int("shortcut" in layer)
         values |= dict(SHORTCUT=shortcut, ROOMS=1 if shortcut and channels == 16 else 2)
     return values | dict(
         SQUARE_FILTERS=square, WEIGHT_STRIP=weight_strip, POOL=pool, OUTPUT_RELU=int(pool > 1), OUTPUT_BITS=int(pool > 1), OUTPUT_NORM=int(has_norm), DATA_GRADIENT=int(not packed),
-        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=(2 if "two" in layer else 1) if has_norm and not packed else 0,
+        BIAS_GRADIENT=int(not has_norm), ADD_PREVIOUS=int("sum" in layer), MASK=int(bool(relu)), NORM_SUMS=(2 if "two" in layer else 1) if has_norm and not packed else 0, FINISH=0,
     )
 
 
@@ -262,7 +265,7 @@ def time_all(chains, readings, layers):
         dy = normal(chains, IMAGES, out // pool, out // pool, filters)
         pooled = torch.zeros_like(dy)
         w = (normal(chains, kernel, kernel, channels, filters) * (0.7 / math.sqrt(kernel * kernel * channels))).contiguous()
-        norm, slopes = normal(chains, 4, channels, kind=torch.float32), 0.3 * normal(chains, 3, filters, kind=torch.float32)
+        norm = normal(chains, 4, channels, kind=torch.float32)
         bias = normal(chains, w[0].numel(), kind=torch.float32)
         tiles = IMAGES // d["TILE_IMAGES"] * (out // d["TILE_ROWS"])
         # As the engine does: ten chains fill the device.
@@ -272,37 +275,66 @@ def time_all(chains, readings, layers):
         dw, db = torch.zeros(chains, blocks, *w.shape[1:], device="cuda"), torch.zeros(chains, blocks, filters, device="cuda")
         at = lambda tensor: tensor.data_ptr()
         tickets = torch.zeros(chains, device="cuda", dtype=torch.int32)
-        # The norm that the kernel finishes: of its output on the way forward, of `normed` on the way back.
-        finished, running, ones = (torch.zeros(chains, 4 * filters, device="cuda") for _ in range(3))
-        ones.fill_(1.0)
+        running, cells = torch.zeros(2, chains, channels, device="cuda"), torch.zeros(chains, 80, device="cuda", dtype=torch.uint8)
+        kept = []  # what kernels are given stays where it is
+
+        def pending_norm(to):
+            """What finishes a norm of the input that `to` is the coefficients of afterwards, which are worked out here as well."""
+            count = IMAGES * size * size // PARTS
+            left = torch.stack((0.3 * normal(chains, PARTS, channels, kind=torch.float32), count * (0.5 + torch.rand(chains, PARTS, channels, device="cuda"))), -1).contiguous()
+            gamma, beta = normal(chains, channels, kind=torch.float32), normal(chains, channels, kind=torch.float32)
+            means, spreads = left.double().unbind(-1)
+            variance = means.square().mean(1) - means.mean(1).square() + spreads.sum(1) / (PARTS * count)
+            to[:, 0] = gamma / (variance + 1e-5).sqrt()
+            to[:, 1] = beta - to[:, 0] * means.mean(1)
+            kept.extend((left, gamma, beta, torch.zeros_like(to)))
+            return struct.pack("<8Q3d2Q6I", at(left), at(kept[-1]), 0, at(gamma), at(beta), at(running[0]), at(running[1]), at(cells),
+                               0.9, 1e-5, 1 / (PARTS * count), channels, channels, channels, PARTS, count, PARTS * count, 0, 0)
+
         normed = [normal(chains, IMAGES, size, size, stored) for _ in range(max(1, d.get("NORM_SUMS", 0)))]
         of_normed = [normal(chains, 4, channels, kind=torch.float32) for _ in range(2)]
-        gradients, other_parts = torch.zeros(4, chains, channels, device="cuda"), torch.zeros_like(parts)
+        other_parts = torch.zeros_like(parts)
         previous = normal(*x.shape) if d.get("ADD_PREVIOUS") else torch.zeros_like(x)
         if "forward" in way:
             rows = per_block * d["TILE_IMAGES"] * d["TILE_ROWS"] * out
-            finish = struct.pack("<8Q2d2Q6I", at(parts), at(finished) if d["STATISTICS"] else 0, 0, at(ones), at(ones), at(running), at(running), 0,
-                                 0.9, 1e-5, 4 * filters, 4 * filters, filters, blocks, rows, IMAGES * out * out, 0, 0)
+            nothing = bytes(struct.calcsize("<8Q3d2Q6I"))
             places = (x, w, bias, norm, pooled, torch.zeros_like(y), parts, tickets)
-            packed = struct.pack("<8Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
+            packed = struct.pack("<8Q", *map(at, places)) + nothing + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
             packed += struct.pack("<3Q", at(normed[0]), at(of_normed[0]), at(dx))
+            packed += pending_norm(norm) if d["INPUT_PENDING"] else nothing
+            packed += pending_norm(of_normed[0]) if d["OTHER_PENDING"] else nothing
         else:
+            # Left to who needs them next.
             finish, other_finish = (
-                struct.pack("<6Q4I", at(own), at(of), at(finished), at(gradients[first]), at(gradients[first + 1]), 0,
-                            channels, blocks, IMAGES * size * size, 1)
-                for own, of, first in ((parts, of_normed[0], 0), (other_parts, of_normed[1], 2))
+                struct.pack("<6Qd4I", at(own), at(of), 0, 0, 0, 0, 1 / (IMAGES * size * size), channels, blocks, 1, 0)
+                for own, of in ((parts, of_normed[0]), (other_parts, of_normed[1]))
             )
-            places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, slopes, dx, dw, db, normed[0], parts, tickets)
-            packed = struct.pack("<12Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
-            packed += struct.pack("<2Q", at(normed[-1]), at(other_parts)) + other_finish
+            def pending_norm_backward():
+                """What finishes the way back through a norm of the output's kind, and the coefficients that follow from it."""
+                pixels = IMAGES * out * out
+                of_output, left = normal(chains, 4, filters, kind=torch.float32), 0.1 * pixels * normal(chains, PARTS, filters, 2, kind=torch.float32)
+                scale, _, mean, inverse_std = of_output.double().unbind(1)
+                sums, products = (left.double().sum(1) / pixels).unbind(-1)
+                of_values = -scale * inverse_std * products
+                gradients = torch.zeros(2, chains, filters, device="cuda")
+                kept.extend((of_output, left, gradients))
+                packed = struct.pack("<6Qd4I", at(left), at(of_output), 0, at(gradients[0]), at(gradients[1]), 0, 1 / pixels, filters, PARTS, 1, 0)
+                return packed, torch.stack((scale, of_values, -scale * sums - of_values * mean), 1).float(), (gradients[1, 0], left[0, :, :, 0].double().sum(0))
+
+            pending, slopes, *offsets = pending_norm_backward()
+            places = (x, w, norm, bits_of(y) if d["OUTPUT_BITS"] else y, dy, dx, dw, db, normed[0], parts, tickets)
+            packed = struct.pack("<11Q", *map(at, places)) + finish + struct.pack("<Q2I", w[0].numel(), IMAGES, per_block)
+            packed += struct.pack("<2Q", at(normed[-1]), at(other_parts)) + other_finish + pending
             if way == "backward_strided":
+                pending, of_shortcut_slopes, offset = pending_norm_backward()
+                offsets += [offset] * d["SHORTCUT"]
                 # Of the shortcut: weights, V, D, slopes, the weights' gradient.
                 shortcut = [(normal(chains, channels, filters) * (0.7 / math.sqrt(channels))).contiguous(), normal(*y.shape), normal(*y.shape),
-                            0.3 * normal(*slopes.shape, kind=torch.float32), torch.zeros(chains, blocks, channels, filters, device="cuda")]
+                            of_shortcut_slopes, torch.zeros(chains, blocks, channels, filters, device="cuda")]
                 # A chain's weights are as far apart as those of the convolution.
                 of_shortcut = torch.zeros_like(w).view(chains, -1)
                 of_shortcut[:, : channels * filters] = shortcut[0].view(chains, -1)
-                packed += struct.pack("<5Q", at(of_shortcut), *map(at, shortcut[1:]))
+                packed += struct.pack("<4Q", at(of_shortcut), at(shortcut[1]), at(shortcut[2]), at(shortcut[4])) + pending
         buffer = ctypes.create_string_buffer(packed, len(packed))
         pointer = (ctypes.c_void_p * 1)(ctypes.addressof(buffer))
 
@@ -331,7 +363,9 @@ def time_all(chains, readings, layers):
                 wanted = F.avg_pool2d(F.relu(wanted).permute(0, 3, 1, 2), pool).permute(0, 2, 3, 1)
             errors = [error(pooled[0], wanted)]
             if d["STATISTICS"]:
-                errors.append(error(finished[0, 2 * filters : 3 * filters], wanted.mean((0, 1, 2))))
+                counts = torch.tensor([min(rows, IMAGES * out * out - rows * block) for block in range(blocks)], device="cuda")
+                means = parts.flatten()[: blocks * filters * 2].view(blocks, filters, 2)[..., 0]
+                errors.append(error((means * counts[:, None]).sum(0) / (IMAGES * out * out), wanted.mean((0, 1, 2))))
             errors += sum_error if d["SUM_INPUT"] else []
             moved, products = x[0].numel() * (1 + 2 * d["SUM_INPUT"]) + pooled[0].numel(), 1
         else:
@@ -356,8 +390,10 @@ def time_all(chains, readings, layers):
             for number in range(d["NORM_SUMS"]):
                 of = of_normed[number][0]
                 standard = (normed[number][0].float() - of[2]) * of[3]
-                own = gradients[2 * number : 2 * number + 2, 0]
-                errors += [error(own[0], (of_input * standard).sum((0, 1, 2))), error(own[1], of_input.sum((0, 1, 2)))]
+                own = (parts, other_parts)[number].flatten()[: blocks * channels * 2].view(blocks, channels, 2).sum(0)
+                errors += [error(own[:, 1], (of_input * standard).sum((0, 1, 2))), error(own[:, 0], of_input.sum((0, 1, 2)))]
+            if d["OUTPUT_NORM"]:
+                errors += [error(*offset) for offset in offsets]
             products = 1 + d["DATA_GRADIENT"]
             moved = x[0].numel() * products + dy[0].numel() + y[0].numel() * d["OUTPUT_NORM"] + dx[0].numel() * (d["ADD_PREVIOUS"] + d["NORM_SUMS"])
             moved += d.get("SHORTCUT", 0) * (1 + d["OUTPUT_NORM"]) * y[0].numel()

@@ -5,9 +5,11 @@ mod support;
 
 use std::sync::Arc;
 
-use image_support::{examples, parameters, posterior, statistics};
+use image_support::{examples, parameters, posterior, relative_error, statistics};
 use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Potential};
+use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent, run_population};
+use kelvin::temperature::Temperature;
 use kelvin_cuda::{Device, ImageEngine, Precision};
 use support::{EmulatedDevice, device_for_tests};
 
@@ -101,6 +103,64 @@ fn wide_networks() -> Vec<(String, Network)> {
         networks.push((format!("{channels} channels, {size} pixels"), network));
     }
     networks
+}
+
+/// Norms that the convolution behind them finishes: of its input, of one term or both of the sum that it works out, of
+/// a term that another convolution has finished before. And norms that it must not: of a term that is there twice, of
+/// what a pool reads.
+fn networks_of_finished_norms() -> Vec<(String, Network)> {
+    let residual = |filters, stride| Layer::Residual {
+        body: vec![conv(filters, 3, stride), Layer::BATCH_NORM],
+        shortcut: if stride > 1 { vec![conv(filters, 1, stride), Layer::BATCH_NORM] } else { vec![] },
+    };
+    let twice = Layer::Residual { body: vec![], shortcut: vec![] };
+    let norm_and_relu = [Layer::BATCH_NORM, Layer::Relu];
+    [("one", 32, residual(32, 1)), ("both", 16, residual(32, 2)), ("twice the same", 16, twice)]
+        .into_iter()
+        .map(|(name, channels, sum)| {
+            let filters = if name == "both" { 32 } else { channels };
+            let mut layers = [vec![conv(channels, 3, 1)], norm_and_relu.to_vec(), vec![sum, Layer::Relu]].concat();
+            layers.extend([vec![conv(filters, 3, 1)], norm_and_relu.to_vec()].concat());
+            layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
+            let network = Network::new(Shape::image(16, 16, 2), layers).unwrap();
+            (format!("finished norms of a sum's terms: {name}"), network)
+        })
+        .collect()
+}
+
+/// Each of several blocks of a chain finishes norms for itself.
+#[test]
+fn gradients_by_several_blocks_are_those_of_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    compare_gradients(&device, networks_of_finished_norms(), ROUNDING_OF_FEW_LAYERS);
+}
+
+/// But one of them moves the running statistics.
+#[test]
+fn running_statistics_move_once() {
+    let Some(device) = device_for_tests() else { return };
+    for (name, network) in networks_of_finished_norms() {
+        let examples = examples(&network, 8, true);
+        let posterior = posterior(&network, &examples);
+        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+        let batches = Batches::new(8, Some(6)).unwrap();
+        let plan = Plan { seed: 3, batches, num_steps: 1, keep: Keep { burn_in: 1, every: 1 } };
+        let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
+        let temperature = Temperature::new(1.0).unwrap();
+        let mut found: Vec<Chain> =
+            (0..2).map(|id| Chain::new(id, temperature, parameters(&network, id), &network.layout())).collect();
+        let (mut wanted, begun) = (found.clone(), network.initial_statistics());
+        engine.sample(&rule, &plan, &mut found, &Silent).unwrap();
+        run_population(&posterior, &rule, &plan, &mut wanted, &Silent);
+        for (found, wanted) in found.iter().zip(&wanted) {
+            let moved = |chain: &Chain| -> Vec<f32> {
+                chain.state.statistics.iter().zip(&begun).map(|(after, before)| after - before).collect()
+            };
+            assert!(!moved(wanted).is_empty());
+            let error = relative_error(&moved(found), &moved(wanted));
+            assert!(error < 2e-2, "{name}: statistics moved otherwise, off by {error:e}");
+        }
+    }
 }
 
 /// Strided layers that warpgroups multiply: alone behind a norm, and with a shortcut behind a sum, as in a ResNet; two images a

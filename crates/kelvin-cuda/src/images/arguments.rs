@@ -39,19 +39,20 @@ plain! {
     ConvForward {
         input: Address, weights: Address, bias: Address, norm: Address, output: Address, bits: Address, parts: Address,
         tickets: Address, finish: NormFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
-        other: Address, other_norm: Address, sum: Address,
+        other: Address, other_norm: Address, sum: Address, pending: NormFinish, other_pending: NormFinish,
     }
     /// `conv_backward.cu`.
     ConvBackward {
-        input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address, slopes: Address,
+        input: Address, weights: Address, norm: Address, output: Address, output_gradient: Address,
         input_gradient: Address, weight_gradient: Address, bias_gradient: Address, normed: Address, parts: Address,
         tickets: Address, finish: NormBackwardFinish, parameter_stride: u64, num_images: u32, tiles_per_block: u32,
         other_normed: Address, other_parts: Address, other_finish: NormBackwardFinish,
+        pending: NormBackwardFinish,
     }
     /// `conv_backward_strided.cu`.
     ConvStrided {
-        conv: ConvBackward, weights: Address, output: Address, output_gradient: Address, slopes: Address,
-        weight_gradient: Address,
+        conv: ConvBackward, weights: Address, output: Address, output_gradient: Address, weight_gradient: Address,
+        pending: NormBackwardFinish,
     }
     /// `product.cu`.
     Product {
@@ -86,14 +87,14 @@ plain! {
     /// `norm_finish.cuh`.
     NormFinish {
         parts: Address, norm: Address, bias: Address, gamma: Address, beta: Address, running_mean: Address,
-        running_variance: Address, cells: Address, momentum: f64, epsilon: f64, parameter_stride: u64,
+        running_variance: Address, cells: Address, momentum: f64, epsilon: f64, share: f64, parameter_stride: u64,
         statistics_stride: u64, channels: u32, num_parts: u32, rows_per_part: u32, num_pixels: u32, moves: u32,
         reserved: u32,
     }
     /// `norm_finish.cuh`.
     NormBackwardFinish {
         parts: Address, norm: Address, slopes: Address, gamma_gradient: Address, beta_gradient: Address,
-        bias_gradient: Address, channels: u32, num_parts: u32, num_pixels: u32, training: u32,
+        bias_gradient: Address, share: f64, channels: u32, num_parts: u32, training: u32, reserved: u32,
     }
     /// `norm_sums.cu`.
     NormSums {

@@ -5,6 +5,7 @@ use kelvin::network::{Network, Operation};
 use super::conv_tile::{ConvShape, Gradients, Tile};
 use super::fast_back::{WayBack, shortcuts};
 use super::fast_lower::DenseProduct;
+use super::finishers::Finishers;
 use super::plan::{Plan, written as written_by};
 use crate::device::{Device, DeviceError, Kernel, Launch, Limits};
 use crate::kernels::KernelSource;
@@ -17,7 +18,7 @@ const CHAINS: usize = 10;
 /// A kernel that takes tile after tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Tiled {
-    kernel: Kernel,
+    pub(super) kernel: Kernel,
     pub(super) tile: Tile,
     shared_bytes: u32,
     output_rows: usize,
@@ -91,10 +92,12 @@ pub struct FastDense {
 /// Fast kernels by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Fast {
-    convs: Vec<Option<FastConv>>,
+    pub(super) convs: Vec<Option<FastConv>>,
     denses: Vec<Option<FastDense>>,
     /// Sums that convolutions work out.
     sums: Vec<usize>,
+    /// By norm.
+    pub(super) finishers: Vec<Finishers>,
 }
 
 /// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
@@ -324,6 +327,7 @@ impl Fast {
             fast.convs.push(conv);
             fast.denses.push(dense);
         }
+        fast.choose_finishers(plan, &mut sources);
         (fast, sources)
     }
 

@@ -62,7 +62,13 @@ impl Lowering<'_> {
         self.plan.program.values[value].norm.map_or(0, |norm| self.memory.norm(norm))
     }
 
-    /// A convolution's way forward; it also finishes the norm that follows, and may work out the sum that it reads.
+    /// What finishes the norm of a value that was left to its reader, or to the convolution that made it.
+    fn pending_of(&self, value: usize) -> (NormFinish, NormBackwardFinish) {
+        self.plan.program.values[value].norm.map_or_else(Default::default, |norm| self.pending[norm])
+    }
+
+    /// A convolution's way forward; it also finishes the norm that follows unless its reader does, finishes those that
+    /// were left to it, and may work out the sum that it reads.
     pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
         let num_images = self.num_images as usize;
         let tiles_per_block = fast.forward.tiles_per_block(num_images) as u32;
@@ -73,7 +79,7 @@ impl Lowering<'_> {
             let pixels = tile.images * tile.rows * self.plan.program.values[to].shape.width;
             let num_parts = fast.forward.num_blocks(num_images) as u32;
             finish = self.norm_finish(number, Parts { num_parts, rows_per_part: tiles_per_block * pixels as u32 });
-            self.finished_norms[number] = true;
+            self.summed_norms[number] = true;
         }
         let first = fast.terms.map_or(from, |terms| terms[0]);
         let other = fast.terms.map(|terms| terms[1]);
@@ -85,7 +91,7 @@ impl Lowering<'_> {
             output: self.memory.value(fast.pooled.unwrap_or(to)),
             // In the place of the output that nobody else reads.
             bits: fast.pooled.map_or(0, |_| self.memory.value(to)),
-            parts: self.memory.parts(),
+            parts: norm.map_or(0, |norm| self.memory.parts(norm)),
             tickets: self.memory.tickets.at(0),
             finish,
             parameter_stride: self.parameter_stride(),
@@ -94,6 +100,8 @@ impl Lowering<'_> {
             other: other.map_or(0, |other| self.memory.value(other)),
             other_norm: other.map_or(0, |other| self.norm_of(other)),
             sum: other.map_or(0, |_| self.memory.value(from)),
+            pending: self.pending_of(first).0,
+            other_pending: other.map_or_else(NormFinish::default, |other| self.pending_of(other).0),
         };
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
     }
@@ -114,14 +122,15 @@ impl Lowering<'_> {
         let num_images = self.num_images as usize;
         let upstream = self.upstream(to);
         let input_gradient = if from == 0 { 0 } else { self.downstream(from).gradient };
-        let parts = [self.memory.parts(), self.memory.other_parts()];
         let mut finishes = [NormBackwardFinish::default(); 2];
-        for ((value, parts), finish) in fast.normed.into_iter().zip(parts).zip(&mut finishes) {
+        for (value, finish) in fast.normed.into_iter().zip(&mut finishes) {
             if let Some(number) = value.and_then(|value| self.plan.program.values[value].norm) {
-                *finish = self.norm_backward_finish(number, parts, fast.backward.num_blocks(num_images) as u32);
-                self.finished_norms[number] = true;
+                *finish = self.norm_backward_finish(number, fast.backward.num_blocks(num_images) as u32);
+                self.summed_norms[number] = true;
             }
         }
+        // Kernels write where `finish` reads.
+        let parts = finishes.map(|finish| finish.parts);
         let normed = fast.normed.map(|value| value.map_or(0, |value| self.memory.value(value)));
         let arguments = ConvBackward {
             input: self.memory.value(from),
@@ -129,7 +138,6 @@ impl Lowering<'_> {
             norm: self.norm_of(from),
             output: upstream.values,
             output_gradient: upstream.gradient,
-            slopes: upstream.slopes,
             input_gradient,
             weight_gradient: self.sums(kernel),
             bias_gradient: bias.map_or(0, |bias| self.sums(bias)),
@@ -143,6 +151,7 @@ impl Lowering<'_> {
             other_normed: normed[1],
             other_parts: parts[1],
             other_finish: finishes[1],
+            pending: self.pending_of(to).1,
         };
         let launch = match fast.company {
             Company::Strided(shortcut) => {
@@ -166,8 +175,8 @@ impl Lowering<'_> {
             weights: self.weight(kernel.start),
             output: upstream.values,
             output_gradient: upstream.gradient,
-            slopes: upstream.slopes,
             weight_gradient: self.sums(kernel.start),
+            pending: self.pending_of(*to).1,
         }
     }
 

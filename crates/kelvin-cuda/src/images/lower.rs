@@ -4,7 +4,8 @@ use kelvin::network::{Convolution, Operation};
 
 use super::Precision;
 use super::arguments::{
-    AddValues, ConvSizes, GatherImages, GradientSource, Loss, PlainConv, Pool, Reading, ResponseNorm, Threshold,
+    AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, PlainConv, Pool, Reading,
+    ResponseNorm, Threshold,
 };
 use super::compiled::{ByWidth, Compiled};
 use super::data::DeviceData;
@@ -84,8 +85,10 @@ pub struct Lowering<'a> {
     pub(super) written: Vec<usize>,
     /// Partial sums of each tensor.
     pub(super) splits: Vec<usize>,
-    /// The norms that a kernel finished in passing, until their turn comes.
-    pub(super) finished_norms: Vec<bool>,
+    /// The norms whose sums a kernel took in passing, until their turn comes.
+    pub(super) summed_norms: Vec<bool>,
+    /// What finishes each norm that is left to the convolution that needs it first, on the way forward and back.
+    pub(super) pending: Vec<(NormFinish, NormBackwardFinish)>,
 }
 
 impl<'a> Lowering<'a> {
@@ -117,7 +120,8 @@ impl<'a> Lowering<'a> {
             sources: vec![GradientSource::default(); tables.num_tensors()],
             written: vec![0; plan.program.values.len()],
             splits: super::memory::num_splits(&plan.program, fast, num_images),
-            finished_norms: vec![false; plan.program.norms.len()],
+            summed_norms: vec![false; plan.program.norms.len()],
+            pending: vec![Default::default(); plan.program.norms.len()],
         }
     }
 

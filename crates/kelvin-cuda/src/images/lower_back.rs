@@ -215,12 +215,12 @@ impl Lowering<'_> {
             Some(value) => {
                 let number = self.plan.program.values[value].norm.expect("the norm of a normed value");
                 arguments.normed = self.memory.value(value);
-                arguments.parts = self.memory.parts();
+                arguments.parts = self.memory.parts(number);
                 arguments.tickets = self.memory.tickets.at(0);
-                arguments.finish = self.norm_backward_finish(number, self.memory.parts(), grid[0]);
-                self.finished_norms[number] = true;
+                arguments.finish = self.norm_backward_finish(number, grid[0]);
+                self.summed_norms[number] = true;
                 let (kernel, _) = self.compiled.pool_backward_sums.of(self.precision, input.channels);
-                let shared = ((THREADS * pack * 2 * size_of::<f32>()) as u32).max(SHARED_SUMS);
+                let shared = (THREADS * pack * 2 * size_of::<f32>()) as u32;
                 self.launches.push(Launch::new(kernel, grid, THREADS as u32, shared, &arguments));
             }
             None => self.launches.push(Launch::new(kernel, grid, THREADS as u32, 0, &arguments)),

@@ -24,7 +24,7 @@ pub struct GroupMemory {
     gradients: Vec<Buffer<u8>>,
     norms: Vec<Buffer<f32>>,
     slopes: Vec<Buffer<f32>>,
-    parts: Buffer<f32>,
+    parts: Vec<Buffer<f32>>,
     sums: Vec<Buffer<f32>>,
     /// ∇ of each chain.
     pub totals: Buffer<f32>,
@@ -49,7 +49,7 @@ struct Sizes {
     values: Vec<usize>,
     gradients: Vec<usize>,
     norms: Vec<usize>,
-    parts: usize,
+    parts: Vec<usize>,
     sums: Vec<usize>,
     totals: usize,
     blocks: usize,
@@ -62,14 +62,14 @@ impl Sizes {
         let channels = |norm: usize| program.values[program.norms[norm].value].shape.channels;
         let parts = program.norms.iter().map(|norm| {
             let shape = program.values[norm.value].shape;
-            4 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
+            2 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
         });
         let tensors = program.layout.tensors().iter();
         Self {
             values: (0..program.values.len()).map(|value| together * plan.stored_len(value)).collect(),
             gradients: plan.places.iter().map(|len| together * len).collect(),
             norms: (0..program.norms.len()).map(|norm| num_chains * channels(norm)).collect(),
-            parts: parts.max().unwrap_or(0),
+            parts: parts.collect(),
             sums: tensors
                 .zip(most_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
@@ -81,7 +81,8 @@ impl Sizes {
 
     fn bytes(&self, precision: Precision) -> usize {
         let elements: usize = self.values.iter().chain(&self.gradients).sum();
-        let singles = 7 * self.norms.iter().sum::<usize>() + self.parts + self.sums.iter().sum::<usize>() + self.totals;
+        let norms = 7 * self.norms.iter().sum::<usize>() + self.parts.iter().sum::<usize>();
+        let singles = norms + self.sums.iter().sum::<usize>() + self.totals;
         elements * precision.bytes() + 4 * singles + 16 * self.blocks
     }
 }
@@ -179,7 +180,7 @@ impl GroupMemory {
             gradients: elements(&sizes.gradients, precision.bytes())?,
             norms: singles(&sizes.norms, 4)?,
             slopes: singles(&sizes.norms, 3)?,
-            parts: Buffer::zeros(device, sizes.parts)?,
+            parts: singles(&sizes.parts, 1)?,
             sums: singles(&sizes.sums, 1)?,
             totals: Buffer::zeros(device, sizes.totals)?,
             squares: Buffer::zeros(device, sizes.blocks)?,
@@ -212,14 +213,9 @@ impl GroupMemory {
         self.slopes[norm].at(0)
     }
 
-    /// Parts of the sums of a norm, one norm at a time.
-    pub fn parts(&self) -> Address {
-        self.parts.at(0)
-    }
-
-    /// The same of another norm at the same time.
-    pub fn other_parts(&self) -> Address {
-        self.parts.at(self.parts.len() / 2)
+    /// Parts of the sums of a norm, which lie there until they are read: one way at a time.
+    pub fn parts(&self, norm: usize) -> Address {
+        self.parts[norm].at(0)
     }
 
     /// Partial sums of the gradient of a tensor.

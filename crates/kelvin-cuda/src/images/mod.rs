@@ -1,9 +1,10 @@
 //! The engine for images (and any other network): groups of chains step together as one batch on the device.
 //!
-//! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the next
-//! group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into launches
-//! (`fast` into those of tensor cores, `small_dense` those of dense layers with few units), `wave` records them, `run` moves
-//! chains and `evaluate` looks at draws. The CPU's `network::images` is the specification.
+//! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
+//! next group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into
+//! launches (`fast` into those of tensor cores, of which `finishers` says who finishes norms, `small_dense` those of
+//! dense layers with few units), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
+//! `network::images` is the specification.
 
 mod arguments;
 mod compiled;
@@ -15,6 +16,7 @@ mod evaluate;
 mod fast;
 mod fast_back;
 mod fast_lower;
+mod finishers;
 mod lower;
 mod lower_back;
 mod lower_norm;
