@@ -18,9 +18,11 @@
 use super::model_settings::ModelSettings;
 use super::problem::Problem;
 use super::run::Experiment;
+use super::sampler_settings::{
+    DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, SamplerSettings, Start,
+};
 use super::settings::{
-    BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
-    RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start,
+    BatchSize, DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings,
 };
 use crate::data::{Dataset, Split, Standardiser, Targets, Task};
 use crate::exact::LinearRegression;

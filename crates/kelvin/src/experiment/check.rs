@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::error::ExperimentError;
 use super::problem::Problem;
-use super::settings::{BatchSize, DrawStatistics, Preconditioner, PreconditionerStatistics, RateSchedule, Settings};
+use super::sampler_settings::{DrawStatistics, Preconditioner, PreconditionerStatistics};
+use super::settings::{BatchSize, RateSchedule, Settings};
 
 /// Far beyond any experiment: a typo must neither overflow a step count nor run for ever.
 const MOST_EPOCHS: u64 = 1_000_000_000;

@@ -13,7 +13,7 @@ use super::error::ExperimentError;
 use super::population::{Population, Sampled, Searches};
 use super::run::{ChainSpec, Experiment, SampledChain};
 use super::running_scores::RunningScores;
-use super::settings::DrawsSetting;
+use super::sampler_settings::DrawsSetting;
 use super::watch::{Pace, Watch};
 use crate::draws::{DrawLog, DrawShape, Draws, DrawsError};
 use crate::network::Network;

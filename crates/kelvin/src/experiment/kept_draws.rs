@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::error::ExperimentError;
 use super::run::Experiment;
 use super::running_scores::{RunningScores, count_draws};
-use super::settings::SamplerSettings;
+use super::sampler_settings::SamplerSettings;
 use crate::diagnostics::configurational_temperature;
 use crate::draws::{Draws, Measurements};
 use crate::network::{Rows, Weights};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::error::ExperimentError;
 use super::population::Population;
 use super::run::{ChainSpec, Experiment, Slot, StartingPoint};
-use super::settings::{Preconditioner, Start};
+use super::sampler_settings::{Preconditioner, Start};
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::potential::{Posterior, Potential};

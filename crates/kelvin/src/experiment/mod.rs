@@ -19,6 +19,7 @@ mod problem;
 mod quick;
 mod run;
 mod running_scores;
+mod sampler_settings;
 mod settings;
 mod watch;
 
@@ -37,7 +38,9 @@ pub use presets::{Preset, preset, presets};
 pub use problem::{ImageSource, Problem, ProblemSource, SourceData, TableSource};
 pub use run::{ChainSpec, Experiment, SampledChain, Slot, StartingPoint};
 pub use running_scores::{HeldOutPredictives, RunningScores, training_densities};
+pub use sampler_settings::{
+    DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, SamplerSettings, Start,
+};
 pub use settings::{
-    BatchSize, DataSettings, DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, RateSchedule,
-    RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start, TaskSetting,
+    BatchSize, DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings, TaskSetting,
 };

@@ -71,7 +71,7 @@ fn keys(table: &toml::Table, prefix: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::preset;
-    use super::super::settings::DrawsSetting;
+    use super::super::sampler_settings::DrawsSetting;
     use super::*;
 
     fn changed(text: &str) -> Result<Settings, ExperimentError> {

@@ -6,7 +6,7 @@ use super::error::ExperimentError;
 use super::kept_draws::{DrawEnergy, FreshStatistics, KeepDraws, Keepsake};
 use super::run::Experiment;
 use super::running_scores::RunningScores;
-use super::settings::DrawStatistics;
+use super::sampler_settings::DrawStatistics;
 use crate::draws::Draws;
 use crate::potential::Posterior;
 use crate::sampler::{Chain, JointAscent, Langevin, Motion, Observer, Plan, Rule};

@@ -59,6 +59,7 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::super::model_settings::*;
+    use super::super::sampler_settings::*;
     use super::super::settings::*;
     use super::*;
     use crate::network::KernelStart;
