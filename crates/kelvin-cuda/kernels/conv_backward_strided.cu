@@ -122,6 +122,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32, BLOCKS)
         show_to_products();
     };
     copy_async_wait<0>();
+    __syncthreads();
     place(first);
     __syncthreads();
     ask(first + 1);

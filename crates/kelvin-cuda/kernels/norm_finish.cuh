@@ -10,7 +10,7 @@
 //                                    inference   a = s   b = c = 0
 //             ∂γ = Σ D·ẑ   ∂β = Σ D   ∂(bias before it) = 0 in training, s·ΣD in inference
 //
-// Reads the parts once, in f64, always in the same order, by four lanes a channel. Specification:
+// Reads the parts once a block, in f64, always in the same order, by four lanes a channel. Specification:
 // network/images/batch_norm.rs (train, infer, update, turn_back).
 
 #include "cell.cuh"

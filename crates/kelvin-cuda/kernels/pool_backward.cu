@@ -1,8 +1,9 @@
 // The way back of a pool, one thread WIDTH channels of some lines of a rectangle: dV of the rectangle over its size.
 //
 // With NORM_SUMS, D is complete and goes through a norm next, that of the input or of a term if the input is a sum: each
-// block leaves a part of the norm's sums, and the last of a chain works out what follows (norm_finish.cuh). The units
-// of a pixel must divide THREADS, so that a thread's channels are the same in every block.
+// block leaves a part of the norm's sums, and the last of a chain works out what follows, unless it is left to a
+// convolution (norm_finish.cuh). The units of a pixel must divide THREADS, so that a thread's channels are the same in
+// every block.
 //
 // Reads dV once for each thread of a rectangle (small ones have one), reads the value where it masks and that of the
 // norm, and writes the gradient once, 16 bytes at a time where WIDTH is not 1. Specification: network/images/pool.rs

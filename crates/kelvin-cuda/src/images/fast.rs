@@ -101,7 +101,7 @@ pub struct Fast {
 }
 
 /// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
-pub(super) fn writes(plan: &Plan) -> Vec<(bool, bool)> {
+fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     let mut written = vec![0; plan.program.values.len()];
     let mut found = vec![(false, false); plan.program.operations.len()];
     for (number, operation) in plan.program.operations.iter().enumerate().rev() {
@@ -245,7 +245,8 @@ impl Fast {
                 Operation::Conv { from, to, sizes, .. } => {
                     let along = shortcuts.iter().find(|shortcut| shortcut.leader == number);
                     let leader = shortcuts.iter().find(|shortcut| shortcut.operation == number);
-                    let adds = along.map_or(adds, |shortcut| shortcut.adds);
+                    // Two readers alone, which write at once.
+                    let adds = adds && along.is_none();
                     let shape = fast_shape(plan, operation, plan.packed_input, adds, is_last);
                     let tiles = shape.and_then(|(shape, mut gradients)| {
                         let (source, forward) = way_forward(&shape, &gradients, limits)?;

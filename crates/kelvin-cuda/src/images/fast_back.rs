@@ -3,7 +3,7 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::fast::{Source, fast_shape, way_forward, writes};
+use super::fast::{Source, fast_shape, way_forward};
 use super::plan::Plan;
 use crate::device::Limits;
 
@@ -62,14 +62,11 @@ pub struct Shortcut {
     pub operation: usize,
     /// The other's, which comes later on the way back.
     pub leader: usize,
-    /// Whether there is a gradient that both add to.
-    pub adds: bool,
 }
 
 /// The shortcuts of a program: a strided convolution and one of 1×1 are all that read a value.
 pub fn shortcuts(limits: Limits, plan: &Plan) -> Vec<Shortcut> {
     let program = &plan.program;
-    let writes = writes(plan);
     let shape_of = |number: usize| fast_shape(plan, &program.operations[number], false, false, true);
     let of_value = |value: usize| {
         let reads = |number: &usize| program.operations[*number].reads().any(|read| read == value);
@@ -86,14 +83,13 @@ pub fn shortcuts(limits: Limits, plan: &Plan) -> Vec<Shortcut> {
         });
         let plain = !other_gradients.bias && other_gradients.pool == 1;
         let alike = plain && gradients.output_norm == other_gradients.output_norm && other.is_shortcut_of(&shape);
-        let adds = writes[operation].0;
-        let both = Gradients { adds, shortcut: true, ..gradients };
+        let both = Gradients { shortcut: true, ..gradients };
         let together = limits.warpgroup_products && shape.strided_cut(&both, limits.shared_bytes as usize).is_some();
         // Each has fast kernels of its own for all else.
         let apart = way_forward(&shape, &gradients, limits).is_some()
             && way_forward(&other, &other_gradients, limits).is_some()
             && WayBack::new(&other, &other_gradients, limits).is_some();
-        (stays && alike && together && apart).then_some(Shortcut { operation, leader, adds })
+        (stays && alike && together && apart).then_some(Shortcut { operation, leader })
     };
     (1..program.values.len()).filter_map(of_value).collect()
 }
@@ -112,13 +108,13 @@ mod tests {
         let plan = Plan::new(Network::resnet(20).unwrap().program());
         let found = shortcuts(LIMITS, &plan);
         assert_eq!(found.len(), 2);
-        for Shortcut { operation, leader, adds } in found {
+        for Shortcut { operation, leader } in found {
             let [shortcut, other] = [operation, leader].map(|number| match &plan.program.operations[number] {
                 Operation::Conv { from, sizes, .. } => (*from, sizes.kernel, sizes.stride),
                 _ => panic!("no convolution"),
             });
             assert_eq!((shortcut.0, shortcut.1, shortcut.2, other.1, other.2), (other.0, 1, 2, 3, 2));
-            assert!(leader < operation && !adds);
+            assert!(leader < operation);
         }
         assert_eq!(shortcuts(Limits { warpgroup_products: false, ..LIMITS }, &plan), []);
     }

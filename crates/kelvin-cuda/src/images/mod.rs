@@ -2,7 +2,7 @@
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
 //! next group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into
-//! launches (`fast` into those of tensor cores, of which `finishers` says who finishes norms, `small_dense` those of
+//! launches (`fast` and `fast_back` into those of tensor cores, of which `finishers` says who finishes norms, `small_dense` those of
 //! dense layers with few units), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
 //! `network::images` is the specification.
 

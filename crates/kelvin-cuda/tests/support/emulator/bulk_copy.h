@@ -1,4 +1,5 @@
-// The copies of bulk_copy.cuh for the emulator: the bytes arrive when they are waited for; until then there is poison.
+// The copies of bulk_copy.cuh for the emulator: the bytes arrive when they are waited for, at once in some blocks and at
+// last in others (`may_arrive`); until then there is poison.
 
 namespace emulator {
 
@@ -13,29 +14,18 @@ static std::vector<Run> runs;
 static unsigned long long expected_bytes;
 static unsigned num_phases;
 
-struct WaitArrival {
-    bool is_odd;
-    Place place;
-
-    static void resolve(void* const* threads, unsigned count) {
-        for (unsigned i = 0; i < count; i++) {
-            const WaitArrival& own = *static_cast<const WaitArrival*>(threads[i]);
-            if (own.is_odd != (num_phases % 2 == 1))
-                fail(own.place, "wait_arrival for another phase than number %u", num_phases);
-        }
-        unsigned long long bytes = 0;
-        for (const Run& run : runs) {
-            memcpy(run.to, run.from, run.bytes);
-            bytes += run.bytes;
-        }
-        const Place place = static_cast<const WaitArrival*>(threads[0])->place;
-        if (bytes == 0 || bytes != expected_bytes)
-            fail(place, "wait_arrival for %llu bytes, of which %llu were asked for", expected_bytes, bytes);
-        runs.clear();
-        expected_bytes = 0;
-        num_phases++;
+static void make_arrive(Place place) {
+    unsigned long long bytes = 0;
+    for (const Run& run : runs) {
+        memcpy(run.to, run.from, run.bytes);
+        bytes += run.bytes;
     }
-};
+    if (bytes == 0 || bytes != expected_bytes)
+        fail(place, "wait_arrival for %llu bytes, of which %llu were asked for", expected_bytes, bytes);
+    runs.clear();
+    expected_bytes = 0;
+    num_phases++;
+}
 
 }  // namespace emulator
 
@@ -55,12 +45,26 @@ inline void copy_run(void* to, const void* from, unsigned bytes, unsigned long l
     emulator::runs.push_back({to, from, bytes});
 }
 
-// All threads wait together, which on a GPU they need not.
+// Of those who wait for a phase one has its bytes arrive; nobody waits for other threads.
 inline void wait_arrival(unsigned long long*, bool is_odd, EMULATED_PLACE) {
-    emulator::WaitArrival own{is_odd, place};
-    emulator::wait_for_block("wait_arrival", place, &own, emulator::WaitArrival::resolve);
+    const unsigned own = emulator::fibers[emulator::current].num_phases++;
+    if (is_odd != (own % 2 == 1)) emulator::fail(place, "wait_arrival for another phase than number %u", own);
+    emulator::wait_until("wait_arrival", place, [&] {
+        const bool was_asked = emulator::expected_bytes > 0 || !emulator::runs.empty();
+        return emulator::num_phases > own || (emulator::may_arrive && was_asked);
+    });
+    if (emulator::num_phases > own + 1) emulator::fail(place, "wait_arrival for phase %u, when the next is over", own);
+    if (emulator::num_phases == own) emulator::make_arrive(place);
 }
 
 inline void prefetch_run(const void*, unsigned) {}
 
-inline void first_warp_waits(int, int, EMULATED_PLACE) { emulator::wait_for_block("first_warp_waits", place); }
+inline void first_warp_waits(int warp, int threads, EMULATED_PLACE) {
+    const unsigned own = ++emulator::fibers[emulator::current].num_arrivals;
+    if (warp > 0) return;
+    emulator::wait_until("first_warp_waits", place, [&] {
+        for (int i = 0; i < threads; i++)
+            if (emulator::fibers[i].num_arrivals < own) return false;
+        return true;
+    });
+}

@@ -156,6 +156,8 @@ struct Fiber {
     // Products that it asked for and has not waited for.
     std::vector<Product> products;
     unsigned num_product_groups;
+    // Phases of bulk copies that it has waited for, and times that it came to `first_warp_waits`.
+    unsigned num_phases, num_arrivals;
 };
 
 // Lanes that have not returned, and those of them that wait at a meeting.
@@ -177,6 +179,12 @@ static const void* call_arguments;
 static bool failed;
 static char message[2048];
 static sigjmp_buf fault;
+
+// Whether the thread that ran last only looked whether it can go on.
+static bool ran_in_vain;
+// Whether what comes by itself may come: as early as can be in a block whose last thread runs first, and when nobody can do
+// anything else in one whose first does.
+static bool may_arrive;
 
 static void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler); }
 
@@ -261,6 +269,18 @@ static void wait_for_block(const char* word, Place place, void* operation = null
     if (self.state != State::ready) suspend();
 }
 
+// Lets others run until `holds`.
+template <class Condition>
+static void wait_until(const char* word, Place place, const Condition& holds) {
+    Fiber& self = fibers[current];
+    self.word = word;
+    self.place = place;
+    for (bool has_moved = true; !holds(); has_moved = false) {
+        ran_in_vain = !has_moved;
+        suspend();
+    }
+}
+
 static void fiber_main() {
     call(call_arguments);
     const unsigned first = current - current % WARP;
@@ -292,14 +312,16 @@ static void prepare_fiber(unsigned index) {
     fiber.num_groups = 0;
     fiber.products.clear();
     fiber.num_product_groups = 0;
+    fiber.num_phases = fiber.num_arrivals = 0;
 }
 
 static bool run_if_ready(unsigned index) {
     if (fibers[index].state != State::ready || failed) return false;
     current = index;
     threadIdx.x = index;
+    ran_in_vain = false;
     kelvin_switch(&scheduler, fibers[index].stack_pointer);
-    return true;
+    return !ran_in_vain;
 }
 
 static void report_deadlock() {
@@ -324,6 +346,7 @@ static void run_block(bool backward) {
     memset(shared_memory, POISON, shared_end - shared_memory);
     num_alive = num_threads;
     num_at_barrier = 0;
+    may_arrive = backward;
     memset(warps, 0, sizeof warps);
     for (unsigned i = 0; i < num_threads; i++) {
         prepare_fiber(i);
@@ -342,7 +365,8 @@ static void run_block(bool backward) {
                 any |= moved;
             }
         }
-        if (!any && !failed) report_deadlock();
+        if (!any && may_arrive && !failed) report_deadlock();
+        may_arrive = backward || !any;
     }
 }
 
