@@ -65,7 +65,7 @@ pub struct Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Kernel(pub usize);
 
-/// A recorded sequence of launches of a device, by number.
+/// A recorded sequence of launches of a device, by number; [`Recorded`] owns one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recording(pub usize);
 
@@ -225,5 +225,30 @@ impl<T: Pod> Buffer<T> {
 impl<T> Drop for Buffer<T> {
     fn drop(&mut self) {
         self.device.release(self.address);
+    }
+}
+
+/// Launches recorded on a device, forgotten when dropped: whatever fails after they were recorded, none stays behind.
+pub struct Recorded {
+    device: Arc<dyn Device>,
+    recording: Recording,
+}
+
+impl Recorded {
+    /// Records sequences of launches, as [`Device::record`] does.
+    pub fn new(device: &Arc<dyn Device>, lanes: &[&[Launch]]) -> Result<Self, DeviceError> {
+        let recording = device.record(lanes)?;
+        Ok(Self { device: Arc::clone(device), recording })
+    }
+
+    /// Runs them so many times, one after the other; returns before they have run.
+    pub fn replay(&self, times: u64) -> Result<(), DeviceError> {
+        self.device.replay(self.recording, times)
+    }
+}
+
+impl Drop for Recorded {
+    fn drop(&mut self) {
+        self.device.forget(self.recording);
     }
 }

@@ -2,19 +2,26 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use kelvin::data::Examples;
 use kelvin::network::{Rows, Weights};
 
 use super::arguments::{ChainCell, GradientSource};
 use super::data::DeviceData;
+use super::lanes::Wanted;
 use super::lower::{Lowering, Norms, Running};
 use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::{Images, images_of};
 use super::states::States;
-use super::{Core, ImageEngine, lock};
-use crate::device::{Buffer, DeviceError, Launch, Recording};
+use super::{Core, ImageEngine, lane_of};
+use crate::device::{Buffer, DeviceError, Launch, Recorded};
+
+/// Evaluations have one lane.
+fn one_lane(num_chains: usize, num_images: usize) -> Wanted {
+    Wanted { count: 1, num_chains, num_images }
+}
 
 /// A cell that draws are evaluated with.
 fn cell(likelihood_weight: f64) -> ChainCell {
@@ -71,9 +78,9 @@ impl ImageEngine {
         let core = &self.core;
         let data = DeviceData::new(&core.device, examples)?;
         let most = self.most_uncoupled().min(examples.len()).max(1);
-        let group_len = self.residence(weights.len(), most)?.lane();
-        let shared = self.group_memory(1, group_len, most)?;
-        let memory = &lock(&shared)[0];
+        let group_len = self.evaluated_together(weights.len(), most)?;
+        let memory = &self.lane(group_len, most)?;
+        let _alone = self.lanes.use_alone();
         let states = core.states(group_len)?;
         let units = core.plan.len(core.plan.output());
         let mut outputs = Vec::with_capacity(weights.len());
@@ -134,7 +141,25 @@ impl ImageEngine {
 
     /// The most images of a pass where nothing couples them: what memory there is.
     fn most_uncoupled(&self) -> usize {
-        lock(&self.memory).as_ref().map_or(self.core.most_images(), |memory| lock(memory)[0].num_images)
+        self.lanes.most_images().unwrap_or(self.core.most_images())
+    }
+
+    /// How many of `num_draws` draws are evaluated together: as many as are a lane of a run, unless memory is short.
+    fn evaluated_together(&self, num_draws: usize, num_images: usize) -> Result<usize, DeviceError> {
+        let core = &self.core;
+        let free = core.device.free_memory()?;
+        let state_bytes = States::bytes(&core.tables, core.num_statistics(), core.precision);
+        let left = |count: usize| self.left(free, one_lane(count, num_images), count * state_bytes);
+        let mut count = lane_of(self.group_chains.min(self.most_resident).min(num_draws.max(1)));
+        while count > 1 && left(count).is_err() {
+            count -= 1;
+        }
+        left(count).map(|_| count)
+    }
+
+    /// A memory for so many chains and images.
+    fn lane(&self, num_chains: usize, num_images: usize) -> Result<Arc<GroupMemory>, DeviceError> {
+        Ok(self.lanes.take(&self.core, one_lane(num_chains, num_images))?.remove(0))
     }
 
     /// The passes of batches.
@@ -159,9 +184,9 @@ impl ImageEngine {
         let core = &self.core;
         let passes = self.passes(batches, norms);
         let most = passes.iter().map(|images| images.rows.len()).max().unwrap_or(1);
-        let group_len = self.residence(weights.len(), most)?.lane();
-        let shared = self.group_memory(1, group_len, most)?;
-        let memory = &lock(&shared)[0];
+        let group_len = self.evaluated_together(weights.len(), most)?;
+        let memory = &self.lane(group_len, most)?;
+        let _alone = self.lanes.use_alone();
         let states = core.states(group_len)?;
         let dim = core.plan.program.layout.len();
         let mut found = Vec::with_capacity(weights.len());
@@ -217,9 +242,9 @@ impl ImageEngine {
         // Only passes of the same sizes can be made together.
         let alike = passes.windows(2).all(|pair| lens(&pair[0]) == lens(&pair[1]));
         let most = passes.iter().flat_map(lens).max().unwrap_or(1);
-        let group_len = if alike { self.residence(positions.len(), most)?.lane() } else { 1 };
-        let shared = self.group_memory(1, group_len, most)?;
-        let memory = &lock(&shared)[0];
+        let group_len = if alike { self.evaluated_together(positions.len(), most)? } else { 1 };
+        let memory = &self.lane(group_len, most)?;
+        let _alone = self.lanes.use_alone();
         let states = core.states(group_len)?;
         let mut found = Vec::with_capacity(positions.len());
         for (some, passes) in positions.chunks(group_len).zip(passes.chunks(group_len)) {
@@ -260,7 +285,7 @@ impl ImageEngine {
 struct Prepared<'a> {
     core: &'a Core,
     launches: Vec<Launch>,
-    recording: Option<Recording>,
+    recorded: Option<Recorded>,
     _sources: Option<Buffer<GradientSource>>,
 }
 
@@ -272,22 +297,14 @@ impl<'a> Prepared<'a> {
         sources: Option<Buffer<GradientSource>>,
         times: usize,
     ) -> Result<Self, DeviceError> {
-        let recording = if times > 2 { Some(core.device.record(&[&launches])?) } else { None };
-        Ok(Self { core, launches, recording, _sources: sources })
+        let recorded = if times > 2 { Some(Recorded::new(&core.device, &[&launches])?) } else { None };
+        Ok(Self { core, launches, recorded, _sources: sources })
     }
 
     fn run(&self) -> Result<(), DeviceError> {
-        match self.recording {
-            Some(recording) => self.core.device.replay(recording, 1),
+        match &self.recorded {
+            Some(recorded) => recorded.replay(1),
             None => self.core.launch(&self.launches),
-        }
-    }
-}
-
-impl Drop for Prepared<'_> {
-    fn drop(&mut self) {
-        if let Some(recording) = self.recording {
-            self.core.device.forget(recording);
         }
     }
 }

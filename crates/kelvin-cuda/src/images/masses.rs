@@ -22,7 +22,7 @@ impl Wave<'_> {
         due: impl Fn(usize) -> bool,
     ) -> Result<(), DeviceError> {
         let (core, group) = (self.core, &self.groups[number]);
-        let Some(recording) = group.mass_batch else { return Ok(()) };
+        let Some(mass_batch) = &group.mass_batch else { return Ok(()) };
         let num_batches = self.mass_batches(estimate);
         if num_batches == 0 {
             return Ok(());
@@ -30,7 +30,7 @@ impl Wave<'_> {
         let num_tensors = core.tables.num_tensors();
         let (first, len) = (group.chains.start * num_tensors, group.chains.len() * num_tensors);
         self.mass_squares.write(first, &vec![0.0; len])?;
-        core.device.replay(recording, num_batches)?;
+        mass_batch.replay(num_batches)?;
         let mut squares = vec![0.0; len];
         self.mass_squares.read(first, &mut squares)?;
         let readings = num_batches as f64 * (core.num_examples as f64).powi(2);

@@ -164,20 +164,18 @@ impl GroupMemory {
         num_images: usize,
     ) -> Result<Self, DeviceError> {
         let sizes = Sizes::new(plan, fast, tables, num_chains, num_images);
-        let elements = |lens: &[usize], bytes: usize| -> Result<Vec<Buffer<u8>>, DeviceError> {
-            lens.iter().map(|len| Buffer::zeros(device, len * bytes)).collect()
-        };
         let singles = |lens: &[usize], times: usize| -> Result<Vec<Buffer<f32>>, DeviceError> {
             lens.iter().map(|len| Buffer::zeros(device, len * times)).collect()
         };
-        let mut values = elements(&sizes.values, precision.bytes())?;
         // Outputs are f32 whatever the elements are.
-        values[plan.output()] = Buffer::zeros(device, 4 * sizes.values[plan.output()])?;
+        let bytes_of = |value: usize| if value == plan.output() { 4 } else { precision.bytes() };
+        let values = sizes.values.iter().enumerate().map(|(value, len)| Buffer::zeros(device, len * bytes_of(value)));
+        let gradients = sizes.gradients.iter().map(|len| Buffer::zeros(device, len * precision.bytes()));
         Ok(Self {
             num_chains,
             num_images,
-            values,
-            gradients: elements(&sizes.gradients, precision.bytes())?,
+            values: values.collect::<Result<_, _>>()?,
+            gradients: gradients.collect::<Result<_, _>>()?,
             norms: singles(&sizes.norms, 4)?,
             slopes: singles(&sizes.norms, 3)?,
             parts: singles(&sizes.parts, 1)?,

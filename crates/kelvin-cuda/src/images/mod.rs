@@ -1,10 +1,10 @@
 //! The engine for images (and any other network): groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
-//! next group as well. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn a program into
-//! launches (`fast` and `fast_back` into those of tensor cores, of which `finishers` says who finishes norms, `small_dense` those of
-//! dense layers with few units), `wave` records them, `run` moves chains and `evaluate` looks at draws. The CPU's
-//! `network::images` is the specification.
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn
+//! a program into launches (`fast` and `fast_back` into those of tensor cores, of which `finishers` says who finishes
+//! norms, `small_dense` those of dense layers with few units), `wave` records them, `run` moves chains and `evaluate`
+//! looks at draws. The CPU's `network::images` is the specification.
 
 mod arguments;
 mod compiled;
@@ -17,6 +17,7 @@ mod fast;
 mod fast_back;
 mod fast_lower;
 mod finishers;
+mod lanes;
 mod lower;
 mod lower_back;
 mod lower_norm;
@@ -42,6 +43,7 @@ use self::compiled::Compiled;
 pub use self::compiled::kernel_sources;
 use self::data::DeviceData;
 use self::fast::Fast;
+use self::lanes::{Lanes, Wanted};
 use self::lower::{Group, Lowering, Norms};
 use self::memory::GroupMemory;
 use self::plan::Plan;
@@ -114,12 +116,6 @@ pub struct Residence {
 }
 
 impl Residence {
-    /// Chains of a lane. Half of a group's chains step beside the other half, so that blocks of one fill the multiprocessors
-    /// that the last blocks of a launch of the other leave idle.
-    pub fn lane(&self) -> usize {
-        lane_of(self.group)
-    }
-
     /// What was chosen for `num_chains` chains, in words.
     pub fn describe(&self, num_chains: usize) -> String {
         let megabytes = |bytes: usize| bytes.div_ceil(1 << 20);
@@ -132,9 +128,16 @@ impl Residence {
     }
 }
 
-/// Chains of a lane of a group.
+/// Chains of a lane of a group. Half of a group's chains step beside the other half, so that blocks of one fill the
+/// multiprocessors that the last blocks of a launch of the other leave idle.
 fn lane_of(group: usize) -> usize {
     group.div_ceil(MOST_LANES)
+}
+
+/// The lanes of a group.
+fn wanted(group: usize, num_images: usize) -> Wanted {
+    let num_chains = lane_of(group);
+    Wanted { count: group.div_ceil(num_chains), num_chains, num_images }
 }
 
 /// Everything but the memory of a group: what passes are lowered from.
@@ -176,6 +179,22 @@ impl Core {
         )
     }
 
+    /// Bytes of a lane's memory.
+    fn lane_bytes(&self, num_chains: usize, num_images: usize) -> usize {
+        GroupMemory::bytes(&self.plan, &self.fast, &self.tables, self.precision, num_chains, num_images)
+    }
+
+    /// A memory for a lane of so many chains with batches of so many images.
+    fn lane(&self, num_chains: usize, num_images: usize) -> Result<GroupMemory, DeviceError> {
+        let largest = (0..self.plan.program.values.len()).map(|value| self.plan.len(value)).max().unwrap_or(0);
+        if largest * num_images > u32::MAX as usize {
+            let reason =
+                format!("{num_images} images of {largest} numbers are too many for one batch; use smaller batches");
+            return Err(DeviceError::Failed { doing: "planning a pass", reason });
+        }
+        GroupMemory::new(&self.device, &self.plan, &self.fast, &self.tables, self.precision, num_chains, num_images)
+    }
+
     fn states(&self, num_chains: usize) -> Result<States, DeviceError> {
         States::new(&self.device, &self.tables, self.num_statistics(), self.precision, num_chains)
     }
@@ -185,13 +204,10 @@ impl Core {
 pub struct ImageEngine {
     core: Core,
     /// Shared by sampling and evaluation: chains leave nothing in it between their steps.
-    memory: Mutex<Option<SharedMemory>>,
+    lanes: Lanes,
     group_chains: usize,
     most_resident: usize,
 }
-
-/// One for each lane of a group.
-type SharedMemory = Arc<Mutex<Vec<GroupMemory>>>;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -235,7 +251,7 @@ impl ImageEngine {
             initial_statistics: posterior.initial_statistics(),
             device,
         };
-        Ok(Self { core, memory: Mutex::default(), group_chains: CHAINS_OF_A_GROUP, most_resident: usize::MAX })
+        Ok(Self { core, lanes: Lanes::default(), group_chains: CHAINS_OF_A_GROUP, most_resident: usize::MAX })
     }
 
     /// The same with groups of up to `group` chains, of which up to `wave` live on the device at a time; numbers do not
@@ -246,7 +262,7 @@ impl ImageEngine {
     pub fn with_sizes(mut self, group: usize, wave: usize) -> Self {
         assert!(group > 0 && wave > 0, "a group and a wave have at least one chain");
         (self.group_chains, self.most_resident) = (group, wave);
-        self.memory = Mutex::default();
+        self.lanes = Lanes::default();
         self
     }
 
@@ -285,28 +301,21 @@ impl ImageEngine {
     pub fn residence(&self, num_chains: usize, num_images: usize) -> Result<Residence, DeviceError> {
         let core = &self.core;
         let free = core.device.free_memory()?;
-        let held = lock(&self.memory).as_ref().map_or(0, |memory| {
-            let lanes = lock(memory);
-            lanes.iter().map(|lane| self.lane_bytes(lane.num_chains, lane.num_images)).sum()
-        });
-        // A tenth is left to others.
-        let room = (free + held) / 10 * 9;
         let chain_bytes = wave::Wave::bytes(core);
-        let bytes = |group: usize| {
-            let lane = lane_of(group);
-            group.div_ceil(lane) * self.lane_bytes(lane, num_images)
-                + group * (chain_bytes + States::bytes(&core.tables, core.num_statistics(), core.precision))
-        };
+        let state_bytes = States::bytes(&core.tables, core.num_statistics(), core.precision);
+        let left = |group: usize| self.left(free, wanted(group, num_images), group * (chain_bytes + state_bytes));
         let mut group = self.group_chains.min(num_chains.max(1));
-        while group > 1 && bytes(group) > room {
+        while group > 1 && left(group).is_err() {
             group -= 1;
         }
-        let left = room.checked_sub(bytes(group)).ok_or(DeviceError::OutOfMemory { asked: bytes(group), free })?;
+        let left = left(group)?;
         let wave = (group + left / chain_bytes)
             .min(self.most_resident)
             .min(num_chains.max(1))
             .max(group.min(self.most_resident));
-        Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes: bytes(group) - group * chain_bytes })
+        let lanes = wanted(group, num_images);
+        let group_bytes = lanes.count * core.lane_bytes(lanes.num_chains, num_images) + group * state_bytes;
+        Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes })
     }
 
     /// The same for chains that are to be moved by a plan.
@@ -317,42 +326,11 @@ impl ImageEngine {
         self.residence(num_chains, self.core.pass_len(plan.batches.batch_size(), self.core.has_norms()))
     }
 
-    fn lane_bytes(&self, num_chains: usize, num_images: usize) -> usize {
-        let Core { plan, fast, tables, precision, .. } = &self.core;
-        GroupMemory::bytes(plan, fast, tables, *precision, num_chains, num_images)
-    }
-
-    /// The memory of so many lanes of chains with room for so many images, made where there is none.
-    fn group_memory(
-        &self,
-        num_lanes: usize,
-        num_chains: usize,
-        num_images: usize,
-    ) -> Result<SharedMemory, DeviceError> {
-        let mut held = lock(&self.memory);
-        if let Some(memory) = &*held {
-            let lanes = lock(memory);
-            let fits = |lane: &GroupMemory| lane.num_chains >= num_chains && lane.num_images >= num_images;
-            if lanes.len() >= num_lanes && lanes.iter().all(fits) {
-                drop(lanes);
-                return Ok(Arc::clone(memory));
-            }
-        }
-        // What is too small is given back first.
-        *held = None;
-        let core = &self.core;
-        let largest = (0..core.plan.program.values.len()).map(|value| core.plan.len(value)).max().unwrap_or(0);
-        if largest * num_images > u32::MAX as usize {
-            let reason =
-                format!("{num_images} images of {largest} numbers are too many for one batch; use smaller batches");
-            return Err(DeviceError::Failed { doing: "planning a pass", reason });
-        }
-        let lane = |_| {
-            GroupMemory::new(&core.device, &core.plan, &core.fast, &core.tables, core.precision, num_chains, num_images)
-        };
-        let lanes = (0..num_lanes).map(lane).collect::<Result<Vec<_>, _>>()?;
-        let memory = Arc::new(Mutex::new(lanes));
-        *held = Some(Arc::clone(&memory));
-        Ok(memory)
+    /// Bytes that are left of the free ones beside lanes and what else is asked for.
+    fn left(&self, free: usize, lanes: Wanted, beside: usize) -> Result<usize, DeviceError> {
+        let (more, given_back) = self.lanes.change(&self.core, lanes);
+        let asked = more + beside;
+        // A tenth is left to others.
+        ((free + given_back) / 10 * 9).checked_sub(asked).ok_or(DeviceError::OutOfMemory { asked, free })
     }
 }

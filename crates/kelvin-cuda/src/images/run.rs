@@ -6,10 +6,10 @@
 use kelvin::sampler::{Chain, Divergence, MassRule, Observer, Plan as RunPlan};
 
 use super::arguments::ChainCell;
-use super::memory::GroupMemory;
+use super::lanes::Lanes;
 use super::steps::Motion;
 use super::wave::{MOST_STEPS, Wave};
-use super::{ImageEngine, SharedMemory, lock};
+use super::{ImageEngine, wanted};
 use crate::device::DeviceError;
 
 /// [`ChainCell::stopped`] of a chain that does not move, and of one that left the finite numbers.
@@ -32,12 +32,11 @@ impl ImageEngine {
         }
         let num_images = core.pass_len(plan.batches.batch_size(), core.has_norms());
         let residence = self.residence_of(plan, chains.len())?;
-        let lane = residence.lane();
-        let memory = self.group_memory(residence.group.div_ceil(lane), lane, num_images)?;
+        let memory = self.lanes.take(core, wanted(residence.group, num_images))?;
         for (number, some) in chains.chunks_mut(residence.wave).enumerate() {
-            let wave = Wave::new(core, &lock(&memory), motion, plan, some, residence.group)?;
+            let wave = Wave::new(core, &memory, motion, plan, some, residence.group)?;
             let first = number * residence.wave;
-            Moving { wave, first, memory: &memory, observer }.run(some)?;
+            Moving { wave, first, lanes: &self.lanes, observer }.run(some)?;
         }
         Ok(())
     }
@@ -48,7 +47,7 @@ struct Moving<'a> {
     wave: Wave<'a>,
     /// The number of its first chain.
     first: usize,
-    memory: &'a SharedMemory,
+    lanes: &'a Lanes,
     observer: &'a dyn Observer,
 }
 
@@ -64,9 +63,9 @@ impl Moving<'_> {
         let began: Vec<bool> = cells.iter().map(|cell| cell.stopped == 0).collect();
         while let Some(num_steps) = self.steps_to_next_event(&cells) {
             // Nobody else uses the group's memory until the steps are done.
-            let memory = lock(self.memory);
-            self.advance(num_steps, chains, &mut cells, &memory)?;
-            drop(memory);
+            let alone = self.lanes.use_alone();
+            self.advance(num_steps, chains, &mut cells)?;
+            drop(alone);
             self.look(chains, &mut cells)?;
         }
         for (slot, chain) in chains.iter_mut().enumerate().filter(|(slot, _)| began[*slot]) {
@@ -92,13 +91,7 @@ impl Moving<'_> {
     }
 
     /// Moves every group by `num_steps` steps and copies back the cells.
-    fn advance(
-        &self,
-        num_steps: u64,
-        chains: &mut [Chain],
-        cells: &mut [ChainCell],
-        _memory: &[GroupMemory],
-    ) -> Result<(), DeviceError> {
+    fn advance(&self, num_steps: u64, chains: &mut [Chain], cells: &mut [ChainCell]) -> Result<(), DeviceError> {
         let wave = &self.wave;
         let num_tensors = wave.core.tables.num_tensors();
         for cell in &mut *cells {
@@ -129,7 +122,7 @@ impl Moving<'_> {
         chains: &mut [Chain],
         cells: &[ChainCell],
     ) -> Result<(), DeviceError> {
-        let (wave, device) = (&self.wave, &self.wave.core.device);
+        let wave = &self.wave;
         let group = &wave.groups[number];
         let estimate = match wave.motion {
             Motion::Sample(rule) => match &rule.mass {
@@ -138,7 +131,7 @@ impl Moving<'_> {
             },
             Motion::Search(_) => None,
         };
-        let Some(estimate) = estimate else { return device.replay(group.step, num_steps) };
+        let Some(estimate) = estimate else { return group.step.replay(num_steps) };
         let epoch = wave.plan.batches.steps_per_epoch();
         let mut done = 0;
         while done < num_steps {
@@ -149,7 +142,7 @@ impl Moving<'_> {
             let moving = cells[group.chains.clone()].iter().filter(|cell| cell.stopped == 0);
             let to_epoch = moving.map(|cell| epoch - (cell.step + done) % epoch).min().unwrap_or(num_steps);
             let steps = to_epoch.min(num_steps - done);
-            device.replay(group.step, steps)?;
+            group.step.replay(steps)?;
             done += steps;
         }
         Ok(())

@@ -1,6 +1,7 @@
 //! A wave: chains that live on the device, and the recorded steps of their groups.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use kelvin::network::Weights;
 use kelvin::sampler::{Chain, ClipScope, LayerwiseMass, MassRule, Plan as RunPlan, PriorShare};
@@ -15,7 +16,7 @@ use super::memory::GroupMemory;
 use super::passes::pieces;
 use super::states::States;
 use super::steps::Motion;
-use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, MOST_LANES, Recording};
+use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, MOST_LANES, Recorded};
 
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
 pub const MOST_STEPS: usize = 512;
@@ -44,21 +45,10 @@ pub struct Wave<'a> {
 /// A group of a wave with its recorded step, and its recorded batch of an estimate of masses.
 pub(super) struct RecordedGroup {
     pub chains: Range<usize>,
-    pub step: Recording,
-    pub mass_batch: Option<Recording>,
+    pub step: Recorded,
+    pub mass_batch: Option<Recorded>,
     /// What the recordings read.
     _sources: Vec<Buffer<GradientSource>>,
-}
-
-impl Drop for Wave<'_> {
-    fn drop(&mut self) {
-        for group in &self.groups {
-            self.core.device.forget(group.step);
-            if let Some(recording) = group.mass_batch {
-                self.core.device.forget(recording);
-            }
-        }
-    }
 }
 
 impl<'a> Wave<'a> {
@@ -74,7 +64,7 @@ impl<'a> Wave<'a> {
     /// Copies chains to the device and records the steps of their groups of `group_chains`, with a memory for each lane.
     pub fn new(
         core: &'a Core,
-        memory: &[GroupMemory],
+        memory: &[Arc<GroupMemory>],
         motion: Motion<'a>,
         plan: &'a RunPlan,
         chains: &[Chain],
@@ -118,7 +108,7 @@ impl<'a> Wave<'a> {
     /// Neither lane of a group writes what the other touches: chains, and the memory of a lane, are each its own.
     fn record(
         &self,
-        memory: &[GroupMemory],
+        memory: &[Arc<GroupMemory>],
         chains: Range<usize>,
         kernels: [Kernel; 2],
     ) -> Result<RecordedGroup, DeviceError> {
@@ -148,7 +138,7 @@ impl<'a> Wave<'a> {
         }
         let record = |lanes: &[Vec<Launch>]| {
             let lanes: Vec<&[Launch]> = lanes.iter().map(Vec::as_slice).collect();
-            self.core.device.record(&lanes)
+            Recorded::new(&self.core.device, &lanes)
         };
         let mass_batch = if mass_batches.is_empty() { None } else { Some(record(&mass_batches)?) };
         Ok(RecordedGroup { chains, step: record(&steps)?, mass_batch, _sources: kept })

@@ -5,6 +5,7 @@ mod body;
 mod emulated;
 mod fault;
 mod guarded;
+mod watched;
 
 use std::env;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use kelvin_cuda::{CudaDevice, Device};
 
 pub use body::run_body;
 pub use emulated::EmulatedDevice;
+pub use watched::{FAULT, WatchedDevice};
 
 /// The GPU if there is one, else the emulator; `None`, said loudly, where neither can be had.
 ///
