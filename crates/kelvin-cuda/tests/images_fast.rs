@@ -107,25 +107,29 @@ fn wide_networks() -> Vec<(String, Network)> {
 
 /// Norms that the convolution behind them finishes: of its input, of one term or both of the sum that it works out, of
 /// a term that another convolution has finished before. And norms that it must not: of a term that is there twice, of
-/// what a pool reads.
+/// what a pool reads, first or second.
 fn networks_of_finished_norms() -> Vec<(String, Network)> {
-    let residual = |filters, stride| Layer::Residual {
-        body: vec![conv(filters, 3, stride), Layer::BATCH_NORM],
-        shortcut: if stride > 1 { vec![conv(filters, 1, stride), Layer::BATCH_NORM] } else { vec![] },
-    };
-    let twice = Layer::Residual { body: vec![], shortcut: vec![] };
-    let norm_and_relu = [Layer::BATCH_NORM, Layer::Relu];
-    [("one", 32, residual(32, 1)), ("both", 16, residual(32, 2)), ("twice the same", 16, twice)]
-        .into_iter()
-        .map(|(name, channels, sum)| {
-            let filters = if name == "both" { 32 } else { channels };
-            let mut layers = [vec![conv(channels, 3, 1)], norm_and_relu.to_vec(), vec![sum, Layer::Relu]].concat();
-            layers.extend([vec![conv(filters, 3, 1)], norm_and_relu.to_vec()].concat());
-            layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);
-            let network = Network::new(Shape::image(16, 16, 2), layers).unwrap();
-            (format!("finished norms of a sum's terms: {name}"), network)
-        })
-        .collect()
+    let unit = |filters, kernel, stride| vec![conv(filters, kernel, stride), Layer::BATCH_NORM];
+    let sum = |body, shortcut| Layer::Residual { body, shortcut };
+    let pool = || vec![Layer::AvgPool { size: 2 }];
+    [
+        ("one", 32, 32, sum(unit(32, 3, 1), vec![])),
+        ("both", 16, 32, sum(unit(32, 3, 2), unit(32, 1, 2))),
+        ("both of 3×3", 16, 32, sum(unit(32, 3, 2), unit(32, 3, 2))),
+        ("twice the same", 16, 16, sum(vec![], vec![])),
+        ("behind a pool", 16, 16, sum([pool(), unit(16, 3, 1)].concat(), unit(16, 3, 2))),
+        ("and a pool", 16, 16, sum(unit(16, 3, 2), pool())),
+    ]
+    .into_iter()
+    .map(|(name, channels, filters, sum)| {
+        let relu = vec![Layer::Relu];
+        let end = vec![Layer::GlobalAvgPool, Layer::Dense { units: 3 }];
+        let first = [unit(channels, 3, 1), relu.clone(), vec![sum], relu.clone()].concat();
+        let layers = [first, unit(filters, 3, 1), relu, end].concat();
+        let network = Network::new(Shape::image(16, 16, 2), layers).unwrap();
+        (format!("finished norms of a sum's terms: {name}"), network)
+    })
+    .collect()
 }
 
 /// Each of several blocks of a chain finishes norms for itself.
@@ -164,16 +168,16 @@ fn running_statistics_move_once() {
 }
 
 /// Strided layers that warpgroups multiply: alone behind a norm, and with a shortcut behind a sum, as in a ResNet; two images a
-/// tile, half an image, and one.
+/// tile, half an image, one, and images that are not square.
 fn strided_networks() -> Vec<(String, Network)> {
     let end = [Layer::Relu, Layer::GlobalAvgPool, Layer::Dense { units: 3 }];
     let mut networks = Vec::new();
-    for (channels, size) in [(16, 16), (16, 32), (32, 16)] {
-        let network = |layers: &[&[Layer]]| Network::new(Shape::image(size, size, 2), layers.concat()).unwrap();
+    for (channels, height, size) in [(16, 16, 16), (16, 32, 32), (32, 16, 16), (16, 32, 16)] {
+        let network = |layers: &[&[Layer]]| Network::new(Shape::image(height, size, 2), layers.concat()).unwrap();
         let unit = |filters, kernel, stride| [conv(filters, kernel, stride), Layer::BATCH_NORM];
         let first = [unit(channels, 3, 1).to_vec(), vec![Layer::Relu]].concat();
         let alone = network(&[&first, &unit(2 * channels, 3, 2), &end]);
-        networks.push((format!("strided from {channels} channels, {size} pixels"), alone));
+        networks.push((format!("strided from {channels} channels, {height}×{size} pixels"), alone));
         let same = Layer::Residual { body: unit(channels, 3, 1).to_vec(), shortcut: vec![] };
         let mut body = [&unit(2 * channels, 3, 2)[..], &[Layer::Relu], &unit(2 * channels, 3, 1)].concat();
         // A longer body would use the place of the shortcut's gradient again, were it free.
@@ -182,7 +186,7 @@ fn strided_networks() -> Vec<(String, Network)> {
         }
         let shrinks = Layer::Residual { body, shortcut: unit(2 * channels, 1, 2).to_vec() };
         let both = network(&[&[conv(channels, 3, 1), Layer::Relu, same, Layer::Relu, shrinks], &end]);
-        networks.push((format!("shortcut from {channels} channels, {size} pixels"), both));
+        networks.push((format!("shortcut from {channels} channels, {height}×{size} pixels"), both));
     }
     networks
 }
