@@ -32,7 +32,8 @@ struct PoolBackwardArguments {
     u32 lines;
     // 1/(height·width).
     float share;
-    u32 reserved;
+    // Blocks take shares, with something for each of their threads, in turn.
+    u32 num_shares;
 };
 
 // Σ D and Σ D·(V − mean) of a thread's channels.
@@ -88,10 +89,10 @@ DEVICE void hand_on(const PoolBackwardArguments& arguments, u64 at, u32 columns,
     }
 }
 
-// Hands on what is this thread's.
-DEVICE void hand_on_share(const PoolBackwardArguments& arguments, u32 chain, ThreadSums& sums) {
+// Hands on what is this thread's of a share.
+DEVICE void hand_on_share(const PoolBackwardArguments& arguments, u32 chain, u32 share, ThreadSums& sums) {
     const Reading& input = arguments.input;
-    const u32 number = blockIdx.x * blockDim.x + threadIdx.x, units = input.channels / WIDTH;
+    const u32 number = share * blockDim.x + threadIdx.x, units = input.channels / WIDTH;
     const u32 slabs = arguments.height / arguments.lines;
     const u32 column = number / units, channel = (number - column * units) * WIDTH;
     const u32 slab = column / arguments.output_width, x = column - slab * arguments.output_width;
@@ -117,6 +118,12 @@ DEVICE void hand_on_share(const PoolBackwardArguments& arguments, u32 chain, Thr
     }
 }
 
+// Hands on what is this thread's.
+DEVICE void hand_on_shares(const PoolBackwardArguments& arguments, u32 chain, ThreadSums& sums) {
+    for (u32 share = blockIdx.x; share < arguments.num_shares; share += gridDim.x)
+        hand_on_share(arguments, chain, share, sums);
+}
+
 extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) {
     const u32 chain = blockIdx.y;
     ThreadSums sums = {};
@@ -126,7 +133,7 @@ extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) 
     const PixelShare share = pixel_share(channels);
     const float* norm = arguments.finish.norm + (u64)chain * 4 * channels + share.unit * WIDTH;
     sums.mean = load_coefficients(norm + 2 * channels);
-    hand_on_share(arguments, chain, sums);
+    hand_on_shares(arguments, chain, sums);
     sum_rows(sums.of, (float*)shared, share);
     if (share.row == 0) {
         const Pack inverse_std = load_coefficients(norm + 3 * channels);
@@ -137,6 +144,6 @@ extern "C" __global__ void pool_backward(const PoolBackwardArguments arguments) 
     if (arguments.finish.slopes && is_last_block(arguments.tickets + chain, gridDim.x, (u32*)shared))
         finish_last(arguments.finish, chain);
 #else
-    hand_on_share(arguments, chain, sums);
+    hand_on_shares(arguments, chain, sums);
 #endif
 }

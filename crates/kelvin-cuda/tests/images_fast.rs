@@ -86,6 +86,9 @@ fn normed_networks() -> Vec<(String, Network)> {
         layers.extend([conv(filters, 3, 1), Layer::BATCH_NORM]);
         networks.push((format!("projection to {filters} before a convolution"), network(16, layers)));
     }
+    // So large that blocks of the pool have several shares.
+    let layers = vec![conv(64, 3, 1), Layer::BATCH_NORM, Layer::Relu, Layer::AvgPool { size: 2 }];
+    networks.push(("pool of a large image".into(), network(64, layers)));
     networks
 }
 

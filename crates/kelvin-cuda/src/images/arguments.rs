@@ -126,7 +126,7 @@ plain! {
     PoolBackward {
         output: Upstream, input: Reading, to: Downstream, normed: Address, parts: Address, tickets: Address,
         finish: NormBackwardFinish, input_width: u32, output_height: u32, output_width: u32, height: u32, width: u32,
-        lines: u32, share: f32, reserved: u32,
+        lines: u32, share: f32, num_shares: u32,
     }
     /// `add_values.cu`.
     AddValues { left: Reading, right: Reading, output: Address }

@@ -10,6 +10,9 @@ use super::lower::{Lowering, SHARED_SUMS, THREADS};
 use super::memory::ROWS_PER_PART;
 use crate::device::{Address, Launch};
 
+/// Parts that the way back of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
+const MOST_PARTS_OF_A_POOL: u32 = 64;
+
 /// Which of the passes over a batch a total is of.
 #[derive(Clone, Copy, Debug)]
 pub struct Passes {
@@ -194,7 +197,8 @@ impl Lowering<'_> {
         let lines = if height * width <= 4 { height } else { 1 };
         let to_input = self.downstream(from);
         let (kernel, pack) = self.compiled.pool_backward.of(self.precision, input.channels);
-        let grid = [(self.count(from) / (lines * width * pack)).div_ceil(THREADS) as u32, self.group.num_chains, 1];
+        let num_shares = (self.count(from) / (lines * width * pack)).div_ceil(THREADS) as u32;
+        let grid = [num_shares, self.group.num_chains, 1];
         let mut arguments = PoolBackward {
             output: self.upstream(to),
             input: self.reading(from),
@@ -206,6 +210,7 @@ impl Lowering<'_> {
             width: width as u32,
             lines: lines as u32,
             share: (1.0 / (height * width) as f64) as f32,
+            num_shares,
             ..PoolBackward::default()
         };
         // Whole pixels for a block, and a part of the norm's sums from each, as many as there is room for.
@@ -214,6 +219,7 @@ impl Lowering<'_> {
         match self.plan.normed_by(from)[0].filter(|_| whole && to_input.masks != 0) {
             Some(value) => {
                 let number = self.plan.program.values[value].norm.expect("the norm of a normed value");
+                let grid = [num_shares.min(MOST_PARTS_OF_A_POOL), self.group.num_chains, 1];
                 arguments.normed = self.memory.value(value);
                 arguments.parts = self.memory.parts(number);
                 arguments.tickets = self.memory.tickets.at(0);
