@@ -3,7 +3,10 @@
 mod image_support;
 mod support;
 
+use std::sync::Arc;
+
 use image_support::{examples, parameters, posterior};
+use kelvin::data::Examples;
 use kelvin::network::{Layer, Network, Rows, Shape, Weights};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Silent};
 use kelvin::temperature::Temperature;
@@ -27,17 +30,29 @@ fn plan(num_steps: u64) -> Plan {
     Plan { seed: 3, batches, num_steps, keep: Keep { burn_in: 0, every: 1 } }
 }
 
+/// An engine on a watched device.
+struct Watched {
+    device: Arc<WatchedDevice>,
+    network: Network,
+    examples: Examples,
+    engine: ImageEngine,
+}
+
+fn watched() -> Option<Watched> {
+    let device = WatchedDevice::new(device_for_tests()?);
+    let network = network();
+    let examples = examples(&network, NUM_IMAGES, true);
+    let engine = ImageEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
+    Some(Watched { device, network, examples, engine })
+}
+
 /// A use of an engine.
 type Use<'a> = &'a dyn Fn(&ImageEngine) -> Result<(), DeviceError>;
 
 /// Every call of a device fails once, in runs and evaluations that record more than one sequence.
 #[test]
 fn what_fails_leaves_nothing_behind() {
-    let Some(device) = device_for_tests() else { return };
-    let device = WatchedDevice::new(device);
-    let network = network();
-    let examples = examples(&network, NUM_IMAGES, true);
-    let posterior = posterior(&network, &examples);
+    let Some(Watched { device, network, mut engine, .. }) = watched() else { return };
     let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 1, ..LayerwiseMass::default() });
     let rule = Langevin { mass, ..Langevin::new(Integrator::Sghmc, 1e-3, 0.9) };
     let sample = |engine: &ImageEngine| engine.sample(&rule, &plan(1), &mut chains(&network, 3), &Silent);
@@ -48,7 +63,6 @@ fn what_fails_leaves_nothing_behind() {
         engine.gradients(&[&position], &[1.0], &batches).map(drop)
     };
     let runs: [(&str, Use<'_>); 2] = [("sampling", &sample), ("evaluating", &evaluate)];
-    let mut engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
     for (what, run) in runs {
         let mut num_calls = 0;
         device.made();
@@ -75,13 +89,8 @@ fn what_fails_leaves_nothing_behind() {
 /// Runs of few chains and evaluations of many draws take turns, within a run as well; each finds its memory again.
 #[test]
 fn runs_and_evaluations_find_their_memory_again() {
-    let Some(device) = device_for_tests() else { return };
-    let device = WatchedDevice::new(device);
-    let network = network();
-    let examples = examples(&network, NUM_IMAGES, true);
-    let posterior = posterior(&network, &examples);
+    let Some(Watched { device, network, examples, engine }) = watched() else { return };
     let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
-    let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
     let positions: Vec<Vec<f32>> = (0..10).map(|id| parameters(&network, id)).collect();
     let evaluate = || {
         let slices: Vec<&[f32]> = positions.iter().map(|position| &position[..]).collect();
@@ -118,13 +127,8 @@ fn runs_and_evaluations_find_their_memory_again() {
 /// What is kept from before and serves again is not free.
 #[test]
 fn waves_fit_beside_memory_that_is_kept() {
-    let Some(device) = device_for_tests() else { return };
-    let device = WatchedDevice::new(device);
-    let network = network();
-    let examples = examples(&network, NUM_IMAGES, true);
-    let posterior = posterior(&network, &examples);
+    let Some(Watched { device, network, engine, .. }) = watched() else { return };
     let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
-    let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
     let (begun, full) = (device.bytes_held(), Plan { batches: Batches::full(NUM_IMAGES), ..plan(1) });
     engine.sample(&rule, &full, &mut chains(&network, 16), &Silent).unwrap();
     let kept = device.bytes_held() - begun;

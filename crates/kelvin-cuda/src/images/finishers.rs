@@ -24,13 +24,12 @@ impl Fast {
         let mut pending = vec![[false; 2]; operations.len()];
         for norm in &plan.program.norms {
             let first = (0..operations.len()).find(|&number| self.launched_reads(plan, number).contains(&norm.value));
-            let places = first.filter(|&number| self.conv(number).is_some()).map(|number| {
+            let reader = first.filter(|&number| self.conv(number).is_some()).and_then(|number| {
                 let reads = self.launched_reads(plan, number);
-                (number, (0..reads.len()).filter(|&at| reads[at] == norm.value).collect::<Vec<_>>())
+                let mut places = (0..reads.len()).filter(|&at| reads[at] == norm.value);
+                // Both terms of a sum may be the same value, whose norm would be finished twice.
+                places.next().filter(|_| places.next().is_none()).map(|at| (number, at))
             });
-            // Both terms of a sum may be the same value, whose norm would be finished twice.
-            let reader =
-                places.and_then(|(number, places)| Some((number, *places.first().filter(|_| places.len() == 1)?)));
             if let Some((number, at)) = reader {
                 pending[number][at] = true;
             }
