@@ -419,7 +419,7 @@ pub struct VerifyArguments {
 
 #[derive(Debug, Args)]
 pub struct BenchArguments {
-    /// One case only
+    /// These cases only
     pub case: Option<BenchCase>,
     #[command(flatten)]
     pub device: DeviceArguments,
@@ -439,6 +439,8 @@ pub struct BenchArguments {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum BenchCase {
+    /// Both tables that follow
+    Dense,
     /// 8-64-1 on all of 824 rows
     #[value(name = "8-64-1/824")]
     Concrete,
@@ -452,12 +454,13 @@ pub enum BenchCase {
 }
 
 impl BenchCase {
-    pub fn name(self) -> &'static str {
+    pub fn names(self) -> &'static [&'static str] {
         match self {
-            Self::Concrete => "8-64-1/824",
-            Self::Naval => "14-64-1/128",
-            Self::MnistCnn => "mnist-cnn",
-            Self::Resnet20 => "resnet20",
+            Self::Dense => &["8-64-1/824", "14-64-1/128"],
+            Self::Concrete => &["8-64-1/824"],
+            Self::Naval => &["14-64-1/128"],
+            Self::MnistCnn => &["mnist-cnn"],
+            Self::Resnet20 => &["resnet20"],
         }
     }
 }

@@ -104,7 +104,7 @@ pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
     let all = arguments
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()), usize::from);
-    for case in CASES.iter().filter(|case| arguments.case.is_none_or(|asked| asked.name() == case.name)) {
+    for case in CASES.iter().filter(|case| arguments.case.is_none_or(|asked| asked.names().contains(&case.name))) {
         let is_table = matches!(case.kind, Kind::Table { .. });
         let work = Work::of(case)?;
         if engine.moves_chains_together() {
