@@ -162,9 +162,9 @@ pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
     write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Writes a figure as SVG, PNG and PDF.
+/// Writes a figure as SVG, PNG and PDF. Only pages have the variables of its colours.
 pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> {
-    write(folder, &format!("figures/{name}.svg"), svg.as_bytes())?;
+    write(folder, &format!("figures/{name}.svg"), chart::resolve_variables(svg).as_bytes())?;
     write(folder, &format!("figures/{name}.png"), &chart::rasterise(svg, PNG_WIDTH)?)?;
     write(folder, &format!("figures/{name}.pdf"), &chart::to_pdf(svg)?)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kelvin::predictive::PredictiveModel;
 
-use crate::chart::{fixed, significant};
+use crate::chart::{fixed, resolve_variables, significant};
 use crate::comparison::Run;
 use crate::figures::overlaid_lpd;
 use crate::paper_tables::{Criterion, Spread, Sweep, choices, mean_and_spread, partly_sampled};
@@ -112,7 +112,8 @@ impl<'a> SweepComparison<'a> {
         write(folder, "sweeps.csv", self.csv().as_bytes())?;
         let named: Vec<(String, &[Row])> =
             self.lines.iter().map(|line| (line.run.name(), &line.run.findings.rows[..])).collect();
-        write(folder, "lpd_test.svg", overlaid_lpd(&self.lines[0].run.findings.name, &named).to_svg().as_bytes())
+        let svg = overlaid_lpd(&self.lines[0].run.findings.name, &named).to_svg();
+        write(folder, "lpd_test.svg", resolve_variables(&svg).as_bytes())
     }
 }
 

@@ -25,7 +25,7 @@ pub use colour::Colour;
 pub use number::{fixed, significant};
 pub use panels::Panels;
 pub use pdf::to_pdf;
-pub use png::{encode, rasterise};
+pub use png::{encode, rasterise, resolve_variables};
 pub use series::{Dash, Layer, Line, Marker, Points, Reference, Spans};
 
 use panel::Area;
