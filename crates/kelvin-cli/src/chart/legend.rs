@@ -24,6 +24,17 @@ enum Key {
     Spans { colour: Colour, width: f64, opacity: f64 },
 }
 
+impl Entry {
+    /// A series is the same with a band in one chart and without in another.
+    fn without_band(&self) -> Self {
+        let mut entry = self.clone();
+        if let Key::Line { band, .. } = &mut entry.key {
+            *band = false;
+        }
+        entry
+    }
+}
+
 /// The entries of these layers, each once.
 pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
@@ -44,8 +55,11 @@ pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry>
             Layer::Reference(_) => continue,
         };
         let entry = Entry { name: name.clone(), key };
-        if !name.is_empty() && !entries.contains(&entry) {
-            entries.push(entry);
+        match entries.iter_mut().find(|known| known.without_band() == entry.without_band()) {
+            Some(known) if entry != entry.without_band() => *known = entry,
+            Some(_) => {}
+            None if name.is_empty() => {}
+            None => entries.push(entry),
         }
     }
     entries
@@ -99,6 +113,9 @@ mod tests {
         let line = |name: &str| Layer::from(Line::new(name, Colour::SM, vec![]));
         let layers = [line("SM"), line("SM"), line(""), Reference::vertical(1.0, "β = 1").into()];
         assert_eq!(entries(layers.iter()).len(), 1);
+        let with_band = Line { band: vec![(0.0, 1.0)], ..Line::new("SM", Colour::SM, vec![]) };
+        let layers = [line("SM"), with_band.into(), line("SM")];
+        assert!(matches!(&entries(layers.iter())[..], [Entry { key: Key::Line { band: true, .. }, .. }]));
     }
 
     #[test]
