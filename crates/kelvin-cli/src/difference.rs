@@ -41,8 +41,13 @@ pub struct Pairing {
 
 /// The difference of mean scores. Points and repetitions are two samples, drawn apart; their errors add in squares.
 ///
+/// Where repetitions begin with the same random numbers, those that both have count, from the first on. Where one side has a
+/// single one, it is as far from its mean as those of the other.
+///
 /// `None` without points, and where a score is not finite: such a mean has no error.
 pub fn difference(first: &Scores, second: &Scores, pairing: Pairing) -> Option<Difference> {
+    let shared = if pairing.repetitions { first.len().min(second.len()) } else { usize::MAX };
+    let (first, second) = (&first[..shared.min(first.len())], &second[..shared.min(second.len())]);
     let (a, b) = (over_repetitions(first)?, over_repetitions(second)?);
     if a.iter().chain(&b).any(|score| !score.is_finite()) {
         return None;
@@ -55,13 +60,15 @@ pub fn difference(first: &Scores, second: &Scores, pairing: Pairing) -> Option<D
     };
     let (means_a, means_b): (Vec<f64>, Vec<f64>) =
         (first.iter().map(|scores| mean_of(scores)).collect(), second.iter().map(|scores| mean_of(scores)).collect());
-    let over_repetitions = (means_a.len() > 1 && means_b.len() > 1).then(|| {
-        if pairing.repetitions && means_a.len() == means_b.len() {
-            error_of_mean(&means_a.iter().zip(&means_b).map(|(a, b)| a - b).collect::<Vec<_>>())
-        } else {
-            error_of_mean(&means_a).hypot(error_of_mean(&means_b))
+    let over_repetitions = match (means_a.len(), means_b.len()) {
+        (1, 1) => None,
+        _ if pairing.repetitions => {
+            Some(error_of_mean(&means_a.iter().zip(&means_b).map(|(a, b)| a - b).collect::<Vec<_>>()))
         }
-    });
+        (1, count) => Some(error_of_mean(&means_b) * (1.0 + count as f64).sqrt()),
+        (count, 1) => Some(error_of_mean(&means_a) * (1.0 + count as f64).sqrt()),
+        _ => Some(error_of_mean(&means_a).hypot(error_of_mean(&means_b))),
+    };
     Some(Difference {
         mean,
         standard_error: over_points.hypot(over_repetitions.unwrap_or(0.0)),
@@ -71,7 +78,7 @@ pub fn difference(first: &Scores, second: &Scores, pairing: Pairing) -> Option<D
 }
 
 /// The mean over repetitions at each point.
-fn over_repetitions(scores: &Scores) -> Option<Vec<f64>> {
+fn over_repetitions(scores: &[Vec<f64>]) -> Option<Vec<f64>> {
     let num_points = scores.first().map_or(0, Vec::len);
     if num_points == 0 || scores.iter().any(|repetition| repetition.len() != num_points) {
         return None;
@@ -135,6 +142,25 @@ mod tests {
         assert_eq!(found.standard_error, 1.25_f64.sqrt());
         let apart = difference(&first, &second, Pairing { repetitions: false, ..PAIRED }).unwrap();
         assert_eq!(apart.standard_error_over_repetitions, Some(1.0_f64.hypot(0.5)));
+    }
+
+    #[test]
+    fn repetitions_of_one_side_alone_count_as_doubt() {
+        let (two, one) = (vec![vec![0.0, 2.0], vec![2.0, 4.0]], vec![vec![0.0, 2.0]]);
+        for found in [difference(&two, &one, PAIRED).unwrap(), difference(&one, &two, PAIRED).unwrap()] {
+            assert_eq!(
+                (found.mean, found.standard_error_over_repetitions),
+                (0.0, None),
+                "the first of both is the same"
+            );
+        }
+        // Means 1 and 3: their standard deviation √2, of a mean of two and of a single one √(2/2 + 2).
+        let apart = Pairing { repetitions: false, ..PAIRED };
+        for (found, mean) in [(difference(&two, &one, apart), 1.0), (difference(&one, &two, apart), -1.0)] {
+            let found = found.unwrap();
+            assert_eq!(found.mean, mean);
+            assert!((found.standard_error_over_repetitions.unwrap() - 3.0_f64.sqrt()).abs() < 1e-15);
+        }
     }
 
     #[test]

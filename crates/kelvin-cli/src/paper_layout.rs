@@ -276,7 +276,8 @@ fn kinetic(columns: &[&Column<'_>]) -> Table {
 fn rhat(columns: &[&Column<'_>]) -> Table {
     let header = std::iter::once("β".to_owned()).chain(names(columns));
     let over = partly(columns);
-    let title = format!("Rank-normalised split-R\u{302} of the potential energy over the repetitions{over}");
+    let halves = if over.is_empty() { "" } else { ", and the halves of one chain where there is one" };
+    let title = format!("Rank-normalised split-R\u{302} of the potential energy over the repetitions{over}{halves}");
     let mut table = Table::new(title, header);
     for beta in all_betas(columns) {
         let mut cells = vec![significant(beta, 3)];

@@ -172,8 +172,11 @@ pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> 
 /// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.
 pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
     let record = RunRecord::read(&path.join(RECORD))?.with_context(|| {
-        let why =
-            if path.join(PROVENANCE).exists() { "was made by an older kelvin" } else { "is no run folder of kelvin" };
+        let why = if path.join(PROVENANCE).exists() {
+            "has lost its checkpoints/run.json"
+        } else {
+            "is no run folder of kelvin"
+        };
         format!("{} {why}; name one that `kelvin run` or `kelvin sweep` has begun", path.display())
     })?;
     let written = path.join(SETTINGS);
