@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::{Deserialize, Serialize};
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -337,7 +338,7 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
-    /// Whose density: standard or tempered model [default: tempered for numbers, standard for classes]
+    /// Whose density: standard or tempered model [default: the one with the better LPD of the run's validation rows]
     #[arg(long)]
     pub model: Option<ModelArgument>,
     #[command(flatten)]
@@ -347,7 +348,8 @@ pub struct PredictArguments {
     pub json: bool,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ModelArgument {
     /// p(y|x,θ), averaged over the draws (SM-PD)
     Standard,

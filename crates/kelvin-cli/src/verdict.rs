@@ -27,6 +27,15 @@ fn direction(betas: &[f64]) -> &'static str {
     }
 }
 
+/// For which of the models the direction is right, where it is for one alone: whether each beats β = 1.
+fn alone(standard: bool, tempered: bool) -> &'static str {
+    match (standard, tempered) {
+        (true, false) => " for SM-PD, not for TM-PD",
+        (false, true) => " for TM-PD, not for SM-PD",
+        _ => "",
+    }
+}
+
 fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
     let direction = direction(&[beta]);
     let lpd = |method: Method| rows.iter().find(|row| row.method == method).map(|row| row.test.lpd());
@@ -41,8 +50,9 @@ fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
             fixed(chosen.tempered, 3),
         ),
         (Some(chosen), Some(one)) => format!(
-            "{BETA_STAR} = {}: {direction}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
+            "{BETA_STAR} = {}: {direction}{}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
             significant(beta, 3),
+            alone(chosen.standard >= one.standard, chosen.tempered >= one.standard),
             fixed(chosen.standard, 3),
             fixed(chosen.tempered, 3),
             fixed(one.standard, 3)
@@ -85,11 +95,13 @@ fn answer_of_sweep(findings: &Findings) -> String {
              (TM) at {BETA_STAR}."
         );
     }
+    let beats = models.map(|model| mean(&chosen, model) >= mean(&one, PredictiveModel::Standard));
     let grid = models.map(|model| shown(&sweep.grid_choice(Criterion::Lpd(model)), model));
     format!(
-        "{BETA_STAR} = {range}: {}; test LPD {standard} (SM) and {tempered} (TM) against {at_one} at β = 1, and {} (SM) and {} \
+        "{BETA_STAR} = {range}: {}{}; test LPD {standard} (SM) and {tempered} (TM) against {at_one} at β = 1, and {} (SM) and {} \
          (TM) at the grid's choice.",
         direction(&betas),
+        alone(beats[0], beats[1]),
         grid[0],
         grid[1],
     )
@@ -117,5 +129,7 @@ mod tests {
         assert!(direction(&[3.0, 20.0]).contains("colder"));
         assert!(direction(&[0.95, 1.05]).contains("right temperature"));
         assert!(direction(&[0.5, 2.0]).contains("do not agree"));
+        assert_eq!([alone(true, true), alone(false, false)], ["", ""]);
+        assert!(alone(true, false).starts_with(" for SM-PD") && alone(false, true).starts_with(" for TM-PD"));
     }
 }

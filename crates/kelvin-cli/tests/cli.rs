@@ -299,6 +299,17 @@ fn classes_are_guessed_sampled_and_predicted() {
         let sum: f64 = ["p(cat)", "p(dog)", "p(wide bird)"].iter().map(|column| number(row, column)).sum();
         assert!((sum - 1.0).abs() < 1e-9);
     }
+
+    // The model is the one that predicts the validation rows better, unless another is asked for.
+    let scores = rows(&std::fs::read_to_string(here.join("run/scores.csv")).unwrap());
+    let chosen = scores.iter().find(|row| row["method"] == "chosen" && row["set"] == "validation").unwrap();
+    let (better, worse) = if number(chosen, "lpd_tm") > number(chosen, "lpd_sm") {
+        ("tempered", "standard")
+    } else {
+        ("standard", "tempered")
+    };
+    let with = |model: &str| succeeds(here, &["predict", "run", "--input", "kinds.csv", "--model", model]).0;
+    assert!(with(better) == out && with(worse) != out);
 }
 
 #[test]

@@ -217,6 +217,7 @@ enum Kind<'m> {
 
 impl<'m> Predictor<'m> {
     fn new(model: &'m SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<Self> {
+        let asked = asked.or(model.predictive_model);
         let power = |default| predictive_model(asked.unwrap_or(default)).power(model.inverse_temperature);
         let (names, kind) = match model.likelihood {
             Likelihood::Gaussian { noise_variance } => {

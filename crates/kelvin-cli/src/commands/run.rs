@@ -11,7 +11,7 @@ use kelvin::selection::JointChoice;
 use serde::Serialize;
 
 use super::{Request, threads};
-use crate::arguments::RunArguments;
+use crate::arguments::{ModelArgument, RunArguments};
 use crate::chart::significant;
 use crate::findings::Findings;
 use crate::interrupt::Interrupt;
@@ -37,6 +37,9 @@ pub struct SavedModel {
     /// Training statistics of a table; none for images, which are divided by 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standardiser: Option<kelvin::data::Standardiser>,
+    /// Whose density predicts the validation rows better; runs of the first version have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictive_model: Option<ModelArgument>,
     /// Names of the draws files of β̂*.
     pub draws: Vec<String>,
 }
@@ -121,6 +124,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             target_name: problem.table().map_or("class".into(), |table| table.dataset.target_name.clone()),
             class_names: problem.class_names().to_vec(),
             standardiser: problem.table().map(|table| table.standardiser.clone()),
+            predictive_model: better_model(&findings),
             draws: saved,
         },
     )?;
@@ -149,6 +153,17 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     print_result(&format!("{}\n{}{best}{way}", tables.join("\n"), wrapped(&verdict, "  ")))?;
     say(&doubts::in_short(&findings.warnings));
     print_result(&format!("run folder: {0} (open {0}/report.html)\n", folder.path().display()))
+}
+
+/// The predictive model with the better LPD of the validation rows at β̂*.
+fn better_model(findings: &Findings) -> Option<ModelArgument> {
+    let lpd = findings.rows.iter().find(|row| row.method == Method::Chosen)?.validation.lpd();
+    let is_tempered = lpd.tempered > lpd.standard;
+    (lpd.tempered != lpd.standard).then_some(if is_tempered {
+        ModelArgument::Tempered
+    } else {
+        ModelArgument::Standard
+    })
 }
 
 /// The choice with the best validation score over all starts.
