@@ -167,6 +167,7 @@ pub enum DeviceArgument {
     /// On the processor's cores
     Cpu,
     /// On NVIDIA GPUs, all chains together
+    #[value(alias = "gpu")]
     Cuda,
 }
 

@@ -45,7 +45,10 @@ pub fn across(runs: &[NamedRun<'_>]) -> anyhow::Result<Vec<Figure>> {
         figures.push(Figure::new(
             "point_metric",
             Panels::new("Error or accuracy on test rows against β", charts),
-            "Mean squared error (lower is better) or accuracy (higher is better) of the point predictions; dashed: SGD.",
+            format!(
+                "Mean squared error (lower is better) or accuracy (higher is better) of the point predictions, mean ± SD over \
+                 repetitions{partly}; dashed: SGD, dotted: β = 1{others}."
+            ),
         ));
     }
     figures.extend(by_strength(runs));

@@ -125,7 +125,7 @@ pub enum DataError {
     /// There are too few rows to split.
     #[error(
         "{found} rows are too few to split into train, validation and test: at least {needed} are needed\n  add \
-         rows, or give the split yourself"
+         rows"
     )]
     TooFewRows { found: usize, needed: usize },
     /// A part of a given split has no rows.

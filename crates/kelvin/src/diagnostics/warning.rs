@@ -220,8 +220,8 @@ impl Warning {
             }
             Self::ChainDiverged { .. } => "its later draws do not exist; every average leaves this chain out.",
             Self::StepSizeTooLarge { .. } => {
-                "the error of the discretisation and the noise of the minibatch gradient act as extra heat, most of all \
-                 at low temperatures."
+                "the error of the discretisation acts as extra heat, most of all at high temperatures, where weights \
+                 wander into steep places; the noise of minibatch gradients does at low ones."
             }
             Self::SelectionNotConverged { .. } => "a longer run would probably have ended at another β.",
             Self::BetaUnbounded { larger_is_better: true, .. } => {
