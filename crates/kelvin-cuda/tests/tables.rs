@@ -232,6 +232,12 @@ fn masses_are_estimated_as_on_the_cpu() {
     let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 5, ..LayerwiseMass::default() });
     let rule = AnyRule::Sampler(Langevin { mass, ..sampler(Integrator::Sghmc) });
     assert_agrees("batches", &device, &problem, &rule, Some(32));
+
+    // More batches than a launch has steps.
+    let problem = Problem::regression(200, 1, 1);
+    let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 4100, ..LayerwiseMass::default() });
+    let rule = AnyRule::Sampler(Langevin { mass, ..sampler(Integrator::Sghmc) });
+    assert_agrees("many batches", &device, &problem, &rule, Some(2));
 }
 
 /// Wide and narrow networks, and rows that shared memory does not hold.

@@ -64,9 +64,34 @@ pub fn images(
 
 /// All usable GPUs of this machine, at least one.
 pub fn devices() -> Result<Vec<Arc<dyn Device>>, DeviceError> {
-    let mut devices: Vec<Arc<dyn Device>> = Vec::new();
-    for ordinal in 0..CudaDevice::count()?.max(1) {
-        devices.push(Arc::new(CudaDevice::open(ordinal)?));
+    let ordinals = 0..CudaDevice::count()?.max(1);
+    usable(ordinals.map(|ordinal| Ok(Arc::new(CudaDevice::open(ordinal)?) as Arc<dyn Device>)))
+}
+
+/// Those that can be opened: an old or busy one beside them is left out. If none can, why the first cannot.
+fn usable<D>(opened: impl Iterator<Item = Result<D, DeviceError>>) -> Result<Vec<D>, DeviceError> {
+    let (mut devices, mut first_error) = (Vec::new(), None);
+    for device in opened {
+        match device {
+            Ok(device) => devices.push(device),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
     }
-    Ok(devices)
+    match first_error {
+        Some(error) if devices.is_empty() => Err(error),
+        _ => Ok(devices),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_that_cannot_be_opened_is_left_out() {
+        let broken = |reason: &str| Err(DeviceError::Failed { doing: "opening", reason: reason.into() });
+        assert_eq!(usable([broken("old"), Ok(1), broken("busy"), Ok(3)].into_iter()).unwrap(), [1, 3]);
+        let error = usable::<u8>([broken("old"), broken("busy")].into_iter()).unwrap_err();
+        assert!(error.to_string().contains("old"), "{error}");
+    }
 }

@@ -91,6 +91,8 @@ impl<'a> Group<'a> {
         let (num_squares, num_noise) = shape.scratch_numbers();
         let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
         let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
+        // A launch reads the numbers of each of its steps, and a batch of an estimate is one, though it has none of its own.
+        let most_batches = moves.mass_estimate().map_or(0, |estimate| estimate.num_batches);
         let positions = members.iter().flat_map(|&index| &chains[index].state.position);
         let momenta = members.iter().flat_map(|&index| &chains[index].state.momentum);
         let states: Vec<f32> = positions.chain(momenta).copied().collect();
@@ -100,7 +102,7 @@ impl<'a> Group<'a> {
             noise: Buffer::zeros(device, members.len() * num_noise)?,
             records: Buffer::zeros(device, members.len())?,
             results: Buffer::zeros(device, members.len())?,
-            steps: Buffer::zeros(device, most_steps as usize)?,
+            steps: Buffer::zeros(device, most_steps.max(most_batches) as usize)?,
             engine,
             moves,
             plan,
