@@ -108,7 +108,7 @@ fn assert_same_course(what: &str, found: (&[Chain], &Remember), wanted: (&[Chain
         for (a, b) in [(&a.kinetic_all, &b.kinetic_all), (&a.kinetic_kept, &b.kinetic_kept)] {
             assert_eq!(a.num_readings(), b.num_readings(), "{what}: readings");
             for (a, b) in a.tensor_means().iter().zip(b.tensor_means()) {
-                assert!((a - b).abs() <= 1e3 * tolerance * b.abs().max(1e-6), "{what}: kinetic {a}, not {b}");
+                assert!((a - b).abs() <= 1e2 * tolerance * b.abs().max(1e-6), "{what}: kinetic {a}, not {b}");
             }
         }
         assert_eq!(found.1.steps_of(index), wanted.1.steps_of(index), "{what}: steps reported");
