@@ -7,8 +7,8 @@ struct ChainCell {
     double gradient_scale;
     // w: what the log-likelihood of a batch counts for.
     double likelihood_weight;
-    // β of the tempered likelihood.
-    double inverse_temperature;
+    // The power that the likelihood is raised to is its exponential, which kernels take: a host's may differ in the last bit.
+    double log_power;
     double log_beta;
     double log_beta_velocity;
     // The norm that was compared with the limit at the last step.

@@ -39,7 +39,7 @@ extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
         const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
         cell.log_beta_velocity = arguments.momentum * cell.log_beta_velocity + clip * gradient;
         cell.log_beta += rate * cell.log_beta_velocity;
-        cell.inverse_temperature = exp(cell.log_beta);
+        cell.log_power = cell.log_beta;
         finite = finite && is_number(cell.log_beta);
     }
 #else

@@ -40,7 +40,7 @@ extern "C" __global__ void loss(const LossArguments arguments) {
     SHARED_MEMORY(shared);
     double* scratch = (double*)shared;
     const u32 chain = blockIdx.y, num_outputs = arguments.num_outputs, lane = threadIdx.x % LANES;
-    const double beta = arguments.cells[chain].inverse_temperature;
+    const double beta = exp(arguments.cells[chain].log_power);
     double value = 0.0, slope = 0.0;
     // Lanes without an image look at the last one, and keep what they find to themselves.
     for (u32 first = 0; first < arguments.num_images; first += blockDim.x / LANES) {

@@ -129,7 +129,11 @@ impl CudaDevice {
         // SAFETY: the context was retained just now.
         unsafe { result::ctx::set_current(context) }.map_err(release)?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(release)?;
-        let branch = Branch::new().map_err(release)?;
+        let branch = Branch::new().map_err(|error| {
+            // SAFETY: made just now, and used by nobody.
+            unsafe { result::stream::destroy(stream) }.ok();
+            release(error)
+        })?;
         Ok(Self {
             device,
             context,

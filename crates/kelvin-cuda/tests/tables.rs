@@ -330,23 +330,24 @@ fn a_chain_that_diverges_stops_alone() {
 }
 
 #[test]
-fn an_observer_can_stop_a_chain() {
+fn an_observer_can_stop_a_chain_even_before_its_first_step() {
     let Some(device) = device_for_tests() else { return };
-    struct StopsOne(Mutex<Vec<(usize, u64)>>);
-    impl Observer for StopsOne {
+    struct StopsTwo(Mutex<Vec<(usize, u64)>>);
+    impl Observer for StopsTwo {
         fn kept(&self, kept: &[(usize, &Chain)]) {
             self.0.lock().unwrap().extend(kept.iter().map(|&(index, chain)| (index, chain.state.step)));
         }
-        fn advanced(&self, index: usize, _: u64) -> ControlFlow<()> {
-            if index == 1 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+            let stops = index == 2 || (index == 1 && steps > 0);
+            if stops { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
     }
     let problem = Problem::regression(97, 4, 20);
     let engine = TableEngine::new(device, &problem.posterior()).unwrap();
-    let mut chains = problem.chains(2);
-    let observer = StopsOne(Mutex::default());
+    let mut chains = problem.chains(3);
+    let observer = StopsTwo(Mutex::default());
     engine.sample(&sampler(Integrator::Sghmc), &plan(problem.batches(None), 40), &mut chains, &observer).unwrap();
-    assert_eq!([chains[0].state.step, chains[1].state.step], [40, 18]);
+    assert_eq!([0, 1, 2].map(|index: usize| chains[index].state.step), [40, 18, 0]);
     assert_eq!(*observer.0.lock().unwrap(), [(0, 18), (1, 18), (0, 26), (0, 34)]);
 }
 

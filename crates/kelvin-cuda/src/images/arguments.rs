@@ -149,7 +149,7 @@ plain! {
     }
     /// `chain.cuh`: what the device knows of a chain beside its numbers.
     ChainCell {
-        gradient_scale: f64, likelihood_weight: f64, inverse_temperature: f64, log_beta: f64, log_beta_velocity: f64,
+        gradient_scale: f64, likelihood_weight: f64, log_power: f64, log_beta: f64, log_beta_velocity: f64,
         norm: f64, step: u64, num_readings: u64, id: u32, stopped: u32, row: u32, mass_batch: u32,
     }
     /// `chain.cuh`.

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use kelvin::data::Examples;
-use kelvin::network::{Rows, Weights};
+use kelvin::network::{ImageStack, Rows, Weights};
 
 use super::arguments::{ChainCell, GradientSource};
 use super::data::DeviceData;
@@ -25,12 +25,7 @@ fn one_lane(num_chains: usize, num_images: usize) -> Wanted {
 
 /// A cell that draws are evaluated with.
 fn cell(likelihood_weight: f64) -> ChainCell {
-    ChainCell {
-        gradient_scale: -likelihood_weight,
-        likelihood_weight,
-        inverse_temperature: 1.0,
-        ..ChainCell::default()
-    }
+    ChainCell { gradient_scale: -likelihood_weight, likelihood_weight, ..ChainCell::default() }
 }
 
 impl Core {
@@ -139,7 +134,7 @@ impl ImageEngine {
         Weights { parameters, statistics: &self.core.initial_statistics }
     }
 
-    /// The most images of a pass where nothing couples them: what memory there is.
+    /// The most images of a pass that sums nothing over them: what memory there is.
     fn most_uncoupled(&self) -> usize {
         self.lanes.most_images().unwrap_or(self.core.most_images())
     }
@@ -168,7 +163,8 @@ impl ImageEngine {
         let coupled = core.has_norms() && norms != Norms::Inference;
         let cut = |rows: &Rows<'_>| {
             let len = rows.listed().map(<[u32]>::len);
-            let most = if coupled { core.pass_len(len, true) } else { self.most_uncoupled() };
+            // Sums depend on how they are cut, so it must not depend on what memory there is.
+            let most = if coupled { core.pass_len(len, true) } else { ImageStack::BATCH.min(core.most_images()) };
             images_of(*rows, core.num_examples, most)
         };
         batches.iter().flat_map(cut).collect()

@@ -57,8 +57,12 @@ impl Moving<'_> {
         let weight = plan.batches.weight();
         let mut cells: Vec<ChainCell> = chains.iter().map(|chain| self.wave.motion.cell(chain, weight)).collect();
         for (slot, (cell, chain)) in cells.iter_mut().zip(&*chains).enumerate() {
-            self.observer.started(self.first + slot);
-            cell.stopped = u32::from(chain.divergence.is_some() || chain.state.step >= plan.num_steps);
+            let moves = !chain.is_done(plan.num_steps) && {
+                self.observer.started(self.first + slot);
+                // Who is to stop before the first round need not wait for its end.
+                self.observer.advanced(self.first + slot, 0).is_continue()
+            };
+            cell.stopped = u32::from(!moves);
         }
         let began: Vec<bool> = cells.iter().map(|cell| cell.stopped == 0).collect();
         while let Some(num_steps) = self.steps_to_next_event(&cells) {
@@ -137,7 +141,11 @@ impl Moving<'_> {
         while done < num_steps {
             let due = |slot: usize| cells[slot].stopped == 0 && (cells[slot].step + done).is_multiple_of(epoch);
             if group.chains.clone().any(due) {
-                wave.estimate_masses(number, estimate, chains, due)?;
+                // Who left the finite numbers since the round began keeps its masses.
+                let mut now = vec![ChainCell::default(); group.chains.len()];
+                wave.states.cells.read(group.chains.start, &mut now)?;
+                let moves = |slot: usize| now[slot - group.chains.start].stopped == 0;
+                wave.estimate_masses(number, estimate, chains, |slot| due(slot) && moves(slot))?;
             }
             let moving = cells[group.chains.clone()].iter().filter(|cell| cell.stopped == 0);
             let to_epoch = moving.map(|cell| epoch - (cell.step + done) % epoch).min().unwrap_or(num_steps);

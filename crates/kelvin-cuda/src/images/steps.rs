@@ -48,17 +48,17 @@ impl Motion<'_> {
 
     /// What the device must know of a chain before its next step; `weight` is n/|B|.
     pub fn cell(&self, chain: &Chain, weight: f64) -> ChainCell {
-        let (gradient_scale, likelihood_weight, inverse_temperature) = match self {
+        let (gradient_scale, likelihood_weight, log_power) = match self {
             Self::Sample(rule) => {
                 let weight = weight * rule.tempering.likelihood_power(chain.temperature);
-                (-weight, weight, 1.0)
+                (-weight, weight, 0.0)
             }
-            Self::Search(_) => (1.0, weight, chain.state.log_beta.exp()),
+            Self::Search(_) => (1.0, weight, chain.state.log_beta),
         };
         ChainCell {
             gradient_scale,
             likelihood_weight,
-            inverse_temperature,
+            log_power,
             log_beta: chain.state.log_beta,
             log_beta_velocity: chain.state.log_beta_velocity,
             step: chain.state.step,

@@ -30,14 +30,17 @@ impl TableEngine {
         for (index, chain) in chains.iter().enumerate() {
             let is_of_this_network = chain.state.position.len() == self.layout.len();
             assert!(is_of_this_network, "chain {index} has {} parameters", chain.state.position.len());
-            if chain.state.step < plan.num_steps && chain.divergence.is_none() {
+            if !chain.is_done(plan.num_steps) {
                 by_step.entry(chain.state.step).or_default().push(index);
-            } else {
-                observer.started(index);
             }
         }
-        for (step, members) in by_step {
+        for (step, mut members) in by_step {
             members.iter().for_each(|&index| observer.started(index));
+            // Who is to stop before the first launch need not wait for its end.
+            members.retain(|&index| observer.advanced(index, 0).is_continue());
+            if members.is_empty() {
+                continue;
+            }
             Group::new(self, moves, plan, chains, members)?.run(step, chains, observer)?;
         }
         Ok(())
