@@ -31,8 +31,8 @@ pub enum Command {
     Sweep(SweepArguments),
     /// Choose β in several ways and put them side by side: β, its interval, test scores, cost
     ///
-    /// Without --method: joint, map, guo, refine and the grid by LPD. Nothing is stored: a table goes to standard output, and
-    /// after Ctrl-C one begins anew. docs/which-temperature.md says what each method is for.
+    /// Without --method: joint, map, guo, refine and the grid by LPD. A table goes to standard output, and with --out into a folder
+    /// too. There are no checkpoints: after Ctrl-C one begins anew. docs/which-temperature.md says what each method is for.
     #[command(
         override_usage = "kelvin select [OPTIONS] <PRESET|FILE.toml>\n       kelvin select [OPTIONS] --data <FILE.csv> --target <COLUMN>"
     )]

@@ -44,6 +44,11 @@ impl Kind {
         }
     }
 
+    /// The rows of this kind.
+    pub fn rows(self, findings: &Findings) -> impl Iterator<Item = &Row> {
+        findings.rows.iter().filter(move |row| self.is_of(row, findings))
+    }
+
     /// Whether a row is of this kind; β = 1 of a sweep is a temperature of its grid.
     fn is_of(self, row: &Row, findings: &Findings) -> bool {
         match self {
@@ -96,8 +101,8 @@ impl Run {
         let settings = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut predictions = Vec::new();
         for kind in Kind::ALL {
-            let rows = findings.rows.iter().filter(|row| kind.is_of(row, &findings));
-            let own: anyhow::Result<Vec<Predictions>> = rows
+            let own: anyhow::Result<Vec<Predictions>> = kind
+                .rows(&findings)
                 .map(|row| Predictions::read(&folder.join(format!("predictions/{}.csv", row.file_name()))))
                 .collect();
             let own = own?;
@@ -133,7 +138,7 @@ impl Run {
 
     pub fn scores(&self) -> Vec<Score> {
         let of_kind = |kind: Kind| {
-            let rows: Vec<&Row> = self.findings.rows.iter().filter(|row| kind.is_of(row, &self.findings)).collect();
+            let rows: Vec<&Row> = kind.rows(&self.findings).collect();
             let spread = |value: fn(&Row) -> f64| mean_and_std(&rows.iter().map(|row| value(row)).collect::<Vec<_>>());
             (!rows.is_empty()).then(|| Score {
                 kind: kind.name(),

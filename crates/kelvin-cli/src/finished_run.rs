@@ -8,15 +8,16 @@ use kelvin::experiment::{DrawsSetting, Problem, Settings};
 use kelvin::network::{Network, Shape};
 
 use crate::findings::Findings;
-use crate::provenance::data_hashes;
-use crate::run_folder::stored_run;
-use crate::run_record::RunRecord;
+use crate::provenance::{Provenance, data_hashes};
+use crate::run_folder::{PROVENANCE, SETTINGS, record_and_settings};
+use crate::run_record::{DataHashes, RunRecord};
 use crate::source;
 
 pub struct FinishedRun {
     pub folder: PathBuf,
     pub findings: Findings,
-    pub record: RunRecord,
+    /// None where checkpoints/run.json is lost.
+    pub record: Option<RunRecord>,
     /// With the step size that a pilot found.
     pub settings: Settings,
     pub network: Network,
@@ -25,8 +26,13 @@ pub struct FinishedRun {
 impl FinishedRun {
     pub fn read(folder: &Path) -> anyhow::Result<Self> {
         let findings = Findings::read(folder)?;
-        let (record, mut settings) = stored_run(folder)?;
-        settings.sampler.learning_rate = record.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+        let (record, settings) = match record_and_settings(folder)? {
+            Some((record, mut settings)) => {
+                settings.sampler.learning_rate = record.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+                (Some(record), settings)
+            }
+            None => (None, written_settings(folder)?),
+        };
         let facts = &findings.problem;
         let input = match facts.image {
             Some([height, width, channels]) => Shape::image(height, width, channels),
@@ -41,13 +47,22 @@ impl FinishedRun {
     /// # Errors
     /// Where they are not there any more, or cannot be read.
     pub fn read_problem(&self, data_dir: Option<&Path>) -> anyhow::Result<Problem> {
-        let source = source::stored(&self.record, self.settings.clone(), data_dir)?;
-        Ok(Problem::new(source.data, &self.settings)?)
+        let data = match &self.record {
+            Some(record) => source::stored(record, self.settings.clone(), data_dir)?.data,
+            None => Problem::read_dataset(&self.settings, data_dir)?,
+        };
+        Ok(Problem::new(data, &self.settings)?)
     }
 
     /// Refuses rows that are not those of the run.
     pub fn check_data(&self, problem: &Problem) -> anyhow::Result<()> {
-        let (then, now) = (self.record.data_hashes(), data_hashes(problem));
+        let then = self.data_hashes().with_context(|| {
+            format!(
+                "it is not known which data {} was made of: its {PROVENANCE} is missing or damaged",
+                self.folder.display()
+            )
+        })?;
+        let now = data_hashes(problem);
         if then != now {
             bail!(
                 "the data have changed since {} was made\n  SHA-256 of the numbers then: {}, now: {}\n  \
@@ -58,6 +73,12 @@ impl FinishedRun {
             );
         }
         Ok(())
+    }
+
+    /// SHA-256 of the numbers that were read, as far as a file still tells it.
+    pub fn data_hashes(&self) -> Option<DataHashes> {
+        let written = || Provenance::read(&self.folder.join(PROVENANCE)).map(|provenance| provenance.data_hashes());
+        self.record.as_ref().map(RunRecord::data_hashes).or_else(written)
     }
 
     /// Whether its draws were stored, and not only scored.
@@ -75,4 +96,11 @@ impl FinishedRun {
         let path = self.draws_path(chain);
         Draws::open(&path, &self.network).with_context(|| format!("cannot use {}", path.display()))
     }
+}
+
+/// The settings of experiment.toml, which has what a pilot found.
+fn written_settings(folder: &Path) -> anyhow::Result<Settings> {
+    let path = folder.join(SETTINGS);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(Settings::from_toml(&text, &path.display().to_string())?)
 }

@@ -18,6 +18,7 @@ mod export;
 mod figures;
 mod findings;
 mod finished_run;
+mod gain;
 mod hashes;
 mod interrupt;
 mod latex;
@@ -45,6 +46,7 @@ mod run_table;
 mod scores_file;
 mod selection_file;
 mod selection_table;
+mod setting_names;
 mod source;
 #[doc(hidden)]
 pub mod stored;

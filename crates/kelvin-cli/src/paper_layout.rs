@@ -1,5 +1,7 @@
 //! The paper's tables for any number of runs: data sets side by side, methods below each other, the paper's numbers beside ours.
 
+use std::ops::Range;
+
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
@@ -9,6 +11,7 @@ use crate::findings::Findings;
 use crate::paper_numbers::{PaperNumbers, PaperSelectors};
 use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread, partly_sampled};
 use crate::row::{BETA_STAR, Method, Row, are_classes, mean_and_std};
+use crate::run_record::RunCommand;
 use crate::selection_file::StoredSelection;
 use crate::table::{Alignment, Table};
 
@@ -21,10 +24,16 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// What stands behind ±, in ours and in the paper's columns; one value has none.
-    fn over_repetitions(self, columns: &[&Column<'_>]) -> String {
+    /// What stands behind ±, in ours and in the paper's columns.
+    fn over_repetitions(self) -> String {
         let paper = if self.compare && self.spread == Spread::StandardError { ", the paper's ± SD" } else { "" };
-        format!("{} over repetitions{paper}{}", self.spread.name(), partly(columns))
+        format!(", mean ± {} over repetitions{paper}", self.spread.name())
+    }
+
+    /// What the scores of these columns are of, for the end of a title; one value has no ±.
+    fn of_what(self, columns: &[&Column<'_>]) -> String {
+        let repeated = if are_all_runs(columns) { String::new() } else { self.over_repetitions() };
+        format!("{repeated}{}{}", partly(columns), single_runs(columns))
     }
 }
 
@@ -41,6 +50,10 @@ impl<'a> Column<'a> {
     fn name(&self) -> &'a str {
         PaperNumbers::of(self.label).map_or(self.label, |paper| paper.name)
     }
+
+    fn is_run(&self) -> bool {
+        self.findings.command != RunCommand::Sweep
+    }
 }
 
 const METHODS: usize = 4;
@@ -54,7 +67,9 @@ pub fn tables(runs: &[NamedRun<'_>], layout: Layout) -> Vec<(&'static str, Table
         .iter()
         .map(|run| {
             let (label, findings) = (run.label.as_str(), run.findings);
-            let paper = PaperNumbers::of(&findings.name).filter(|_| layout.compare);
+            // The paper repeats an experiment, and a run pools its chains.
+            let is_sweep = findings.command == RunCommand::Sweep;
+            let paper = PaperNumbers::of(&findings.name).filter(|_| layout.compare && is_sweep);
             (Column { label, findings, sweep: Sweep::new(findings), paper }, are_classes(&findings.rows))
         })
         .collect();
@@ -108,6 +123,24 @@ fn partly(columns: &[&Column<'_>]) -> String {
     columns.iter().filter_map(of_column).collect()
 }
 
+/// The columns that are single runs, for the end of a title.
+fn single_runs(columns: &[&Column<'_>]) -> String {
+    let of_column = |column: &&Column<'_>| format!("; {}: {}", column.name(), one_run(column.findings));
+    columns.iter().filter(|column| column.is_run()).map(of_column).collect()
+}
+
+fn are_all_runs(columns: &[&Column<'_>]) -> bool {
+    columns.iter().all(|column| column.is_run())
+}
+
+/// What a run is, and a sweep is not.
+pub fn one_run(findings: &Findings) -> String {
+    match findings.repetitions {
+        1 => "one run of one chain".into(),
+        chains => format!("one run, its {chains} chains together"),
+    }
+}
+
 /// Adds cells of ours and the paper's for one line.
 fn push_pair(
     cells: &mut Vec<String>,
@@ -119,7 +152,7 @@ fn push_pair(
     cells.extend(column.paper.map(|numbers| paper(numbers).unwrap_or_else(|| "–".into())));
 }
 
-/// Sets the best of each of our columns in bold.
+/// Sets the best of each of our columns in bold, with all that show the same mean.
 fn embolden(table: &mut Table, first_row: usize, columns: &[&Column<'_>], criterion: Criterion, first_column: usize) {
     let mut at = first_column;
     for column in columns {
@@ -130,9 +163,18 @@ fn embolden(table: &mut Table, first_row: usize, columns: &[&Column<'_>], criter
             if smaller_is_better { -mean } else { mean }
         });
         let best = (0..METHODS).filter(|&i| means[i].is_finite()).max_by(|&a, &b| means[a].total_cmp(&means[b]));
-        table.bold.extend(best.map(|best| (first_row + best, at)));
+        if let Some(best) = best {
+            embolden_with_ties(table, first_row..first_row + METHODS, first_row + best, at);
+        }
         at += 1 + usize::from(column.paper.is_some());
     }
+}
+
+/// Sets a cell in bold, and those among the rows whose mean reads the same.
+fn embolden_with_ties(table: &mut Table, rows: Range<usize>, best: usize, column: usize) {
+    let mean = |row: usize| table.rows[row][column].split(" ±").next();
+    let tied: Vec<usize> = rows.filter(|&row| mean(row) == mean(best)).collect();
+    table.bold.extend(tied.into_iter().map(|row| (row, column)));
 }
 
 fn scores(column: &Column<'_>, criterion: Criterion, method: usize, spread: Spread) -> String {
@@ -143,7 +185,7 @@ fn scores(column: &Column<'_>, criterion: Criterion, method: usize, spread: Spre
 fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: Layout) -> Table {
     let columns: Vec<&Column<'_>> = numbers.iter().chain(classes).copied().collect();
     let header = std::iter::once("method".to_owned()).chain(names(&columns));
-    let title = format!("Point predictions on test rows, mean ± {}", layout.over_repetitions(&columns));
+    let title = format!("Point predictions on test rows{}", layout.of_what(&columns));
     let mut table = Table::new(title, header);
     table.spans = vec![(String::new(), 1)];
     for (name, columns) in [("MSE ×10³ ↓", numbers), ("accuracy % ↑", classes)] {
@@ -165,7 +207,7 @@ fn point_predictions(numbers: &[&Column<'_>], classes: &[&Column<'_>], layout: L
 
 fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
     let header = ["model".to_owned(), "method".into()].into_iter().chain(names(columns));
-    let title = format!("{title}, mean ± {} (higher is better)", layout.over_repetitions(columns));
+    let title = format!("{title}{} (higher is better)", layout.of_what(columns));
     let mut table = Table::new(title, header);
     table.alignments[1] = Alignment::Left;
     for model in PredictiveModel::BOTH {
@@ -189,7 +231,7 @@ fn lpd(title: &str, columns: &[&Column<'_>], layout: Layout) -> Table {
 
 /// The ways to choose β by searching, as the paper compares them; none where no selection asked for one.
 pub fn selectors(selections: &[&StoredSelection], layout: Layout) -> Option<Table> {
-    let title = format!("Ways to choose β, test scores, mean ± {}", layout.over_repetitions(&[]));
+    let title = format!("Ways to choose β, test scores{}", layout.over_repetitions());
     let found = |selection: &StoredSelection| SEARCHING.map(|(method, _)| selection.found(method).len());
     let are_numbers = |selection: &&StoredSelection| {
         let first = SEARCHING.iter().find_map(|(method, _)| selection.found(method).first().map(|(_, scores)| *scores));
@@ -246,8 +288,11 @@ fn all_betas(columns: &[&Column<'_>]) -> Vec<f64> {
 }
 
 fn kinetic(columns: &[&Column<'_>]) -> Table {
-    let header = ["target β".to_owned(), "repetition".into()].into_iter().chain(names(columns));
-    let mut table = Table::new("Kinetic inverse temperature at cycle ends", header);
+    let is_repeated = !are_all_runs(columns);
+    let mut header = vec!["target β".to_owned()];
+    header.extend(is_repeated.then(|| "repetition".into()));
+    header.extend(names(columns));
+    let mut table = Table::new(format!("Kinetic inverse temperature at cycle ends{}", single_runs(columns)), header);
     let repetitions = columns.iter().map(|column| column.findings.repetitions).max().unwrap_or(0);
     let targets = all_betas(columns).into_iter().map(Some).chain([None]);
     for target in targets {
@@ -256,7 +301,9 @@ fn kinetic(columns: &[&Column<'_>]) -> Table {
         }
         for repetition in 0..repetitions {
             let name = target.map_or(BETA_STAR.into(), |beta| significant(beta, 3));
-            let mut cells = vec![name, (repetition + 1).to_string()];
+            let mut cells = vec![name];
+            cells.extend(is_repeated.then(|| (repetition + 1).to_string()));
+            let num_names = cells.len();
             for column in columns {
                 let rows = target.map_or_else(|| column.sweep.of(Method::Chosen), |beta| column.sweep.at(beta));
                 // Pooled chains have one temperature.
@@ -265,7 +312,7 @@ fn kinetic(columns: &[&Column<'_>]) -> Table {
                 let ours = measured.map_or("–".into(), |beta| fixed(beta, 2));
                 push_pair(&mut cells, column, ours, |paper| Some(paper.kinetic_at(target, repetition)?.into()));
             }
-            if cells[2..].iter().any(|cell| cell != "–") {
+            if cells[num_names..].iter().any(|cell| cell != "–") {
                 table.push(cells);
             }
         }
@@ -293,7 +340,8 @@ fn rhat(columns: &[&Column<'_>]) -> Table {
 
 fn wall_clock(columns: &[&Column<'_>]) -> Table {
     let header = std::iter::once("method".to_owned()).chain(names(columns));
-    let mut table = Table::new("Minutes of one repetition", header);
+    let of = if are_all_runs(columns) { "" } else { " of one repetition" };
+    let mut table = Table::new(format!("Minutes{of}{}", single_runs(columns)), header);
     for (method, name) in method_names().into_iter().enumerate() {
         let mut cells = vec![name];
         for column in columns {
@@ -304,4 +352,19 @@ fn wall_clock(columns: &[&Column<'_>]) -> Table {
         table.push(cells);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_reads_the_same_as_the_best_is_bold_too() {
+        let mut table = Table::new("", ["method", "LPD"]);
+        for score in ["1.38 ± 0.01", "1.382 ± 0.001", "1.38 ± 0.02", "1.38 ± 0.01"] {
+            table.push(["", score]);
+        }
+        embolden_with_ties(&mut table, 0..3, 0, 1);
+        assert_eq!(table.bold, [(0, 1), (2, 1)]);
+    }
 }

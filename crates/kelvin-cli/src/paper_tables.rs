@@ -311,11 +311,11 @@ fn harmonic_mean(betas: &[f64]) -> f64 {
 /// The different inverse temperatures in increasing order, or their ends where there are many.
 pub fn choices(mut betas: Vec<f64>) -> String {
     betas.sort_by(f64::total_cmp);
-    let mut shown: Vec<String> = betas.iter().map(|beta| significant(*beta, 2)).collect();
+    let mut shown: Vec<String> = betas.iter().map(|beta| significant(*beta, 3)).collect();
     shown.dedup();
     match &shown[..] {
         [first, .., last] if shown.len() > 3 => format!("{first} to {last}"),
-        _ => shown.join(" "),
+        _ => shown.join(", "),
     }
 }
 
@@ -326,13 +326,22 @@ pub fn mean_and_spread(values: &[f64], spread: Spread) -> String {
     }
     let (mean, std) = mean_and_std(values);
     let spread = spread.of(std, values.len());
-    // Two digits of the spread; of a mean without any, four.
-    let (scale, digits) = if spread > 0.0 { (spread, 1.0) } else { (mean.abs().max(1e-3), 3.0) };
-    let decimals = (digits - scale.log10().floor()).clamp(0.0, 6.0) as usize;
     match values {
-        [_] => fixed(mean, decimals),
-        _ => format!("{} ± {}", fixed(mean, decimals), fixed(spread, decimals)),
+        [_] => fixed(mean, decimals(mean, spread)),
+        _ => with_spread(mean, spread),
     }
+}
+
+/// The same of a mean and its spread.
+pub fn with_spread(mean: f64, spread: f64) -> String {
+    let decimals = decimals(mean, spread);
+    format!("{} ± {}", fixed(mean, decimals), fixed(spread, decimals))
+}
+
+/// Two digits of the spread; of a mean without any, four.
+fn decimals(mean: f64, spread: f64) -> usize {
+    let (scale, digits) = if spread > 0.0 { (spread, 1.0) } else { (mean.abs().max(1e-3), 3.0) };
+    (digits - scale.log10().floor()).clamp(0.0, 6.0) as usize
 }
 
 #[cfg(test)]
@@ -352,8 +361,8 @@ mod tests {
 
     #[test]
     fn many_choices_are_a_range() {
-        assert_eq!(choices(vec![0.3, 0.1, 0.3]), "0.1 0.3");
-        assert_eq!(choices(vec![0.111, 0.114, 0.13, 0.12, 0.14]), "0.11 to 0.14");
+        assert_eq!(choices(vec![29.48, 3.104, 29.48]), "3.1, 29.5");
+        assert_eq!(choices(vec![0.1112, 0.114, 0.13, 0.12, 0.14]), "0.111 to 0.14");
         assert_eq!(choices(vec![]), "");
     }
 

@@ -106,6 +106,12 @@ impl Provenance {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
+    /// SHA-256 of all that was read.
+    pub fn data_hashes(&self) -> DataHashes {
+        let out_of_distribution = self.out_of_distribution_sha256.clone();
+        DataHashes { data: self.data_sha256.clone(), out_of_distribution }
+    }
+
     /// Those under which the run began.
     fn circumstances(&self) -> Continued {
         Continued {

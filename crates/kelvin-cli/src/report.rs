@@ -19,7 +19,7 @@ use crate::verdict::verdict;
 pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
     Page {
         title: format!("kelvin: {}", run.findings.name),
-        lead: verdict(&run.findings),
+        lead: verdict(&run.findings, run.gain),
         sections: parts(run, figures, beside),
     }
 }
@@ -40,24 +40,33 @@ pub fn page_of_several(
     figures: Vec<Figure>,
 ) -> Page {
     let answers: Vec<(String, String)> =
-        stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings))).collect();
+        stories.iter().map(|story| (story.label.clone(), verdict(&story.run.findings, story.run.gain))).collect();
     let mut blocks: Vec<Block> = if answers.is_empty() { Vec::new() } else { vec![Block::Definitions(answers)] };
     blocks.extend(beside.into_iter().map(folded_if_long));
     let mut sections = vec![section("Side by side", blocks)];
     if !figures.is_empty() {
         sections.push(section("Figures of all runs", figures.into_iter().map(Block::Figure).collect()));
     }
-    let chosen = selections.iter().map(|selection| format!("ways to choose β for {}", selection.name));
+    let chosen = selections.iter().map(ways_to_choose);
     let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).chain(chosen).collect();
     for Story { label, run, figures } in stories {
-        let mut blocks = vec![Block::Paragraph(verdict(&run.findings))];
+        let mut blocks = vec![Block::Paragraph(verdict(&run.findings, run.gain))];
         for part in parts(&run, figures, Vec::new()) {
             blocks.push(Block::Heading(part.heading));
             blocks.extend(part.blocks);
         }
         sections.push(section(&label, blocks));
     }
+    for selection in selections {
+        let legend = selection.legend().into_iter().map(Block::Paragraph);
+        let blocks = std::iter::once(Block::Table(selection.table())).chain(legend).collect();
+        sections.push(section(&ways_to_choose(selection), blocks));
+    }
     Page { title: format!("kelvin: {}", labels.join(", ")), lead: String::new(), sections }
+}
+
+fn ways_to_choose(selection: &StoredSelection) -> String {
+    format!("ways to choose β for {}", selection.name)
 }
 
 /// A table, folded away where it has more rows than a reader wants to pass by.
@@ -193,6 +202,9 @@ fn facts(run: &RunFiles) -> Vec<(String, String)> {
             ("machine", format!("{}, {}", provenance.operating_system, provenance.processor)),
             ("SHA-256 of the data", provenance.data_sha256.clone()),
         ]);
+        if !provenance.dropped_constant_columns.is_empty() {
+            facts.push(("left out, since the same in every row", provenance.dropped_constant_columns.join(", ")));
+        }
         let went_on = provenance
             .continued
             .iter()

@@ -9,6 +9,7 @@ use kelvin::experiment::Settings;
 use crate::cases::{Cases, read_pictures};
 use crate::figures::shown_row;
 use crate::findings::Findings;
+use crate::gain::{Gain, gain};
 use crate::predictions::Predictions;
 use crate::provenance::Provenance;
 use crate::run_folder::{PROVENANCE, SETTINGS};
@@ -24,6 +25,8 @@ pub struct RunFiles {
     pub provenance: Option<Provenance>,
     /// Predictions at β̂*, of a sweep those of its first repetition.
     pub chosen: Option<Predictions>,
+    /// What β̂* gains over β = 1.
+    pub gain: Gain,
     /// Pictures of the cases, by test image.
     pub pictures: BTreeMap<usize, Vec<u8>>,
 }
@@ -45,6 +48,7 @@ impl RunFiles {
         let chosen = chosen.transpose()?;
         let pictures = chosen.as_ref().map_or(BTreeMap::new(), |chosen| read_pictures(folder, &Cases::of(chosen)));
         let provenance = Provenance::read(&folder.join(PROVENANCE));
-        Ok(Self { folder: folder.to_path_buf(), findings, settings, settings_text, provenance, chosen, pictures })
+        let gain = gain(folder, &findings);
+        Ok(Self { folder: folder.to_path_buf(), findings, settings, settings_text, provenance, chosen, gain, pictures })
     }
 }

@@ -24,7 +24,7 @@ const PNG_WIDTH: u32 = 1280;
 pub const PROVENANCE: &str = "provenance.json";
 pub const SETTINGS: &str = "experiment.toml";
 /// What a run needs to go on.
-const CHECKPOINTS: &str = "checkpoints";
+pub const CHECKPOINTS: &str = "checkpoints";
 const LOCK: &str = "checkpoints/lock";
 const RECORD: &str = "checkpoints/run.json";
 
@@ -169,16 +169,29 @@ pub fn write_figure(folder: &Path, name: &str, svg: &str) -> anyhow::Result<()> 
     write(folder, &format!("figures/{name}.pdf"), &chart::to_pdf(svg)?)
 }
 
-/// What a folder is a run of, for `kelvin resume`, with the seconds between its checkpoints.
+/// What a folder is a run of, for `kelvin resume`.
 pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
-    let record = RunRecord::read(&path.join(RECORD))?.with_context(|| {
-        let why = if path.join(PROVENANCE).exists() {
-            "has lost its checkpoints/run.json"
-        } else {
-            "is no run folder of kelvin"
+    check_is_run(path)?;
+    record_and_settings(path)?.with_context(|| {
+        let run = path.display();
+        let finished = match path.join(FINDINGS).exists() {
+            true => format!("\n  it is finished: `kelvin report {run}` shows it"),
+            false => String::new(),
         };
-        format!("{} {why}; name one that `kelvin run` or `kelvin sweep` has begun", path.display())
-    })?;
+        let began = Provenance::read(&path.join(PROVENANCE)).map_or(String::new(), |began| {
+            format!(
+                "\n  it was begun by `kelvin {}`; the same with another --out runs it again",
+                began.command.join(" ")
+            )
+        });
+        format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{began}")
+    })
+}
+
+/// The record of a run and the settings that were asked for, with the seconds between its checkpoints; `None` where the record is
+/// lost.
+pub fn record_and_settings(path: &Path) -> anyhow::Result<Option<(RunRecord, Settings)>> {
+    let Some(record) = RunRecord::read(&path.join(RECORD))? else { return Ok(None) };
     let written = path.join(SETTINGS);
     record.check_unchanged(&written)?;
     let mut settings = record.settings(&path.join(RECORD))?;
@@ -186,7 +199,7 @@ pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
     if let Ok(written) = Settings::from_toml(&text, SETTINGS) {
         settings.run.checkpoint_seconds = written.run.checkpoint_seconds;
     }
-    Ok((record, settings))
+    Ok(Some((record, settings)))
 }
 
 /// Whether a process is writing this run.

@@ -5,11 +5,12 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use kelvin::experiment::Experiment;
 use kelvin::predictive::Scores;
+use kelvin::selection::{BetaInterval, Cost, Goal};
 use serde::{Deserialize, Serialize};
 
 use crate::each_start::StartChoice;
 use crate::run_folder::{SETTINGS, write};
-use crate::selection_table::{Choice, Refusal};
+use crate::selection_table::{Choice, Line, Refusal, legend, selection_table};
 use crate::table::Table;
 
 /// Its name in a folder.
@@ -47,7 +48,7 @@ impl<'a> SelectResult<'a> {
             name: &experiment.settings.name,
             seed: experiment.settings.run.seed,
             device: experiment.engine.describe_for(&experiment.posterior),
-            kelvin: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT")),
+            kelvin: this_kelvin(),
             starts,
             methods,
             refused,
@@ -61,6 +62,11 @@ impl<'a> SelectResult<'a> {
         write(folder, "selection.csv", table.to_csv().as_bytes())?;
         write(folder, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
     }
+}
+
+/// Version and commit.
+fn this_kelvin() -> String {
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))
 }
 
 /// Makes the folder; one that holds anything is left alone.
@@ -85,6 +91,8 @@ pub fn is_selection(folder: &Path) -> bool {
 pub struct StoredSelection {
     format: u32,
     pub name: String,
+    /// The kelvin that made it, with its commit.
+    pub kelvin: String,
     methods: Vec<StoredChoice>,
     #[serde(default)]
     each_start: Vec<StartChoice>,
@@ -93,8 +101,18 @@ pub struct StoredSelection {
 #[derive(Clone, Debug, Deserialize)]
 struct StoredChoice {
     method: String,
+    goal: Goal,
     inverse_temperature: f64,
+    intervals: Vec<BetaInterval>,
+    cost: Cost,
     test: Option<Scores>,
+}
+
+impl<'a> From<&'a StoredChoice> for Line<'a> {
+    fn from(StoredChoice { method, goal, inverse_temperature, intervals, cost, test }: &'a StoredChoice) -> Self {
+        let (goal, inverse_temperature, cost) = (*goal, *inverse_temperature, *cost);
+        Self { method, goal, inverse_temperature, intervals, cost, test: test.as_ref() }
+    }
 }
 
 impl StoredSelection {
@@ -116,7 +134,26 @@ impl StoredSelection {
 
     /// What each start chose, not yet written.
     pub fn of_starts(name: &str, each_start: Vec<StartChoice>) -> Self {
-        Self { format: FORMAT, name: name.into(), methods: Vec::new(), each_start }
+        Self { format: FORMAT, name: name.into(), kelvin: this_kelvin(), methods: Vec::new(), each_start }
+    }
+
+    /// The table of methods that `kelvin select` printed.
+    pub fn table(&self) -> Table {
+        selection_table(&self.name, &self.lines(), self.has_classes())
+    }
+
+    /// What stands below it, one thing after the other.
+    pub fn legend(&self) -> Vec<String> {
+        legend(&self.lines(), self.has_classes())
+    }
+
+    fn lines(&self) -> Vec<Line<'_>> {
+        self.methods.iter().map(Line::from).collect()
+    }
+
+    fn has_classes(&self) -> bool {
+        let first = self.methods.iter().find_map(|one| one.test.as_ref());
+        first.is_some_and(|scores| matches!(scores, Scores::Classification(_)))
     }
 
     /// β and test scores that a method found: of each start, or of all starts together where only those were judged.

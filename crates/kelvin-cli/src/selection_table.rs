@@ -2,7 +2,7 @@
 
 use kelvin::diagnostics::Warning;
 use kelvin::predictive::{ByModel, PredictiveModel, Scores};
-use kelvin::selection::{BetaInterval, Goal, IntervalMeaning, Selection};
+use kelvin::selection::{BetaInterval, Cost, Goal, IntervalMeaning, Selection};
 use serde::Serialize;
 
 use crate::chart::{fixed, significant};
@@ -27,6 +27,25 @@ pub struct Choice {
     pub which_way: Option<ByModel<WhichWay>>,
 }
 
+/// What a row of the table shows, of a choice just made or read back.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    pub method: &'a str,
+    pub goal: Goal,
+    pub inverse_temperature: f64,
+    pub intervals: &'a [BetaInterval],
+    pub cost: Cost,
+    pub test: Option<&'a Scores>,
+}
+
+impl<'a> From<&'a Choice> for Line<'a> {
+    fn from(Choice { selection, test, .. }: &'a Choice) -> Self {
+        let Selection { method, goal, inverse_temperature, intervals, cost, .. } = selection;
+        let (goal, inverse_temperature, cost) = (*goal, *inverse_temperature, *cost);
+        Self { method, goal, inverse_temperature, intervals, cost, test: test.as_ref() }
+    }
+}
+
 /// A method that did not.
 #[derive(Debug, Serialize)]
 pub struct Refusal {
@@ -35,21 +54,21 @@ pub struct Refusal {
 }
 
 /// One row for each method, and one more for each interval after its first.
-pub fn selection_table(title: &str, choices: &[Choice], classes: bool) -> Table {
+pub fn selection_table(name: &str, lines: &[Line<'_>], classes: bool) -> Table {
     let (point, calibration) = if classes { ("acc. %", "ECE") } else { ("MSE ×10³", "cover") };
     let header = ["method", "best for", "β", "interval of β", "LPD SM", "LPD TM", point];
     let header = header.into_iter().map(str::to_owned);
-    let mut table =
-        Table::new(title, header.chain([format!("{calibration} SM"), format!("{calibration} TM"), "cost".into()]));
+    let header = header.chain([format!("{calibration} SM"), format!("{calibration} TM"), "cost".into()]);
+    let mut table = Table::new(format!("{name} — ways to choose β"), header);
     table.alignments[1] = Alignment::Left;
     table.alignments[3] = Alignment::Left;
-    for Choice { selection, test, .. } in choices {
-        let mut intervals = selection.intervals.iter().map(interval_text);
-        let mut row = vec![selection.method.to_owned(), short_goal(selection.goal)];
-        row.push(significant(selection.inverse_temperature, 3));
+    for line in lines {
+        let mut intervals = line.intervals.iter().map(interval_text);
+        let mut row = vec![line.method.to_owned(), short_goal(line.goal)];
+        row.push(significant(line.inverse_temperature, 3));
         row.push(intervals.next().unwrap_or_else(|| "–".into()));
-        row.extend(scores_text(test.as_ref()));
-        row.push(significant(selection.cost.chains, 2));
+        row.extend(scores_text(line.test));
+        row.push(significant(line.cost.chains, 2));
         table.push(row);
         intervals.for_each(|interval| table.push(["", "", "", &interval]));
     }
@@ -129,12 +148,16 @@ fn interval_text(interval: &BetaInterval) -> String {
     }
 }
 
-/// What the words and signs of a table mean, as far as it has them.
-pub fn legend(choices: &[Choice], classes: bool) -> String {
-    let meanings = || choices.iter().flat_map(|choice| &choice.selection.intervals).map(|interval| interval.meaning);
-    let mut text = String::new();
-    let mut say = |line: &str| text += &wrapped(line, "  ");
-    say(&goals_text(choices));
+/// What the words and signs of a table mean, as far as it has them, for a terminal.
+pub fn legend_text(lines: &[Line<'_>], classes: bool) -> String {
+    legend(lines, classes).iter().map(|meaning| wrapped(meaning, "  ")).collect()
+}
+
+/// The same, one thing after the other.
+pub fn legend(lines: &[Line<'_>], classes: bool) -> Vec<String> {
+    let meanings = || lines.iter().flat_map(|line| line.intervals).map(|interval| interval.meaning);
+    let mut told = vec![goals_text(lines)];
+    let mut say = |line: &str| told.push(line.to_owned());
     say(if classes {
         "LPD, accuracy and ECE (SM/TM): test images or rows, by chains at each β. SM: standard model, TM: tempered model."
     } else {
@@ -142,7 +165,7 @@ pub fn legend(choices: &[Choice], classes: bool) -> String {
          standard model, TM: tempered model."
     });
     say("cost: gradients in chains of full length, all starts together; methods of a grid share its chains.");
-    if choices.iter().any(|choice| choice.selection.method.starts_with("refine")) {
+    if lines.iter().any(|line| line.method.starts_with("refine")) {
         say("refine: stays at the β of joint unless validation rows show a gain of two standard errors.");
     }
     let num_starts = meanings().filter_map(|meaning| match meaning {
@@ -158,20 +181,20 @@ pub fn legend(choices: &[Choice], classes: bool) -> String {
     if meanings().any(|meaning| matches!(meaning, IntervalMeaning::Credible { .. })) {
         say("%: holds β with this probability, given the validation rows and a flat prior on log β over the grid.");
     }
-    if choices.iter().any(|choice| short_goal(choice.selection.goal).ends_with('*')) {
+    if lines.iter().any(|line| short_goal(line.goal).ends_with('*')) {
         say("*: another goal than held-out predictions; a low LPD there is no failure of the method.");
     }
-    text
+    told
 }
 
 /// Which methods are best for what.
-fn goals_text(choices: &[Choice]) -> String {
+fn goals_text(lines: &[Line<'_>]) -> String {
     let mut goals: Vec<(String, Vec<&str>)> = Vec::new();
-    for Choice { selection, .. } in choices {
-        let goal = short_goal(selection.goal);
+    for line in lines {
+        let goal = short_goal(line.goal);
         match goals.iter_mut().find(|(known, _)| *known == goal) {
-            Some((_, methods)) => methods.push(selection.method),
-            None => goals.push((goal, vec![selection.method])),
+            Some((_, methods)) => methods.push(line.method),
+            None => goals.push((goal, vec![line.method])),
         }
     }
     let goals: Vec<String> = goals.iter().map(|(goal, methods)| format!("{goal} ({})", methods.join(", "))).collect();
@@ -217,7 +240,7 @@ pub fn warnings_text(choices: &[Choice]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use kelvin::selection::{Cost, SelectionError};
+    use kelvin::selection::SelectionError;
 
     use super::*;
 
@@ -239,10 +262,11 @@ mod tests {
         let flat = BetaInterval { low: 0.1, high: 0.4, meaning: IntervalMeaning::Flat };
         let credible = BetaInterval { meaning: IntervalMeaning::Credible { probability: 0.9 }, ..flat };
         let choices = [choice("a", vec![flat, credible], vec![])];
-        let table = selection_table("", &choices, false);
+        let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
+        let table = selection_table("", &lines, false);
         assert_eq!(table.rows.len(), 2);
         assert_eq!((table.rows[0][3].as_str(), table.rows[1][3].as_str()), ("0.1–0.4 flat", "0.1–0.4 90 %"));
-        let legend = legend(&choices, false);
+        let legend = legend_text(&lines, false);
         assert!(legend.contains("\nflat: ") && legend.contains("\n%: ") && legend.contains("\n*: "), "{legend}");
         assert!(!legend.contains("starts: "), "{legend}");
         assert!(legend.starts_with("best for: evidence* (a).\n"), "{legend}");
@@ -251,7 +275,8 @@ mod tests {
     #[test]
     fn a_terminal_of_a_hundred_columns_has_room_for_all_methods() {
         let interval = BetaInterval { low: 0.0123, high: 0.0456, meaning: IntervalMeaning::OverStarts { count: 16 } };
-        let mut wide = selection_table("", &[choice("lyddon-holmes-walker", vec![interval, interval], vec![])], false);
+        let longest = choice("lyddon-holmes-walker", vec![interval, interval], vec![]);
+        let mut wide = selection_table("", &[Line::from(&longest)], false);
         let scores = ["−0.123", "−1735", "99.9", "100 %", "100 %"];
         wide.rows[0].splice(4..9, scores.map(str::to_owned));
         let narrow = printed(wide);

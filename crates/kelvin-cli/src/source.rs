@@ -9,8 +9,9 @@ use kelvin::experiment::{
 };
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
-use crate::output::WrongFlags;
+use crate::output::{WrongFlags, say, wrapped};
 use crate::run_record::RunRecord;
+use crate::setting_names::with_names_in_order;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -58,6 +59,12 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     }
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
+    if let SourceData::Table(dataset) = &data
+        && !dataset.dropped_constant.is_empty()
+    {
+        let columns = dataset.dropped_constant.join(", ");
+        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    }
     Ok(Source { settings, data, automatic })
 }
 
@@ -81,7 +88,7 @@ fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Resul
         _ => 2,
     });
     for text in in_order {
-        settings = with_override(&settings, text)?;
+        settings = with_override(&settings, text).map_err(with_names_in_order)?;
     }
     Ok(settings)
 }

@@ -3,16 +3,45 @@
 use kelvin::predictive::PredictiveModel;
 
 use crate::chart::{fixed, significant};
+use crate::comparison::Kind;
+use crate::difference::Difference;
 use crate::findings::Findings;
-use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread};
+use crate::gain::Gain;
+use crate::paper_tables::{Criterion, Spread, Sweep, mean_and_spread, with_spread};
 use crate::row::{BETA_STAR, Method, Row, mean_and_std};
 
-/// The answer of a run or a sweep.
-pub fn verdict(findings: &Findings) -> String {
-    match findings.beta_star {
+/// The answer of a run or a sweep, with how far chance may go.
+pub fn verdict(findings: &Findings, gain: Gain) -> String {
+    let answer = match findings.beta_star {
         Some(beta) => verdict_of_run(beta, &findings.rows),
         None => verdict_of_sweep(findings),
+    };
+    let has = |kind: Kind| kind.rows(findings).next().is_some();
+    match has(Kind::Chosen) && has(Kind::Bayes) {
+        true => format!("{answer}{}", difference_text(gain, findings.beta_star.is_some())),
+        false => answer,
     }
+}
+
+/// The gain with its standard error, and what that is over; of one run the chance of another start is not counted.
+fn difference_text(gain: Gain, is_run: bool) -> String {
+    let (Some(standard), Some(tempered)) = (gain.standard, gain.tempered) else {
+        return format!(
+            " The standard error of the difference{} is not known.",
+            if is_run { ", of one run," } else { "" }
+        );
+    };
+    let shown = |found: Difference| with_spread(found.mean, found.standard_error);
+    let over = match standard.standard_error_over_repetitions {
+        Some(_) => "test points and repetitions",
+        None if is_run => "the test points of this one run",
+        None => "the test points of one repetition",
+    };
+    format!(
+        " {BETA_STAR} less β = 1: {} (SM) and {} (TM), ± the standard error over {over}.",
+        shown(standard),
+        shown(tempered)
+    )
 }
 
 fn direction(betas: &[f64]) -> &'static str {
@@ -122,6 +151,20 @@ pub fn best_of(rows: &[Row]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_has_its_error_or_says_that_it_has_none() {
+        let of = |mean, standard_error_over_repetitions| {
+            let (standard_error, standard_error_over_points) = (0.05, 0.05);
+            Some(Difference { mean, standard_error, standard_error_over_points, standard_error_over_repetitions })
+        };
+        let one = Gain { standard: of(0.221, None), tempered: of(-0.3, None) };
+        let expected = " β\u{302}* less β = 1: 0.221 ± 0.050 (SM) and −0.300 ± 0.050 (TM), ± the standard error over";
+        assert_eq!(difference_text(one, true), format!("{expected} the test points of this one run."));
+        let several = Gain { standard: of(0.221, Some(0.01)), tempered: of(-0.3, Some(0.01)) };
+        assert_eq!(difference_text(several, false), format!("{expected} test points and repetitions."));
+        assert!(difference_text(Gain { standard: None, ..one }, true).contains("of one run, is not known"));
+    }
 
     #[test]
     fn temperatures_on_both_sides_of_one_are_no_direction() {

@@ -345,7 +345,8 @@ fn wrong_questions_get_the_nearest_right_name_and_exit_code_2() {
     wrong(&["run", "--data", "t.csv"], &["--target"]);
     wrong(&["run", "concrete", "--threads", "0"], &["1..=1024"]);
     let set = |value: &str, phrases: &[&str]| wrong(&["run", "concrete", "--set", value], phrases);
-    set("sampler.lerning_rate=1", &["no setting", "did you mean `sampler.learning_rate`?"]);
+    let near = "did you mean `sampler.learning_rate` or `selection.learning_rate`?\n  data.";
+    set("sampler.lerning_rate=1", &["no setting", near]);
     set("sampler.learning_rate=-1", &["sampler.learning_rate must be a finite number > 0, got -1"]);
     set("sampler.learning_rate", &["key=value"]);
     set("run.seed=abc", &["run.seed=abc"]);
@@ -407,7 +408,10 @@ fn a_constant_column_is_left_out_and_named() {
     std::fs::write(here.join("table.csv"), with_constant).unwrap();
     let mut arguments = vec!["run", "--data", "table.csv", "--target", "y", "--out", "run"];
     arguments.extend(SHORT);
-    succeeds(here, &arguments);
+    let (_, err) = succeeds(here, &arguments);
+    assert!(err.starts_with("note: left out, since the same in every row: k\n"), "{err}");
+    let report = std::fs::read_to_string(here.join("run/report.html")).unwrap();
+    assert!(report.contains("<dt>left out, since the same in every row</dt><dd>k</dd>"));
     let provenance: Value = serde_json::from_slice(&std::fs::read(here.join("run/provenance.json")).unwrap()).unwrap();
     assert_eq!(provenance["dropped_constant_columns"], serde_json::json!(["k"]));
     assert_eq!(provenance["features"], serde_json::json!(["a", "b"]));

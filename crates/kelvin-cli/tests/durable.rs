@@ -279,7 +279,7 @@ fn what_is_no_run_is_not_gone_on_with() {
     std::fs::create_dir(here.join("other")).unwrap();
     std::fs::write(here.join("other/letter.txt"), "mine").unwrap();
     refuses(here, &["resume", "other"], &["other is no run folder of kelvin"]);
-    refuses(here, &["resume", "nowhere"], &["nowhere is no run folder of kelvin"]);
+    refuses(here, &["resume", "nowhere"], &["there is no folder nowhere"]);
     refuses(here, &with(&["run", "concrete", "--out", "other", "--fresh"], &[&SHORT]), &["no run of kelvin"]);
     assert_eq!(std::fs::read_dir(here.join("other")).unwrap().count(), 1);
     std::fs::create_dir_all(here.join("new/checkpoints")).unwrap();

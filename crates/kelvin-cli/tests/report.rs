@@ -74,6 +74,11 @@ fn a_report_is_made_again_from_the_files_alone() {
     assert!(err.contains("report: run/report.html"), "{err}");
     assert_eq!(read(here.join("run/report.html")), page);
     assert!(here.join("run/figures/predictions.pdf").exists());
+    let unbroken = |out: &str| out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(unbroken(&out).contains("± the standard error over the test points of this one run."), "{out}");
+    std::fs::remove_file(here.join("run/predictions/bayes.csv")).unwrap();
+    let (out, _) = succeeds(here, &["report", "run"]);
+    assert!(unbroken(&out).contains("The standard error of the difference, of one run, is not known."), "{out}");
     // The story, in order.
     let headings =
         ["Scores", "The search for β", "Calibration", "Predictions", "Cases to look at", "Temperatures", "Chains"];
@@ -154,6 +159,31 @@ fn the_paper_s_numbers_stand_beside_ours() {
         assert!(out.contains(number), "{number}\n{out}");
     }
     assert!(read(here.join("sweep/report.html")).contains("Concrete (paper)"));
+    let (out, _) = succeeds(here, &["report", "sweep", "--compare", "paper", "--format", "markdown"]);
+    let lead = format!(
+        "# The paper's numbers beside kelvin's\n\nOf: sweep of concrete (kelvin {} (",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert!(out.starts_with(&lead) && out.contains("\n\n**Point predictions on test rows, mean ± SD over"), "{out}");
+    let chosen = read(here.join("sweep/results.csv"));
+    let line = chosen.lines().find(|line| line.starts_with("β = β\u{302}*,")).unwrap();
+    let betas: Vec<&str> = line.split('"').nth(1).unwrap().split(", ").collect();
+    assert!(betas.len() == 2 && betas.iter().all(|beta| beta.parse::<f64>().is_ok()), "{line}");
+}
+
+/// A run pools its chains, and the paper repeats an experiment.
+#[test]
+fn a_single_run_is_not_shown_as_the_paper_s_repetitions() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    short(here, &["run", "concrete", "--out", "run"]);
+    let results = here.join("run/results.json");
+    let renamed = read(&results).replace("\"name\": \"concrete-quick\"", "\"name\": \"concrete\"");
+    std::fs::write(&results, renamed).unwrap();
+    let (out, err) = succeeds(here, &["report", "run", "--compare", "paper"]);
+    assert!(err.contains("one run, its 2 chains together") && err.contains("`kelvin sweep concrete`"), "{err}");
+    assert!(!out.contains("(paper)") && !out.contains("repetition"), "{out}");
+    assert_eq!(out.matches("; Concrete: one run, its 2 chains together").count(), 4, "{out}");
 }
 
 #[test]
@@ -208,6 +238,10 @@ fn the_paper_s_table_of_selectors_has_its_place() {
     }
     assert!(here.join("report/tables/selectors.tex").exists());
     assert!(read(here.join("report/report.html")).contains("Ways to choose β"));
+    assert!(out.contains(&read(here.join("chosen/selection.csv"))), "the table of methods too\n{out}");
+    assert!(read(here.join("report/report.html")).contains("<h2>ways to choose β for cifar10</h2>"));
+    let (out, _) = succeeds(here, &["report", "chosen"]);
+    assert!(out.contains("cifar10 — ways to choose β\n") && out.contains("\nbest for: "), "{out}");
 
     // Beside runs, on one page.
     sweep(here, "concrete", "sweep");

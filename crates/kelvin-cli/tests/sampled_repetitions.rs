@@ -67,6 +67,7 @@ fn searches_are_made_in_all_repetitions_and_chains_in_the_first() {
     let page = read(here.join("one/report.html"));
     assert!(page.contains("Lines: one repetition") && page.contains("those of repetitions without chains"));
     assert!(!page.contains("SD over chains") && !page.contains("SD over repetitions"));
+    assert!(read(here.join("one/figures/lpd_test.svg")).contains("β\u{302}* without chains"), "no such entry");
     // One band would be a claim about several repetitions.
     let numbers = read(here.join("one/figures/lpd_test.csv"));
     assert!(!numbers.lines().next().unwrap().contains("low"), "{numbers}");

@@ -71,6 +71,8 @@ fn the_usual_methods_stand_side_by_side() {
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
     assert!(err.contains("note: --all adds 17 methods"), "{err}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "select writes no files");
+    let help = kelvin(folder.path(), &["select", "--help"]);
+    assert!(text(&help.stdout).contains("with --out into a folder"), "{}", text(&help.stdout));
 }
 
 #[test]

@@ -150,11 +150,32 @@ fn a_run_verifies_and_every_change_is_named() {
     changed(&run.join("experiment.toml"), other_rate, || {
         fails(here, "run", &["experiment.toml was changed", "sampler.burn_in: 200 there, 190 now"]);
     });
-    let other_data = |text: Vec<u8>| String::from_utf8(text).unwrap().replacen("50", "51", 1).into_bytes();
+    let other_data: fn(Vec<u8>) -> Vec<u8> =
+        |text| String::from_utf8(text).unwrap().replacen("50", "51", 1).into_bytes();
     changed(&here.join("mine.csv"), other_data, || {
         fails(here, "run", &["FAILED data", "the data have changed", "skipped scores"]);
     });
     passes(here, "run");
+
+    // Without the checkpoints too.
+    std::fs::rename(run.join("checkpoints"), here.join("checkpoints")).unwrap();
+    let out = passes(here, "run");
+    let (first, rest) = out.split_once("\nok ").unwrap();
+    assert!(first.starts_with("skipped  checkpoints ") && first.contains("missing"), "{out}");
+    assert!(!rest.contains("skipped") && rest.contains("exactly from"), "{out}");
+    changed(&here.join("mine.csv"), other_data, || fails(here, "run", &["FAILED data", "the data have changed"]));
+    let output = kelvin(here, &["export", "run", "--format", "npz"]);
+    let (out, err) = said(&output);
+    assert!(out.starts_with("run/exports/chosen.npz: ") && err.is_empty(), "{out}\n{err}");
+    let output = kelvin(here, &["resume", "run"]);
+    let (out, err) = said(&output);
+    assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
+    for phrase in
+        ["cannot go on with run: it has lost checkpoints/run.json", "kelvin report run", "kelvin run --data mine.csv"]
+    {
+        assert!(err.contains(phrase), "no `{phrase}` in\n{err}");
+    }
+    std::fs::rename(here.join("checkpoints"), run.join("checkpoints")).unwrap();
 
     // Without the data the rest is checked, and what is missing is named.
     std::fs::rename(here.join("mine.csv"), here.join("elsewhere.csv")).unwrap();

@@ -1,7 +1,7 @@
 //! The legend: one entry per named series, in rows above the plot where it can never cover data.
 
 use super::colour::Colour;
-use super::series::{Dash, Layer, Marker, Place};
+use super::series::{Dash, Layer, Marker};
 use super::svg::{Anchor, Font, Svg, text_width};
 
 const FONT: Font = Font { size: 12.0, bold: false, colour: Colour::Ink };
@@ -48,11 +48,10 @@ pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry>
             Layer::Spans(spans) => {
                 (&spans.name, Key::Spans { colour: spans.colour, width: spans.width, opacity: spans.opacity })
             }
-            Layer::Reference(line) if line.place == Place::Diagonal => {
+            Layer::Reference(line) => {
                 let (colour, marker, dash) = (line.colour, Marker::None, line.dash);
-                (&line.label, Key::Line { colour, marker, dash, band: false })
+                (&line.name, Key::Line { colour, marker, dash, band: false })
             }
-            Layer::Reference(_) => continue,
         };
         let entry = Entry { name: name.clone(), key };
         match entries.iter_mut().find(|known| known.without_band() == entry.without_band()) {
@@ -113,6 +112,8 @@ mod tests {
         let line = |name: &str| Layer::from(Line::new(name, Colour::SM, vec![]));
         let layers = [line("SM"), line("SM"), line(""), Reference::vertical(1.0, "β = 1").into()];
         assert_eq!(entries(layers.iter()).len(), 1);
+        let named = [1.0, 2.0].map(|x| Reference::vertical(x, "").with_name("others").into());
+        assert_eq!(entries(named.iter()).len(), 1);
         let with_band = Line { band: vec![(0.0, 1.0)], ..Line::new("SM", Colour::SM, vec![]) };
         let layers = [line("SM"), with_band.into(), line("SM")];
         assert!(matches!(&entries(layers.iter())[..], [Entry { key: Key::Line { band: true, .. }, .. }]));

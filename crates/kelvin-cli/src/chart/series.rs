@@ -173,7 +173,7 @@ pub enum Place {
     Vertical(f64),
     /// At this y; labelled right of the frame.
     Horizontal(f64),
-    /// Where y equals x; named in the legend.
+    /// Where y equals x.
     Diagonal,
 }
 
@@ -182,8 +182,10 @@ pub enum Place {
 pub struct Reference {
     /// Where it lies.
     pub place: Place,
-    /// What it means; none if empty.
+    /// What stands beside it; none if empty.
     pub label: String,
+    /// The name in the legend; none if empty.
+    pub name: String,
     /// Its colour.
     pub colour: Colour,
     /// How the stroke is broken.
@@ -193,17 +195,32 @@ pub struct Reference {
 impl Reference {
     /// A dotted vertical line.
     pub fn vertical(x: f64, label: impl Into<String>) -> Self {
-        Self { place: Place::Vertical(x), label: label.into(), colour: Colour::Muted, dash: Dash::Dotted }
+        Self::new(Place::Vertical(x), Dash::Dotted).with_label(label)
     }
 
     /// A dashed horizontal line.
     pub fn horizontal(y: f64, label: impl Into<String>) -> Self {
-        Self { place: Place::Horizontal(y), label: label.into(), colour: Colour::Muted, dash: Dash::Dashed }
+        Self::new(Place::Horizontal(y), Dash::Dashed).with_label(label)
     }
 
-    /// The dashed line y = x.
-    pub fn diagonal(label: impl Into<String>) -> Self {
-        Self { place: Place::Diagonal, label: label.into(), colour: Colour::Muted, dash: Dash::Dashed }
+    /// The dashed line y = x, named in the legend.
+    pub fn diagonal(name: impl Into<String>) -> Self {
+        Self::new(Place::Diagonal, Dash::Dashed).with_name(name)
+    }
+
+    fn new(place: Place, dash: Dash) -> Self {
+        Self { place, label: String::new(), name: String::new(), colour: Colour::Muted, dash }
+    }
+
+    fn with_label(mut self, label: impl Into<String>) -> Self {
+        self.label = label.into();
+        self
+    }
+
+    /// A name in the legend.
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
     }
 
     /// Another stroke.

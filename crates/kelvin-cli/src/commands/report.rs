@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::arguments::{CompareArgument, ReportArguments, SpreadArgument, TableFormatArgument};
-use crate::output::{WrongFlags, print_result, say};
-use crate::paper_layout::Layout;
-use crate::paper_numbers::PAPER;
+use crate::output::{WrongFlags, print_result, say, wrapped};
+use crate::paper_layout::{Layout, one_run};
+use crate::paper_numbers::{PAPER, PaperNumbers};
 use crate::paper_tables::Spread;
 use crate::present::{REPORT, create_folder, tables, tables_of_all, write_run, write_several};
 use crate::run_files::RunFiles;
+use crate::run_record::RunCommand;
 use crate::selection_file::{StoredSelection, is_selection};
+use crate::selection_table::printed;
 use crate::table::Table;
 use crate::verdict::verdict;
 
@@ -39,7 +41,19 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
             presets.join(", ")
         ));
     }
-    let printed = printed_tables(&runs, &selections, layout, arguments.format);
+    let single = runs.iter().map(|run| &run.findings).filter(|found| found.command != RunCommand::Sweep);
+    for found in single.filter(|found| layout.compare && PaperNumbers::of(&found.name).is_some()) {
+        say(&wrapped(
+            &format!(
+                "note: {0} is {1}, and the paper's numbers are of repetitions: they are left out; `kelvin sweep {0}` repeats the \
+                 paper's experiment",
+                found.name,
+                one_run(found)
+            ),
+            "  ",
+        ));
+    }
+    let output = printed_tables(&runs, &selections, layout, arguments.format);
     let page = match (&runs[..], &arguments.out) {
         ([run], None) if selections.is_empty() => {
             let folder = run.folder.clone();
@@ -56,7 +70,7 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
             folder.join(REPORT)
         }
     };
-    print_result(&printed)?;
+    print_result(&output)?;
     say(&format!("report: {}\n", page.display()));
     if arguments.open {
         open_page(&page);
@@ -89,16 +103,40 @@ fn printed_tables(
         TableFormatArgument::Csv => table.to_csv(),
         TableFormatArgument::Html => table.to_html(),
     };
-    let tables: Vec<String> = tables.iter().map(render).collect();
-    let answers: String = match format {
-        TableFormatArgument::Text => findings
-            .iter()
-            .map(|found| crate::output::wrapped(&format!("{}: {}", found.name, verdict(found)), "  "))
-            .collect(),
+    let of_selection = |selection: &StoredSelection| match format {
+        TableFormatArgument::Text => {
+            let legend = selection.legend().iter().map(|meaning| wrapped(meaning, "  ")).collect::<String>();
+            printed(selection.table()).to_text() + &legend
+        }
+        _ => render(&selection.table()),
+    };
+    let tables: Vec<String> = tables.iter().map(render).chain(selections.iter().map(of_selection)).collect();
+    let lead: String = match format {
+        TableFormatArgument::Text => {
+            let answer = |run: &RunFiles| format!("{}: {}", run.findings.name, verdict(&run.findings, run.gain));
+            runs.iter().map(|run| wrapped(&answer(run), "  ")).collect()
+        }
+        TableFormatArgument::Markdown => heading(runs, selections, layout),
         _ => String::new(),
     };
-    let gap = if answers.is_empty() { "" } else { "\n" };
-    format!("{answers}{gap}{}", tables.join("\n"))
+    let gap = if lead.is_empty() { "" } else { "\n" };
+    format!("{lead}{gap}{}", tables.join("\n"))
+}
+
+/// What the tables are, and of which runs by which kelvin.
+fn heading(runs: &[RunFiles], selections: &[StoredSelection], layout: Layout) -> String {
+    let of_run = |run: &RunFiles| {
+        (format!("{} of {}", run.findings.command.name(), run.findings.name), run.findings.kelvin.clone())
+    };
+    let of_selection = |one: &StoredSelection| (format!("select of {}", one.name), one.kelvin.clone());
+    let all: Vec<(String, String)> = runs.iter().map(of_run).chain(selections.iter().map(of_selection)).collect();
+    // Neighbours by the same kelvin share its name.
+    let groups = all.chunk_by(|a, b| a.1 == b.1).map(|group| {
+        let names: Vec<&str> = group.iter().map(|(name, _)| name.as_str()).collect();
+        format!("{} (kelvin {})", names.join(", "), group[0].1)
+    });
+    let title = if layout.compare { "The paper's numbers beside kelvin's" } else { "Tables of kelvin" };
+    format!("# {title}\n\nOf: {}.\n", groups.collect::<Vec<_>>().join("; "))
 }
 
 /// Shows the page in the reader's browser; a machine without one is no failure.

@@ -14,6 +14,7 @@ use super::{Request, threads};
 use crate::arguments::{ModelArgument, RunArguments};
 use crate::chart::significant;
 use crate::findings::Findings;
+use crate::gain::gain;
 use crate::interrupt::Interrupt;
 use crate::output::{print_result, say, wrapped};
 use crate::population::{choose, chosen_draws, divergence_warnings, sample, selection_warnings};
@@ -133,7 +134,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     folder.write_hashes()?;
     folder.status().write_stage(Stage::Done);
 
-    let verdict = verdict(&findings);
+    let verdict = verdict(&findings, gain(folder.path(), &findings));
     if conduct.json {
         let result = RunResult {
             command: "run",

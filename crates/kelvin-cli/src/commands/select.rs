@@ -8,7 +8,9 @@ use crate::output::{WrongFlags, print_result, say, wrapped};
 use crate::paper_layout::{self, Layout};
 use crate::paper_tables::Spread;
 use crate::selection_file::{SELECTION, SelectResult, StoredSelection, open_folder};
-use crate::selection_table::{Choice, Refusal, legend, printed, refusals_text, selection_table, warnings_text};
+use crate::selection_table::{
+    Choice, Line, Refusal, legend_text, printed, refusals_text, selection_table, warnings_text,
+};
 use crate::watched_laboratory::{Relay, WatchedLaboratory};
 use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{device, source};
@@ -67,14 +69,15 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let name = &experiment.settings.name;
     let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
     let classes = matches!(problem.likelihood, Likelihood::Categorical { .. });
-    let table = selection_table(&format!("{name} — ways to choose β"), &choices, classes);
+    let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
+    let table = selection_table(name, &lines, classes);
     if let Some(folder) = &out {
         result.write(folder, &asked, &table)?;
     }
     if conduct.json {
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    let (legend, refusals) = (legend(&choices, classes), refusals_text(&refusals));
+    let (legend, refusals) = (legend_text(&lines, classes), refusals_text(&refusals));
     let joint = choices.iter().find(|choice| choice.selection.method == "joint");
     let way = joint.and_then(|joint| Some((joint.selection.inverse_temperature, joint.which_way?)));
     let way = way.map_or(String::new(), |(beta, way)| format!("\n{}", which_way_text(beta, &way)));

@@ -9,6 +9,7 @@ use super::{Request, threads};
 use crate::arguments::{CommonArguments, SweepArguments};
 use crate::chart::significant;
 use crate::findings::{Agreement, Findings};
+use crate::gain::gain;
 use crate::interrupt::Interrupt;
 use crate::output::{print_result, say};
 use crate::paper_tables::Sweep;
@@ -117,7 +118,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
         };
         return print_result(&format!("{}\n", serde_json::to_string(&result)?));
     }
-    let mut text = format!("# {name}\n\n{}\n\n", verdict(&findings));
+    let mut text = format!("# {name}\n\n{}\n\n", verdict(&findings, gain(folder.path(), &findings)));
     for (_, table) in present::tables(&findings) {
         text.push_str(&table.to_markdown());
         text.push('\n');

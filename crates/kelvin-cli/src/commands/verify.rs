@@ -22,8 +22,8 @@ use crate::output::{print_result, wrapped};
 use crate::provenance::Provenance;
 use crate::recomputed::{check_learning_theory, check_scores, named};
 use crate::row::Method;
-use crate::run_folder::{PROVENANCE, SETTINGS};
-use crate::run_record::RunCommand;
+use crate::run_folder::{CHECKPOINTS, PROVENANCE, SETTINGS};
+use crate::run_record::{DataHashes, RunCommand};
 use crate::{cycles, device, scores_file};
 
 #[derive(Serialize)]
@@ -41,9 +41,18 @@ pub fn verify(arguments: &VerifyArguments) -> anyhow::Result<()> {
         Findings::read(folder)?;
     }
     let mut checks = Checks::default();
+    if !folder.join(CHECKPOINTS).exists() {
+        let found = "the folder is missing: its files, and that the settings are those asked for, cannot be checked";
+        checks.push(CHECKPOINTS, Outcome::Skipped, found);
+    }
     check_files(folder, &mut checks);
-    if let Some(run) = checks.push_result(SETTINGS, FinishedRun::read(folder), "the settings are those of the run") {
-        check_run(arguments, &run, &mut checks)?;
+    match FinishedRun::read(folder) {
+        Ok(run) => {
+            let found = if run.record.is_some() { "the settings are those of the run" } else { "can be read" };
+            checks.push(SETTINGS, Outcome::Passed, found);
+            check_run(arguments, &run, &mut checks)?;
+        }
+        Err(error) => checks.push(SETTINGS, Outcome::Failed, in_full(&error)),
     }
     let failed = checks.num_failed();
     if arguments.json {
@@ -92,13 +101,17 @@ fn check_files(folder: &Path, checks: &mut Checks) {
         }
         Err(error) => return checks.push(HASHES, Outcome::Failed, in_full(&error)),
     };
+    let mut files = hashes.files;
+    if !folder.join(CHECKPOINTS).exists() {
+        files.retain(|name, _| !Path::new(name).starts_with(CHECKPOINTS));
+    }
     let differs = |(name, then): (&String, &String)| match file_hash(&folder.join(name)) {
         Ok(now) if now == *then => None,
         Ok(now) => Some(format!("{name} was changed: SHA-256 {} then, {} now", short(then), short(&now))),
         Err(error) => Some(in_full(&error).replace('\n', ": ")),
     };
-    let differences: Vec<String> = hashes.files.iter().filter_map(differs).collect();
-    let passed = format!("{} files have the SHA-256 they were written with", hashes.files.len());
+    let differences: Vec<String> = files.iter().filter_map(differs).collect();
+    let passed = format!("{} files have the SHA-256 they were written with", files.len());
     checks.push_differences(HASHES, differences, passed);
 }
 
@@ -148,25 +161,31 @@ fn check_provenance(run: &FinishedRun, provenance: Option<&Provenance>, checks: 
     let Some(provenance) = provenance else {
         return checks.push(PROVENANCE, Outcome::Failed, format!("{PROVENANCE} is missing or damaged"));
     };
-    let now = run.record.data_hashes();
-    let stored = json!({
-        "asked_sha256": provenance.asked_sha256,
-        "seed": provenance.seed,
-        "data_sha256": provenance.data_sha256,
-        "out_of_distribution_sha256": provenance.out_of_distribution_sha256,
-    });
-    let wanted = json!({
-        "asked_sha256": run.record.identity(),
-        "seed": run.settings.run.seed,
-        "data_sha256": now.data,
-        "out_of_distribution_sha256": now.out_of_distribution,
-    });
+    let told = |asked: &str, seed: u64, data: DataHashes| {
+        json!({
+            "asked_sha256": asked,
+            "seed": seed,
+            "data_sha256": data.data,
+            "out_of_distribution_sha256": data.out_of_distribution,
+        })
+    };
+    let stored = told(&provenance.asked_sha256, provenance.seed, provenance.data_hashes());
+    let (wanted, passed) = match &run.record {
+        Some(record) => (
+            told(&record.identity(), run.settings.run.seed, record.data_hashes()),
+            "settings, seed and data are those of checkpoints/run.json",
+        ),
+        None => (
+            told(&provenance.asked_sha256, run.settings.run.seed, provenance.data_hashes()),
+            "its seed is that of experiment.toml",
+        ),
+    };
     let mut differences = Comparison::default().of_values(PROVENANCE, &stored, &wanted);
     if run.findings.sampling.seed != provenance.seed {
         differences
             .push(format!("results.json has seed {}, {PROVENANCE} {}", run.findings.sampling.seed, provenance.seed));
     }
-    checks.push_differences(PROVENANCE, differences, "settings, seed and data are those of checkpoints/run.json");
+    checks.push_differences(PROVENANCE, differences, passed);
 }
 
 /// Files for other programs, which are written from results.json.

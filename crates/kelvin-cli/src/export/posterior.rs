@@ -213,7 +213,7 @@ fn attributes(run: &FinishedRun, selection: &Selection<'_>, is_predicted: bool) 
     put("device", json!(findings.device));
     put("experiment", json!(findings.name));
     put("data", json!(findings.problem.data));
-    put("data_sha256", json!(run.record.data_hashes().data));
+    put("data_sha256", json!(run.data_hashes().map(|hashes| hashes.data)));
     put("target", json!(findings.problem.target));
     put("network", json!(findings.problem.network));
     put("seed", json!(findings.sampling.seed));

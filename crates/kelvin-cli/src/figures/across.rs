@@ -108,7 +108,7 @@ fn overlaid(title: &str, axis: Axis, runs: &[(String, &[Row])], value: &dyn Fn(&
         let colour = Colour::CYCLE[index % Colour::CYCLE.len()];
         let dash = if index >= Colour::CYCLE.len() { Dash::Dashed } else { Dash::Solid };
         chart = chart.with(grid_line(name, colour, rows, value).with_dash(dash));
-        for line in unsampled(rows, colour) {
+        for line in unsampled(rows, colour, &format!("{name}: ")) {
             chart = chart.with(line);
         }
         let chosen: Vec<&Row> = rows.iter().filter(|row| row.method == Method::Chosen).collect();

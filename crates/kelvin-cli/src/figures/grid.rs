@@ -94,21 +94,19 @@ fn chosen_points(rows: &[Row], value: &dyn Fn(&Row) -> f64) -> (Vec<(f64, f64)>,
 
 pub(super) type LpdOf<'a> = &'a dyn Fn(&Row) -> ByModel<f64>;
 
-/// A line at each β̂* that no chain was sampled at, so that nothing but its place is known.
-pub(super) fn unsampled(rows: &[Row], colour: Colour) -> impl Iterator<Item = Reference> {
+/// A line at each β̂* that no chain was sampled at, so that nothing but its place is known; `of` leads its name.
+pub(super) fn unsampled(rows: &[Row], colour: Colour, of: &str) -> impl Iterator<Item = Reference> {
+    let name = format!("{of}{BETA_STAR} without chains");
     let is_sampled =
         |search: &Row| rows.iter().any(|row| row.method == Method::Chosen && row.repetition == search.repetition);
     let searches = rows.iter().filter(move |row| row.method == Method::Sgd && !is_sampled(row));
-    searches.map(move |search| Reference::vertical(search.beta, "").with_colour(colour))
+    searches.map(move |search| Reference::vertical(search.beta, "").with_colour(colour).with_name(&name))
 }
 
 /// LPD against β; of one model alone also that of the SGD plug-in.
 pub(super) fn lpd_chart(title: impl Into<String>, rows: &[Row], lpd: LpdOf<'_>, label: &str, models: Models) -> Chart {
     let mut chart = Chart::new(title, Axis::log(BETA_AXIS), lpd_axis(label, rows, lpd, models));
     chart = chart.with(Reference::vertical(1.0, "β = 1"));
-    for line in unsampled(rows, Colour::CHOSEN) {
-        chart = chart.with(line);
-    }
     let shown = || PredictiveModel::BOTH.into_iter().filter(|&model| models.include(model));
     for model in shown() {
         let (name, colour) = look_of(model);
@@ -124,7 +122,7 @@ pub(super) fn lpd_chart(title: impl Into<String>, rows: &[Row], lpd: LpdOf<'_>, 
             chart = chart.with(sgd_line(rows, &value));
         }
     }
-    chart
+    unsampled(rows, Colour::CHOSEN, "").fold(chart, Chart::with)
 }
 
 /// Where posteriors are too cold TM falls without end. The axis then shows the best third of TM, all of SM where it is drawn,
@@ -180,12 +178,10 @@ pub(super) fn point_metric_chart(title: impl Into<String>, rows: &[Row]) -> Char
         if are_classes(rows) { (Axis::linear("test accuracy (%)"), 100.0) } else { (Axis::log("test MSE"), 1.0) };
     let value = move |row: &Row| scale * row.test.point_metric();
     let (points, hover) = chosen_points(rows, &value);
-    let mut chart = Chart::new(title, Axis::log(BETA_AXIS), axis.focused()).with(Reference::vertical(1.0, "β = 1"));
-    for line in unsampled(rows, Colour::CHOSEN) {
-        chart = chart.with(line);
-    }
-    chart
+    let chart = Chart::new(title, Axis::log(BETA_AXIS), axis.focused())
+        .with(Reference::vertical(1.0, "β = 1"))
         .with(sgd_line(rows, &value))
         .with(grid_line("posterior mean", Colour::Purple, rows, &value))
-        .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover))
+        .with(Points::new(BETA_STAR, Colour::CHOSEN, Marker::Ring, points).with_hover(hover));
+    unsampled(rows, Colour::CHOSEN, "").fold(chart, Chart::with)
 }
