@@ -135,7 +135,9 @@ fn strengths_of_augmentation_share_a_figure() {
         ];
         short(here, &arguments);
     }
-    succeeds(here, &["report", "half", "none", "--out", "both"]);
+    // Whatever else stands before them.
+    sweep(here, "concrete", "table");
+    succeeds(here, &["report", "table", "half", "none", "--out", "both"]);
     let numbers = read(here.join("both/figures/augmentation.csv"));
     assert!(numbers.contains("test LPD (SM)") && numbers.contains("test accuracy"), "{numbers}");
     let (none, half) = (numbers.find("strength 0,"), numbers.find("strength 0.5,"));

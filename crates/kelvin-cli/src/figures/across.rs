@@ -65,10 +65,13 @@ fn partly(runs: &[&NamedRun<'_>]) -> (String, String) {
     (format!(" ({})", found.join("; ")), format!(", and {BETA_STAR} of repetitions without chains"))
 }
 
-/// LPD and point metric of the runs on one data set that differ in augmentation; none where fewer than two do.
+/// LPD and point metric of the runs on the first data set with several strengths of augmentation; none where there is none.
 fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
-    let data = &runs.first()?.findings.problem.data;
-    let mut own: Vec<&NamedRun<'_>> = runs.iter().filter(|run| run.findings.problem.data == *data).collect();
+    runs.iter().find_map(|run| strengths_of(&run.findings.problem.data, runs))
+}
+
+fn strengths_of(data: &str, runs: &[NamedRun<'_>]) -> Option<Figure> {
+    let mut own: Vec<&NamedRun<'_>> = runs.iter().filter(|run| run.findings.problem.data == data).collect();
     own.retain(|run| run.findings.rows.iter().any(|row| row.method == Method::Grid));
     own.sort_by(|a, b| a.augmentation.total_cmp(&b.augmentation));
     own.dedup_by(|a, b| a.augmentation == b.augmentation);
@@ -92,7 +95,7 @@ fn by_strength(runs: &[NamedRun<'_>]) -> Option<Figure> {
     ];
     let figure = Figure::new(
         "augmentation",
-        Panels::new(format!("{}: strengths of augmentation", data), charts),
+        Panels::new(format!("{data}: strengths of augmentation"), charts),
         format!(
             "Test LPD of SM-PD and the point metric against β for each strength of augmentation (the probability that an image \
              is augmented), mean ± SD over repetitions{partly}; rings are the {BETA_STAR} of the searches. Dotted: β = 1{others}."
