@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::{ptr, thread};
 
+use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstreamCaptureMode};
-use cudarc::driver::{DriverError, result};
 
+use crate::branch::Branch;
 use crate::device::{Address, Device, DeviceError, Kernel, Launch, Limits, MOST_LANES, Recording};
 use crate::driver::{self, failed, shown, unavailable};
 use crate::kernel_cache::KernelCache;
@@ -31,39 +32,6 @@ pub struct CudaDevice {
     cache: KernelCache,
     /// Held through every use of the stream, so that nothing else slips into what is being recorded.
     state: Mutex<State>,
-}
-
-/// Streams beside the device's own, and where they leave it and come back.
-struct Branch {
-    streams: [sys::CUstream; MOST_LANES - 1],
-    begin: sys::CUevent,
-    ends: [sys::CUevent; MOST_LANES - 1],
-}
-
-impl Branch {
-    /// The caller has entered.
-    fn new() -> Result<Self, DriverError> {
-        let event = || result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
-        Ok(Self {
-            streams: [result::stream::create(result::stream::StreamKind::NonBlocking)?],
-            begin: event()?,
-            ends: [event()?],
-        })
-    }
-
-    /// # Safety
-    /// The caller has entered, and uses none of it any more.
-    unsafe fn destroy(&self) {
-        // SAFETY: as promised.
-        unsafe {
-            for &stream in &self.streams {
-                result::stream::destroy(stream).ok();
-            }
-            for &event in self.ends.iter().chain([&self.begin]) {
-                result::event::destroy(event).ok();
-            }
-        }
-    }
 }
 
 #[derive(Default)]

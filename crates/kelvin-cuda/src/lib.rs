@@ -4,6 +4,7 @@
 //! above them is safe Rust. [`tables`] runs whole chains of small networks, [`images`] any network group by group, and
 //! [`CudaEngine`] is what an experiment runs on.
 
+mod branch;
 mod cuda;
 pub mod device;
 mod driver;

@@ -147,7 +147,7 @@ plain! {
         pixels: Address, rows: Address, placements: Address, output: Address, height: u32, width: u32, channels: u32,
         num_images: u32, pixel_stride: u32, reserved: u32,
     }
-    /// `chain.cuh`: what the device knows of a chain beside its numbers.
+    /// `cell.cuh`: what the device knows of a chain beside its numbers.
     ChainCell {
         gradient_scale: f64, likelihood_weight: f64, log_power: f64, log_beta: f64, log_beta_velocity: f64,
         norm: f64, step: u64, num_readings: u64, id: u32, stopped: u32, row: u32, mass_batch: u32,

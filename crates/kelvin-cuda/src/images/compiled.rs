@@ -136,7 +136,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
         let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
         all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
     }
-    all.extend(super::fast::example_kernels());
+    all.extend(super::fast_plan::example_kernels());
     all
 }
 

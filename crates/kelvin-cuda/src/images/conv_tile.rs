@@ -109,11 +109,11 @@ impl ConvShape {
         !self.packed && !self.input_norm && before.into_iter().all(covers)
     }
 
-    fn depth(&self) -> usize {
+    pub(super) fn depth(&self) -> usize {
         if self.packed { 16 } else { self.sizes.input.channels }
     }
 
-    fn taps(&self) -> usize {
+    pub(super) fn taps(&self) -> usize {
         if self.packed { self.sizes.kernel } else { self.sizes.kernel * self.sizes.kernel }
     }
 
@@ -123,7 +123,7 @@ impl ConvShape {
 
     /// Filters of a square, whose sums a warp of the way back keeps: few leave registers for loads under way, many leave warps
     /// for all squares.
-    fn square_filters(&self) -> usize {
+    pub(super) fn square_filters(&self) -> usize {
         if self.filters() >= 64 && !self.packed { 32 } else { 16 }
     }
 
@@ -342,68 +342,6 @@ impl ConvShape {
     pub fn makes_pool(&self, tile: &Tile, size: usize) -> bool {
         let output = self.sizes.output;
         size == 2 && tile.strip > 0 && tile.rows.is_multiple_of(2) && output.width > 8 && self.filters() >= 32
-    }
-
-    /// What both kernels are compiled with.
-    fn defines(&self, tile: &Tile) -> Vec<(&'static str, i64)> {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
-        let number = |value: usize| value as i64;
-        vec![
-            ("IMAGE_H", number(input.height)),
-            ("IMAGE_W", number(input.width)),
-            ("CHANNELS", number(input.channels)),
-            ("FILTERS", number(output.channels)),
-            ("KERNEL", number(kernel)),
-            ("STRIDE", number(stride)),
-            ("PAD_TOP", number(before[0])),
-            ("PAD_LEFT", number(before[1])),
-            ("OUT_H", number(output.height)),
-            ("OUT_W", number(output.width)),
-            ("TILE_IMAGES", number(tile.images)),
-            ("TILE_ROWS", number(tile.rows)),
-            ("WARPS", number(tile.warps)),
-            ("BLOCKS", number(tile.blocks)),
-            ("M_TOGETHER", number(tile.together)),
-            ("STRIP", number(tile.strip)),
-            ("PACKED", i64::from(self.packed)),
-            ("INPUT_NORM", i64::from(self.input_norm)),
-            ("INPUT_RELU", i64::from(self.input_relu)),
-        ]
-    }
-
-    /// What the way forward is compiled with.
-    pub fn forward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
-        let mut defines = self.defines(tile);
-        let steps = self.taps() * self.depth() / 16;
-        defines.push(("HOLD_WEIGHTS", i64::from(steps * (self.filters() / 8).min(4) <= 18)));
-        defines.push(("ADD_BIAS", i64::from(gradients.bias)));
-        defines.push(("STATISTICS", i64::from(gradients.output_norm)));
-        defines.push(("POOL", if gradients.pooled { gradients.pool as i64 } else { 1 }));
-        defines.push(("POOL_RELU", i64::from(gradients.pooled && gradients.pool_relu)));
-        let terms = self.terms.unwrap_or_default();
-        let names = [("LEFT_NORM", "LEFT_RELU"), ("RIGHT_NORM", "RIGHT_RELU")];
-        defines.push(("SUM_INPUT", i64::from(self.terms.is_some())));
-        for ((norm, relu), (norm_name, relu_name)) in terms.into_iter().zip(names) {
-            defines.extend([(norm_name, i64::from(norm)), (relu_name, i64::from(relu))]);
-        }
-        defines
-    }
-
-    /// What the way back is compiled with.
-    pub fn backward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
-        let mut defines = self.defines(tile);
-        defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));
-        defines.push(("POOL", gradients.pool as i64));
-        defines.push(("OUTPUT_RELU", i64::from(gradients.pool_relu)));
-        defines.push(("OUTPUT_BITS", i64::from(gradients.pooled && gradients.pool_relu)));
-        defines.push(("SQUARE_FILTERS", self.square_filters() as i64));
-        defines.push(("WEIGHT_STRIP", tile.weight_strip as i64));
-        defines.push(("DATA_GRADIENT", i64::from(gradients.input)));
-        defines.push(("BIAS_GRADIENT", i64::from(gradients.bias)));
-        defines.push(("ADD_PREVIOUS", i64::from(gradients.adds)));
-        defines.push(("MASK", i64::from(gradients.masks)));
-        defines.push(("NORM_SUMS", gradients.norm_sums as i64));
-        defines
     }
 }
 

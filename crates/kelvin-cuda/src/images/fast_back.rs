@@ -3,7 +3,7 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::fast::{Source, fast_shape, way_forward};
+use super::fast_plan::{Source, fast_shape, way_forward};
 use super::plan::Plan;
 use crate::device::Limits;
 

@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::device::Limits;
-    use crate::images::fast::wants_packed_input;
+    use crate::images::fast_plan::wants_packed_input;
 
     fn planned(network: &Network, warpgroup_products: bool) -> (Plan, Fast, Vec<KernelSource>) {
         let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };

@@ -8,11 +8,6 @@ use super::wave::Wave;
 use crate::device::{DeviceError, Launch};
 
 impl Wave<'_> {
-    /// Batches of an estimate: full ones are all the same.
-    pub(super) fn mass_batches(&self, estimate: &LayerwiseMass) -> u64 {
-        if self.plan.batches.is_full() { 1 } else { estimate.num_batches }
-    }
-
     /// Estimates the masses of group `number`, θ frozen, and gives them to those of its chains that are `due`.
     pub(super) fn estimate_masses(
         &self,
@@ -23,7 +18,7 @@ impl Wave<'_> {
     ) -> Result<(), DeviceError> {
         let (core, group) = (self.core, &self.groups[number]);
         let Some(mass_batch) = &group.mass_batch else { return Ok(()) };
-        let num_batches = self.mass_batches(estimate);
+        let num_batches = estimate.num_visited(&self.plan.batches);
         if num_batches == 0 {
             return Ok(());
         }
@@ -33,17 +28,13 @@ impl Wave<'_> {
         mass_batch.replay(num_batches)?;
         let mut squares = vec![0.0; len];
         self.mass_squares.read(first, &mut squares)?;
-        let readings = num_batches as f64 * (core.num_examples as f64).powi(2);
+        let layout = &core.plan.program.layout;
         let mut factors = vec![1.0f32; len];
         for (slot, (masses, factors)) in
             group.chains.clone().zip(squares.chunks_exact_mut(num_tensors).zip(factors.chunks_exact_mut(num_tensors)))
         {
-            for (mass, &tensor_len) in masses.iter_mut().zip(&core.tables.tensor_lens) {
-                *mass = (*mass / (readings * tensor_len as f64) + estimate.floor).sqrt();
-            }
-            let smallest = masses.iter().copied().fold(f64::INFINITY, f64::min);
-            masses.iter_mut().for_each(|mass| *mass /= smallest);
-            if !due(slot) || !masses.iter().all(|mass| mass.is_finite()) {
+            let are_numbers = estimate.turn_into_masses(masses, layout, num_batches, core.num_examples);
+            if !due(slot) || !are_numbers {
                 continue;
             }
             let old = &mut chains[slot].state.mass;

@@ -14,9 +14,9 @@ use crate::device::{Address, Buffer, Device, DeviceError};
 /// The fewest pixels of a part of a norm's sums; kernels may take more.
 pub const ROWS_PER_PART: usize = 64;
 
-/// Memory of a group.
+/// Memory of a lane: what the passes of its chains write.
 pub struct GroupMemory {
-    /// The most chains of a group.
+    /// The most chains of a lane.
     pub num_chains: usize,
     /// The most images of a chain's batch.
     pub num_images: usize,

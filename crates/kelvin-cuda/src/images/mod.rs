@@ -2,12 +2,13 @@
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
 //! next group as well; `lanes` keeps it. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn
-//! a program into launches (`fast` and `fast_back` into those of tensor cores, of which `finishers` says who finishes
+//! a program into launches (`fast` and `fast_back` into those of tensor cores, chosen by `fast_plan`, of which `finishers` says who finishes
 //! norms, `small_dense` those of dense layers with few units), `wave` records them, `run` moves chains and `evaluate`
 //! looks at draws. The CPU's `network::images` is the specification.
 
 mod arguments;
 mod compiled;
+mod conv_defines;
 mod conv_strided;
 mod conv_tile;
 mod conv_wide;
@@ -16,6 +17,7 @@ mod evaluate;
 mod fast;
 mod fast_back;
 mod fast_lower;
+mod fast_plan;
 mod finishers;
 mod lanes;
 mod lower;
@@ -229,7 +231,7 @@ impl ImageEngine {
         let fast = match precision {
             Precision::Single => Fast::default(),
             Precision::Half => {
-                plan.packed_input = fast::wants_packed_input(device.limits(), &plan);
+                plan.packed_input = fast_plan::wants_packed_input(device.limits(), &plan);
                 let fast = Fast::new(&*device, &plan)?;
                 plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
                 fast
@@ -269,7 +271,7 @@ impl ImageEngine {
     /// Moves every chain to `plan.num_steps` by sampling; a chain that diverges stops and says so, the others go on.
     ///
     /// # Errors
-    /// Where the device fails; chains are then where they were when last seen.
+    /// Where the device fails; chains are then of no use, and go on from where they were stored last.
     pub fn sample(
         &self,
         rule: &Langevin,
@@ -283,7 +285,7 @@ impl ImageEngine {
     /// The same by joint ascent.
     ///
     /// # Errors
-    /// Where the device fails; chains are then where they were when last seen.
+    /// Where the device fails; chains are then of no use, and go on from where they were stored last.
     pub fn search(
         &self,
         rule: &JointAscent,

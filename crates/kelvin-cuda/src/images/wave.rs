@@ -154,7 +154,7 @@ impl<'a> Wave<'a> {
     ) -> Result<Vec<Launch>, DeviceError> {
         let group = self.states.group(chains.start, chains.len());
         let norms = if estimate.training_mode { Norms::Training(Running::Stay) } else { Norms::Inference };
-        let num_batches = self.mass_batches(estimate);
+        let num_batches = estimate.num_visited(&self.plan.batches);
         let epochs = num_batches.div_ceil(self.plan.batches.steps_per_epoch());
         let mut launches = self.gradient(memory, group, norms, epochs, sources)?;
         let arguments = MassSquares {

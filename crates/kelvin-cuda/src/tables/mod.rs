@@ -28,7 +28,7 @@ const MOST_NUMBERS: usize = i32::MAX as usize;
 /// Why the engine of tables cannot be had for a posterior.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum TableError {
-    /// The CPU engine serves it instead.
+    /// Another engine must serve it.
     #[error("the GPU engine of tables does not serve {what}: it needs {needs}")]
     Unsupported {
         /// What the posterior has.

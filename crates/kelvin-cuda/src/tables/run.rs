@@ -274,27 +274,18 @@ impl<'a> Group<'a> {
         live: &[usize],
         chains: &mut [Chain],
     ) -> Result<(), DeviceError> {
-        let batches = &self.plan.batches;
-        let num_batches = if batches.is_full() { 1 } else { estimate.num_batches };
-        let epochs_needed = num_batches.div_ceil(batches.steps_per_epoch());
-        let first = epoch * epochs_needed * batches.steps_per_epoch();
-        self.start(kernel, Purpose::Preconditioner, first..first + num_batches, live, chains)?;
+        let visited = estimate.visited(&self.plan.batches, epoch);
+        let num_batches = visited.end - visited.start;
+        self.start(kernel, Purpose::Preconditioner, visited, live, chains)?;
         let mut results: Vec<TableResult> = vec![bytemuck::Zeroable::zeroed(); live.len()];
         self.results.read(0, &mut results)?;
 
         let layout = &self.engine.layout;
-        let readings = num_batches as f64 * (self.engine.num_rows as f64).powi(2);
-        for (&slot, result) in live.iter().zip(&results) {
-            let tensors = layout.tensors().iter().zip(result.squares);
-            let mean = |(tensor, squares): (&kelvin::network::Tensor, f64)| {
-                (squares / (readings * tensor.range.len() as f64) + estimate.floor).sqrt()
-            };
-            let mut masses: Vec<f64> = tensors.map(mean).collect();
-            let smallest = masses.iter().copied().fold(f64::INFINITY, f64::min);
-            masses.iter_mut().for_each(|mass| *mass /= smallest);
+        for (&slot, result) in live.iter().zip(&mut results) {
+            let masses = &mut result.squares[..layout.tensors().len()];
             let state = &mut chains[self.members[slot]].state;
-            if masses.iter().all(|mass| mass.is_finite()) {
-                state.set_mass(layout, &masses);
+            if estimate.turn_into_masses(masses, layout, num_batches, self.engine.num_rows) {
+                state.set_mass(layout, masses);
                 self.states.write(self.states.len() / 2 + slot * layout.len(), &state.momentum)?;
             }
         }

@@ -1,8 +1,11 @@
 //! The mass of each tensor: one for all, or from the size of its gradients (the layerwise preconditioner).
 
+use std::ops::Range;
+
+use super::Batches;
 use super::chain::Chain;
 use super::rule::{Scratch, StepName};
-use crate::network::Mode;
+use crate::network::{Layout, Mode};
 use crate::potential::{Batch, Potential};
 use crate::random::Purpose;
 use crate::vector::sum_of_squares;
@@ -46,16 +49,11 @@ impl LayerwiseMass {
         chain: &mut Chain,
         scratch: &mut Scratch<P::Workspace>,
     ) {
-        // Full batches are all the same.
-        let num_batches = if name.batches.is_full() { 1 } else { self.num_batches };
         let epoch = chain.state.step / name.batches.steps_per_epoch();
-        // An estimate may visit more batches than an epoch has: it takes as many whole epochs of names as it needs.
-        let epochs_needed = num_batches.div_ceil(name.batches.steps_per_epoch());
-        let first = epoch * epochs_needed * name.batches.steps_per_epoch();
+        let visited = self.visited(&name.batches, epoch);
         scratch.mass.fill(0.0);
-        for batch in 0..num_batches {
-            let rows =
-                name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, first + batch, &mut scratch.rows);
+        for batch in visited.clone() {
+            let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, batch, &mut scratch.rows);
             let mode = if self.training_mode { Mode::Training } else { Mode::Inference(&chain.state.statistics) };
             let batch = Batch { rows, likelihood_weight, mode };
             potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
@@ -63,14 +61,39 @@ impl LayerwiseMass {
                 *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);
             }
         }
-        let readings = num_batches as f64 * (potential.num_examples() as f64).powi(2);
-        for (tensor, mass) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
-            *mass = (*mass / (readings * tensor.range.len() as f64) + self.floor).sqrt();
-        }
-        let smallest = scratch.mass.iter().copied().fold(f64::INFINITY, f64::min);
-        scratch.mass.iter_mut().for_each(|mass| *mass /= smallest);
-        if scratch.mass.iter().all(|mass| mass.is_finite()) {
+        let num_batches = visited.end - visited.start;
+        if self.turn_into_masses(&mut scratch.mass, &scratch.layout, num_batches, potential.num_examples()) {
             chain.state.set_mass(&scratch.layout, &scratch.mass);
         }
+    }
+
+    /// Batches of an estimate: full ones are all the same.
+    pub fn num_visited(&self, batches: &Batches) -> u64 {
+        if batches.is_full() { 1 } else { self.num_batches }
+    }
+
+    /// The numbers of the batches that the estimate at the start of an epoch visits. They may be more than an epoch has: it takes as
+    /// many whole epochs of names as it needs.
+    pub fn visited(&self, batches: &Batches, epoch: u64) -> Range<u64> {
+        let (count, epoch_len) = (self.num_visited(batches), batches.steps_per_epoch());
+        let first = epoch * count.div_ceil(epoch_len) * epoch_len;
+        first..first + count
+    }
+
+    /// Turns Σ ∇Ũ² of each tensor over its elements and so many batches into its mass; whether all are numbers.
+    pub fn turn_into_masses(
+        &self,
+        squares: &mut [f64],
+        layout: &Layout,
+        num_batches: u64,
+        num_examples: usize,
+    ) -> bool {
+        let readings = num_batches as f64 * (num_examples as f64).powi(2);
+        for (tensor, square) in layout.tensors().iter().zip(&mut *squares) {
+            *square = (*square / (readings * tensor.range.len() as f64) + self.floor).sqrt();
+        }
+        let smallest = squares.iter().copied().fold(f64::INFINITY, f64::min);
+        squares.iter_mut().for_each(|mass| *mass /= smallest);
+        squares.iter().all(|mass| mass.is_finite())
     }
 }
