@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use anyhow::Context;
 use kelvin::data::{Dataset, Table};
 use kelvin::experiment::{
     DataSettings, Problem, RunSettings, Settings, SourceData, TaskSetting, automatic_settings, preset, with_override,
@@ -111,7 +110,12 @@ fn named(name: &str) -> anyhow::Result<Settings> {
     if !name.ends_with(".toml") {
         return Ok(preset(name)?.settings());
     }
-    let bytes = std::fs::read(name).with_context(|| format!("cannot read the experiment {name}"))?;
+    let bytes = std::fs::read(name).map_err(|error| {
+        WrongFlags(format!(
+            "cannot read the experiment {name}: {error}\n  name a file of settings, or a preset; `kelvin presets` lists them and \
+             `kelvin presets NAME` prints one to begin with"
+        ))
+    })?;
     let text = std::str::from_utf8(&bytes).map_err(|error| {
         let (line, at) =
             (1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count(), error.valid_up_to());

@@ -339,6 +339,7 @@ fn wrong_questions_get_the_nearest_right_name_and_exit_code_2() {
     let folder = TempDir::new().unwrap();
     let wrong = |arguments: &[&str], phrases: &[&str]| refuses(folder.path(), 2, arguments, phrases);
     wrong(&["run", "concreet"], &["no preset `concreet`", "did you mean `concrete`?"]);
+    wrong(&["run", "mine.toml"], &["cannot read the experiment mine.toml: ", "`kelvin presets` lists them"]);
     wrong(&["run", "concrete", "--quik"], &["--quik", "--quick"]);
     wrong(&["rum"], &["run"]);
     wrong(&["run"], &["--data <FILE.csv> --target <COLUMN>"]);
