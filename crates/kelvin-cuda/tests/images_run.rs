@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use image_support::{examples, parameters, posterior, relative_error, resnet};
 use kelvin::data::Augmentation;
-use kelvin::network::{Layer, Network, Shape};
+use kelvin::network::{Layer, Network, Rows, Shape};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
@@ -28,6 +28,12 @@ fn plain_network() -> Network {
         Layer::Dense { units: 3 },
     ];
     Network::new(Shape::image(5, 4, 1), layers).unwrap()
+}
+
+fn network_with_norm() -> Network {
+    let conv = Layer::Conv { filters: 2, kernel: 3, stride: 2 };
+    let layers = vec![conv, Layer::BATCH_NORM, Layer::Relu, Layer::Dense { units: 3 }];
+    Network::new(Shape::image(4, 4, 1), layers).unwrap()
 }
 
 fn chains(network: &Network, count: u32) -> Vec<Chain> {
@@ -225,13 +231,7 @@ fn the_joint_ascent_takes_the_steps_of_the_cpu() {
 #[test]
 fn full_batches_are_those_of_the_cpu() {
     let Some(device) = device_for_tests() else { return };
-    let layers = vec![
-        Layer::Conv { filters: 2, kernel: 3, stride: 2 },
-        Layer::BATCH_NORM,
-        Layer::Relu,
-        Layer::Dense { units: 3 },
-    ];
-    let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
+    let network = network_with_norm();
     let examples = examples(&network, 140, true);
     let posterior = posterior(&network, &examples);
     let plan = Plan { seed: 1, batches: Batches::full(140), num_steps: 4, keep: Keep { burn_in: 0, every: 2 } };
@@ -284,36 +284,13 @@ fn groups_waves_and_stops_change_no_bit() {
     }
 }
 
-#[test]
-fn a_chain_that_leaves_the_numbers_stops_alone() {
-    let Some(device) = device_for_tests() else { return };
-    let network = plain_network();
-    let examples = examples(&network, NUM_IMAGES, true);
-    let posterior = posterior(&network, &examples);
-    let (mut found, mut wanted) = (chains(&network, 3), chains(&network, 3));
-    for chains in [&mut found, &mut wanted] {
-        chains[1].state.momentum[0] = 3e38;
-        // What is not finite where it is seen counts at once; a gradient tells one step later.
-        chains[2].state.position[3] = f32::NAN;
-    }
-    let rule = Langevin { learning_rate: 1e4, ..rule(Integrator::Sghmc) };
-    let (on_device, on_cpu) = (Remember::default(), Remember::default());
-    let calm = Langevin { clip_norm: 1.0, ..rule };
-    engine(&device, &posterior, 3, 3).sample(&calm, &plan(9, 0.0), &mut found, &on_device).unwrap();
-    run_population(&posterior, &calm, &plan(9, 0.0), &mut wanted, &on_cpu);
-    for (found, wanted) in found.iter().zip(&wanted) {
-        assert_eq!((found.divergence, found.state.step), (wanted.divergence, wanted.state.step));
-        assert_eq!(found.kinetic_all.num_readings(), wanted.kinetic_all.num_readings());
-    }
-    assert!(found[1].divergence.is_some() && found[2].divergence.is_some());
-}
+/// Stops chain 0 before its first step and chain 1 after its first steps.
+struct StopTwo;
 
-/// Stops chain 0 at its first report.
-struct StopFirst;
-
-impl Observer for StopFirst {
-    fn advanced(&self, index: usize, _: u64) -> ControlFlow<()> {
-        if index == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+impl Observer for StopTwo {
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        let stops = index == 0 || (index == 1 && steps > 0);
+        if stops { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -323,15 +300,16 @@ fn a_chain_that_is_told_to_stop_can_go_on_later() {
     let network = plain_network();
     let examples = examples(&network, NUM_IMAGES, true);
     let posterior = posterior(&network, &examples);
-    let (engine, rule) = (engine(&device, &posterior, 2, 2), rule(Integrator::Baoa));
-    let mut whole = chains(&network, 2);
+    let (engine, rule) = (engine(&device, &posterior, 3, 3), rule(Integrator::Baoa));
+    let mut whole = chains(&network, 3);
     engine.sample(&rule, &plan(10, 0.0), &mut whole, &Silent).unwrap();
-    let mut stopped = chains(&network, 2);
-    engine.sample(&rule, &plan(10, 0.0), &mut stopped, &StopFirst).unwrap();
-    assert!(stopped[0].state.step < 10 && stopped[0].divergence.is_none());
-    assert_eq!(stopped[1].state, whole[1].state);
+    let mut stopped = chains(&network, 3);
+    engine.sample(&rule, &plan(10, 0.0), &mut stopped, &StopTwo).unwrap();
+    assert_eq!([0, 1, 2].map(|index: usize| stopped[index].state.step), [0, 7, 10]);
+    assert_eq!(stopped[0].state, chains(&network, 1)[0].state);
+    assert!(stopped[1].divergence.is_none());
     engine.sample(&rule, &plan(10, 0.0), &mut stopped, &Silent).unwrap();
-    assert_eq!(stopped[0].state, whole[0].state);
+    assert!(stopped.iter().zip(&whole).all(|(stopped, whole)| stopped.state == whole.state));
 }
 
 /// Observers evaluate draws on the engine that shows them.
@@ -348,7 +326,7 @@ fn draws_are_evaluated_while_chains_wait() {
     engine
         .sample(&rule, &plan(10, 0.0), &mut watched, &|_: usize, chain: &Chain| {
             let position = &chain.state.position[..];
-            let found = engine.gradients(&[position], &[1.0], &[kelvin::network::Rows::All]).unwrap().remove(0);
+            let found = engine.gradients(&[position], &[1.0], &[Rows::All]).unwrap().remove(0);
             let outputs = engine.outputs(&examples, &[chain.state.weights()]).unwrap().remove(0);
             energies.lock().unwrap().push((found.0, outputs.len()));
         })
@@ -356,6 +334,36 @@ fn draws_are_evaluated_while_chains_wait() {
     engine.sample(&rule, &plan(10, 0.0), &mut alone, &Silent).unwrap();
     assert_eq!(energies.into_inner().unwrap().len(), 4);
     assert!(watched.iter().zip(&alone).all(|(a, b)| a.state == b.state));
+}
+
+/// Draws that another thread evaluates in the middle of a run share its memory, and wait for it.
+#[test]
+fn a_run_and_evaluations_beside_it_change_no_bit_of_each_other() {
+    let Some(device) = device_for_tests() else { return };
+    let network = network_with_norm();
+    let examples = examples(&network, NUM_IMAGES, true);
+    let posterior = posterior(&network, &examples);
+    let engine = engine(&device, &posterior, 2, 2);
+    let (rule, plan) = (rule(Integrator::Sghmc), plan(40, 0.0));
+    let chains = || chains(&network, 2);
+    let mut alone = chains();
+    engine.sample(&rule, &plan, &mut alone, &Silent).unwrap();
+    let (position, rows) = (&alone[0].state.position[..], [0, 1, 2, 3, 4, 5]);
+    let gradient = || engine.gradients(&[position], &[1.0], &[Rows::These(&rows)]).unwrap().remove(0).1;
+    let outputs = || engine.outputs(&examples, &[alone[0].state.weights()]).unwrap().remove(0);
+    let statistics = || engine.batch_statistics(&[position], &[vec![Rows::These(&rows)]]).unwrap().remove(0);
+    let evaluations: [(&str, &dyn Fn() -> Vec<f32>); 3] =
+        [("gradient", &gradient), ("outputs", &outputs), ("statistics", &statistics)];
+    for (what, evaluate) in evaluations {
+        let (wanted, mut beside) = (evaluate(), chains());
+        std::thread::scope(|scope| {
+            let run = scope.spawn(|| engine.sample(&rule, &plan, &mut beside, &Silent).unwrap());
+            while !run.is_finished() {
+                assert_eq!(evaluate(), wanted, "{what}");
+            }
+        });
+        assert!(alone.iter().zip(&beside).all(|(a, b)| a.state == b.state), "a run beside {what}");
+    }
 }
 
 #[test]

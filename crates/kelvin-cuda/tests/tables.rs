@@ -11,16 +11,16 @@ use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::sampler::{
-    AscentObjective, Chain, ClipScope, Engine, Integrator, JointAscent, Keep, Langevin, LayerwiseMass, LogBeta,
-    MassRule, Motion, Observer, Plan, PriorShare, Silent, run_population,
+    AscentObjective, Chain, ChainState, ClipScope, Engine, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
+    LogBeta, MassRule, Motion, Observer, Plan, PriorShare, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{CudaEngine, Device, Precision, TableEngine, TableError};
 use support::{device_for_tests, gpu_for_tests};
 use table_support::{AnyRule, Problem, assert_near, plan, relative_error, sampler, search};
 
-/// A kept chain, its step, position and log β.
-type Seen = (usize, u64, Vec<f32>, f64);
+/// A kept chain and its state.
+type Seen = (usize, ChainState);
 
 /// What an observer was told: the kept states, and the steps of each chain.
 #[derive(Default)]
@@ -31,10 +31,7 @@ struct Told {
 
 impl Observer for Told {
     fn kept(&self, kept: &[(usize, &Chain)]) {
-        let seen = kept
-            .iter()
-            .map(|&(index, chain)| (index, chain.state.step, chain.state.position.clone(), chain.state.log_beta));
-        self.kept.lock().unwrap().extend(seen);
+        self.kept.lock().unwrap().extend(kept.iter().map(|&(index, chain)| (index, chain.state.clone())));
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
@@ -50,7 +47,7 @@ impl Observer for Told {
 impl Told {
     fn sorted(self) -> (Vec<Seen>, Vec<u64>) {
         let mut kept = self.kept.into_inner().unwrap();
-        kept.sort_by_key(|(index, step, ..)| (*index, *step));
+        kept.sort_by_key(|(index, state)| (*index, state.step));
         (kept, self.steps.into_inner().unwrap())
     }
 }
@@ -65,17 +62,9 @@ fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: 
     rule.on_cpu(&posterior, &plan, &mut expected, &told_by_cpu);
     rule.on_device(&engine, &plan, &mut found, &told);
 
-    for (index, (found, expected)) in found.iter().zip(&expected).enumerate() {
-        let (state, right) = (&found.state, &expected.state);
-        assert_eq!((state.step, found.divergence), (right.step, expected.divergence), "{what}, chain {index}");
-        let error = relative_error(&state.position, &right.position);
-        assert!(error < 1e-4, "{what}, position of chain {index}: {error:.1e}");
-        let error = relative_error(&state.momentum, &right.momentum);
-        assert!(error < 2e-4, "{what}, momentum of chain {index}: {error:.1e}");
-        assert!((state.log_beta - right.log_beta).abs() < 1e-4, "{what}: {} and {}", state.log_beta, right.log_beta);
-        for (mass, right) in state.mass.iter().zip(&right.mass) {
-            assert_near(what, *mass, *right, 1e-4);
-        }
+    for (found, expected) in found.iter().zip(&expected) {
+        assert_eq!(found.divergence, expected.divergence, "{what}");
+        assert_states_agree(what, &found.state, &expected.state);
         for (found, expected) in
             [(&found.kinetic_all, &expected.kinetic_all), (&found.kinetic_kept, &expected.kinetic_kept)]
         {
@@ -88,10 +77,21 @@ fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: 
     let ((kept, steps), (right_kept, right_steps)) = (told.sorted(), told_by_cpu.sorted());
     assert_eq!(steps, right_steps, "{what}");
     assert_eq!(kept.len(), right_kept.len(), "{what}");
-    for ((index, step, position, log_beta), right) in kept.iter().zip(&right_kept) {
-        assert_eq!((*index, *step), (right.0, right.1), "{what}");
-        assert!(relative_error(position, &right.2) < 1e-4, "{what}");
-        assert!((log_beta - right.3).abs() < 1e-4, "{what}");
+    for ((index, state), (right_index, right)) in kept.iter().zip(&right_kept) {
+        assert_eq!(index, right_index, "{what}");
+        assert_states_agree(what, state, right);
+    }
+}
+
+fn assert_states_agree(what: &str, state: &ChainState, right: &ChainState) {
+    assert_eq!(state.step, right.step, "{what}");
+    let error = relative_error(&state.position, &right.position);
+    assert!(error < 1e-4, "{what}, position at step {}: {error:.1e}", state.step);
+    let error = relative_error(&state.momentum, &right.momentum);
+    assert!(error < 2e-4, "{what}, momentum at step {}: {error:.1e}", state.step);
+    assert!((state.log_beta - right.log_beta).abs() < 1e-4, "{what}: {} and {}", state.log_beta, right.log_beta);
+    for (mass, right) in state.mass.iter().zip(&right.mass) {
+        assert_near(what, *mass, *right, 1e-4);
     }
 }
 
