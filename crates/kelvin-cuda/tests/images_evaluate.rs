@@ -10,6 +10,8 @@ use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
+use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent};
+use kelvin::temperature::Temperature;
 use kelvin_cuda::{ImageEngine, Precision};
 use support::device_for_tests;
 
@@ -119,6 +121,31 @@ fn gradients_over_several_batches_add_up() {
         let error = relative_error(&found.1, &wanted);
         assert!(error < 1e-5, "{} batches: off by {error:e}", batches.len());
     }
+}
+
+/// Rows are cut into passes in one way, whatever memory there is from before.
+#[test]
+fn what_was_done_before_changes_no_bit_of_a_gradient() {
+    let Some(device) = device_for_tests() else { return };
+    let layers = vec![Layer::Conv { filters: 3, kernel: 3, stride: 2 }, Layer::Relu, Layer::Dense { units: 3 }];
+    let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
+    let examples = examples(&network, 300, false);
+    let posterior = posterior(&network, &examples);
+    let position = parameters(&network, 0);
+    let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
+    let after_batches_of = |sizes: &[usize]| {
+        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
+        for &size in sizes {
+            let batches = Batches::new(300, Some(size)).unwrap();
+            let plan = Plan { seed: 1, batches, num_steps: 1, keep: Keep { burn_in: 0, every: 1 } };
+            let chain = Chain::new(0, Temperature::BAYES, position.clone(), &network.layout());
+            engine.sample(&rule, &plan, &mut [chain], &Silent).unwrap();
+        }
+        engine.gradients(&[&position], &[1.0], &[Rows::All]).unwrap()
+    };
+    let fresh = after_batches_of(&[]);
+    assert_eq!(after_batches_of(&[10]), fresh);
+    assert_eq!(after_batches_of(&[10, 290]), fresh);
 }
 
 #[test]

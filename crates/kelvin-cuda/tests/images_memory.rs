@@ -46,6 +46,13 @@ fn watched() -> Option<Watched> {
     Some(Watched { device, network, examples, engine })
 }
 
+/// Evaluates so many draws over all rows.
+fn evaluate(engine: &ImageEngine, network: &Network, num_draws: u32) {
+    let positions: Vec<Vec<f32>> = (0..num_draws).map(|id| parameters(network, id)).collect();
+    let slices: Vec<&[f32]> = positions.iter().map(|position| &position[..]).collect();
+    engine.gradients(&slices, &vec![1.0; slices.len()], &[Rows::All]).unwrap();
+}
+
 /// A use of an engine.
 type Use<'a> = &'a dyn Fn(&ImageEngine) -> Result<(), DeviceError>;
 
@@ -140,4 +147,97 @@ fn waves_fit_beside_memory_that_is_kept() {
     let mut sampled = chains(&network, 16);
     engine.sample(&rule, &plan(1), &mut sampled, &Silent).unwrap();
     assert!(sampled.iter().all(|chain| chain.state.step == 1));
+}
+
+/// Two memories are kept: of those that a third finds too small the largest stays.
+#[test]
+fn the_smallest_memory_makes_room() {
+    let Some(Watched { device, network, examples, .. }) = watched() else { return };
+    let posterior = posterior(&network, &examples);
+    let held_after = |evaluations: &[u32]| {
+        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
+        let begun = device.bytes_held();
+        evaluations.iter().for_each(|&num_draws| evaluate(&engine, &network, num_draws));
+        device.bytes_held() - begun
+    };
+    let [few, many, more] = [4, 16, 18].map(|num_draws| held_after(&[num_draws]));
+    assert!(few < many && many < more, "{few} {many} {more}");
+    assert_eq!(held_after(&[16, 4]), many, "what serves is used");
+    assert_eq!(held_after(&[4, 16]), few + many);
+    assert_eq!(held_after(&[4, 16, 18]), many + more);
+}
+
+/// All draws would fit together in the stead of a run's memory, but the run still uses it.
+#[test]
+fn evaluations_within_a_run_fit_beside_its_memory() {
+    let Some(Watched { device, network, engine, .. }) = watched() else { return };
+    let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
+    let begun = device.bytes_held();
+    engine.sample(&rule, &plan(1), &mut chains(&network, 16), &Silent).unwrap();
+    let of_lane = (device.bytes_held() - begun) / 2;
+    let watch = |index: usize, _: &Chain| {
+        if index == 0 {
+            device.leave_free(of_lane * 5 / 4);
+            evaluate(&engine, &network, 16);
+        }
+    };
+    let mut sampled = chains(&network, 16);
+    engine.sample(&rule, &plan(1), &mut sampled, &watch).unwrap();
+    assert!(sampled.iter().all(|chain| chain.state.step == 1));
+}
+
+/// Outputs add nothing up, so that passes may have any size: that of the memory with the most images that is there.
+#[test]
+fn outputs_are_found_in_the_memory_that_is_kept() {
+    let Some(Watched { device, network, examples, engine }) = watched() else { return };
+    let positions = [0, 1].map(|id| parameters(&network, id));
+    let weights = positions.each_ref().map(|parameters| Weights { parameters, statistics: &[] });
+    let found = |engine: &ImageEngine| {
+        device.launched();
+        let outputs = engine.outputs(&examples, &weights).unwrap();
+        (outputs, device.launched())
+    };
+    let fresh = ImageEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
+    let (wanted, of_one_pass) = found(&fresh);
+    drop(fresh);
+
+    // Of half of the rows.
+    let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
+    engine.sample(&rule, &plan(1), &mut chains(&network, 6), &Silent).unwrap();
+    let held = device.bytes_held();
+    assert_eq!(found(&engine), (wanted.clone(), 2 * of_one_pass));
+    assert_eq!(device.bytes_held(), held);
+
+    // Of all of them.
+    evaluate(&engine, &network, 2);
+    assert_eq!(found(&engine), (wanted, of_one_pass));
+}
+
+#[test]
+fn a_tenth_of_the_memory_is_left_to_others() {
+    let Some(Watched { device, network, engine, .. }) = watched() else { return };
+    let chain_bytes = engine.residence_of(&plan(1), 1).unwrap().chain_bytes;
+    let free = 300 * chain_bytes;
+    device.leave_free(free);
+    let chosen = engine.residence_of(&plan(1), 1000).unwrap();
+    let (taken, most) = (chosen.wave * chain_bytes + chosen.group_bytes, free / 10 * 9);
+    assert!(taken <= most && taken + chain_bytes > most, "{taken} bytes of {most}");
+
+    // Draws are evaluated beside a run, so that a group takes more than the memory that stays.
+    let (rule, begun) = (Langevin::new(Integrator::Sghmc, 1e-3, 0.9), device.bytes_held());
+    engine.sample(&rule, &plan(1), &mut chains(&network, chosen.group as u32), &Silent).unwrap();
+    let positions = chosen.group * network.layout().len() * size_of::<f32>();
+    assert!(chosen.group_bytes >= device.bytes_held() - begun + positions, "{chosen:?}");
+}
+
+#[test]
+fn passes_have_at_most_512_images() {
+    let Some(device) = device_for_tests() else { return };
+    let network = network();
+    let examples = examples(&network, 600, true);
+    let engine = ImageEngine::new(device, &posterior(&network, &examples), Precision::Single).unwrap();
+    for (batch_size, num_images) in [(None, 512), (Some(590), 512), (Some(500), 500)] {
+        let plan = Plan { batches: Batches::new(600, batch_size).unwrap(), ..plan(1) };
+        assert_eq!(engine.residence_of(&plan, 2), engine.residence(2, num_images), "{batch_size:?}");
+    }
 }

@@ -22,6 +22,7 @@ struct State {
     recordings: HashSet<usize>,
     num_allocated: usize,
     num_recorded: usize,
+    num_launched: usize,
 }
 
 /// What the failing call says.
@@ -65,6 +66,11 @@ impl WatchedDevice {
         let made = (state.num_allocated, state.num_recorded);
         (state.num_allocated, state.num_recorded) = (0, 0);
         made
+    }
+
+    /// Launches since this was asked last, but for recorded ones.
+    pub fn launched(&self) -> usize {
+        std::mem::take(&mut self.state().num_launched)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -139,6 +145,7 @@ impl Device for WatchedDevice {
 
     fn launch(&self, launch: &Launch) -> Result<(), DeviceError> {
         self.call()?;
+        self.state().num_launched += 1;
         self.device.launch(launch)
     }
 
