@@ -12,6 +12,7 @@ use kelvin::selection::{Checkpoint, JointChoice};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::population::draws_name;
+use crate::provenance::this_kelvin;
 use crate::row::{Method, Row};
 use crate::run_record::RunCommand;
 use crate::which_way::WhichWay;
@@ -205,7 +206,7 @@ impl Findings {
                     * (settings.sampler.cycle * steps_per_epoch) as f64,
                 chains_share_time: experiment.engine.moves_chains_together(),
             },
-            kelvin: format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT")),
+            kelvin: this_kelvin(),
             device: experiment.engine.describe_for(&experiment.posterior),
             grid: if command == RunCommand::Run { Vec::new() } else { settings.run.grid.clone() },
             repetitions,

@@ -73,6 +73,11 @@ impl Continued {
     }
 }
 
+/// Version and commit of this kelvin.
+pub fn this_kelvin() -> String {
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))
+}
+
 impl Provenance {
     pub fn new(asked_sha256: String, experiment: &Experiment<'_>) -> Self {
         let problem = experiment.problem;

@@ -178,13 +178,11 @@ pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
             true => format!("\n  it is finished: `kelvin report {run}` shows it"),
             false => String::new(),
         };
-        let began = Provenance::read(&path.join(PROVENANCE)).map_or(String::new(), |began| {
-            format!(
-                "\n  it was begun by `kelvin {}`; the same with another --out runs it again",
-                began.command.join(" ")
-            )
+        let command = Provenance::read(&path.join(PROVENANCE)).and_then(|began| began.command.first().cloned());
+        let again = command.map_or(String::new(), |command| {
+            format!("\n  `kelvin {command} {}` runs it again in another folder", path.join(SETTINGS).display())
         });
-        format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{began}")
+        format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{again}")
     })
 }
 

@@ -9,6 +9,7 @@ use kelvin::selection::{BetaInterval, Cost, Goal};
 use serde::{Deserialize, Serialize};
 
 use crate::each_start::StartChoice;
+use crate::provenance::this_kelvin;
 use crate::run_folder::{SETTINGS, write};
 use crate::selection_table::{Choice, Line, Refusal, legend, selection_table};
 use crate::table::Table;
@@ -62,11 +63,6 @@ impl<'a> SelectResult<'a> {
         write(folder, "selection.csv", table.to_csv().as_bytes())?;
         write(folder, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
     }
-}
-
-/// Version and commit.
-fn this_kelvin() -> String {
-    format!("{} ({})", env!("CARGO_PKG_VERSION"), env!("KELVIN_COMMIT"))
 }
 
 /// Makes the folder; one that holds anything is left alone.

@@ -169,14 +169,15 @@ fn check_provenance(run: &FinishedRun, provenance: Option<&Provenance>, checks: 
             "out_of_distribution_sha256": data.out_of_distribution,
         })
     };
-    let stored = told(&provenance.asked_sha256, provenance.seed, provenance.data_hashes());
-    let (wanted, passed) = match &run.record {
+    let (stored, wanted, passed) = match &run.record {
         Some(record) => (
+            told(&provenance.asked_sha256, provenance.seed, provenance.data_hashes()),
             told(&record.identity(), run.settings.run.seed, record.data_hashes()),
             "settings, seed and data are those of checkpoints/run.json",
         ),
         None => (
-            told(&provenance.asked_sha256, run.settings.run.seed, provenance.data_hashes()),
+            json!({ "seed": provenance.seed }),
+            json!({ "seed": run.settings.run.seed }),
             "its seed is that of experiment.toml",
         ),
     };
