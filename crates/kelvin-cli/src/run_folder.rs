@@ -180,7 +180,7 @@ pub fn stored_run(path: &Path) -> anyhow::Result<(RunRecord, Settings)> {
         };
         let command = Provenance::read(&path.join(PROVENANCE)).and_then(|began| began.command.first().cloned());
         let again = command.map_or(String::new(), |command| {
-            format!("\n  `kelvin {command} {}` runs it again in another folder", path.join(SETTINGS).display())
+            format!("\n  `kelvin {command} {} --out {run}-again` runs it again", path.join(SETTINGS).display())
         });
         format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{again}")
     })

@@ -171,7 +171,7 @@ fn a_run_verifies_and_every_change_is_named() {
     let (out, err) = said(&output);
     assert_eq!((output.status.code(), out.as_str()), (Some(1), ""), "{err}");
     let lost = "cannot go on with run: it has lost checkpoints/run.json";
-    for phrase in [lost, "kelvin report run", "`kelvin run run/experiment.toml` runs it again"] {
+    for phrase in [lost, "kelvin report run", "`kelvin run run/experiment.toml --out run-again` runs it again"] {
         assert!(err.contains(phrase), "no `{phrase}` in\n{err}");
     }
     std::fs::rename(here.join("checkpoints"), run.join("checkpoints")).unwrap();
