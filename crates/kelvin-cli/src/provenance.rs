@@ -4,6 +4,7 @@ use std::path::Path;
 
 use kelvin::data::{Examples, Inputs, Target, Targets};
 use kelvin::experiment::{Experiment, Problem, ProblemSource};
+use kelvin::vector::Instructions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -63,8 +64,14 @@ impl Continued {
             kelvin: env!("CARGO_PKG_VERSION").into(),
             commit: env!("KELVIN_COMMIT").into(),
             device: experiment.engine.describe_for(&experiment.posterior),
-            vector_instructions: kelvin::network::vector_instructions(),
+            vector_instructions: Instructions::in_use().name().into(),
         }
+    }
+
+    /// Whether a CPU gives the same bits under both: it does with every width of vectors that has fused multiply-adds.
+    pub fn rounds_like(&self, other: &Self) -> bool {
+        let fused = |at: &Self| !at.vector_instructions.eq_ignore_ascii_case(Instructions::Scalar.name());
+        fused(self) == fused(other)
     }
 
     /// The device, whatever its number of threads.
@@ -99,7 +106,7 @@ impl Provenance {
             processor_model: system_field("/proc/cpuinfo", "model name"),
             cores: std::thread::available_parallelism().map_or(0, usize::from),
             memory_bytes: memory_bytes(),
-            vector_instructions: kelvin::network::vector_instructions(),
+            vector_instructions: Instructions::in_use().name().into(),
             threads: rayon::current_num_threads(),
             device: experiment.engine.describe_for(&experiment.posterior),
             continued: Vec::new(),
@@ -142,8 +149,10 @@ impl Provenance {
         if last.device_kind() != now.device_kind() {
             let (before, now) = (last.device_kind(), now.device_kind());
             notes.push(format!("this run was begun on {before} and goes on on {now}: {statistically}"));
-        } else if last.vector_instructions != now.vector_instructions {
-            notes.push(format!("this run goes on on another kind of processor: {statistically}"));
+        } else if !last.rounds_like(&now) {
+            let (before, now) = (&last.vector_instructions, &now.vector_instructions);
+            notes
+                .push(format!("this run was begun with {before} instructions and goes on with {now}: {statistically}"));
         }
         if (&last.kelvin, &last.commit) != (&now.kelvin, &now.commit) {
             let (before, now) = ((&last.kelvin, &last.commit), (&now.kelvin, &now.commit));

@@ -119,8 +119,9 @@ fn tolerance(provenance: Option<&Provenance>, now: &Continued) -> (f64, String) 
             format!("{allowed} allowed: made on {}, checked on {}", then.device_kind(), now.device_kind()),
         );
     }
-    if then.vector_instructions != now.vector_instructions {
-        return (OTHER_ORDER, format!("{OTHER_ORDER} allowed: another kind of processor"));
+    if !then.rounds_like(now) {
+        let (then, now) = (&then.vector_instructions, &now.vector_instructions);
+        return (OTHER_ORDER, format!("{OTHER_ORDER} allowed: made with {then} instructions, checked with {now}"));
     }
     if (&then.kelvin, &then.commit) != (&now.kelvin, &now.commit) {
         return (OTHER_ORDER, format!("{OTHER_ORDER} allowed: made by kelvin {} ({})", then.kelvin, then.commit));

@@ -21,7 +21,7 @@ pub mod random;
 pub mod sampler;
 pub mod selection;
 pub mod temperature;
-mod vector;
+pub mod vector;
 pub mod write_file;
 
 #[cfg(doctest)]

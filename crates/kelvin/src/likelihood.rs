@@ -161,7 +161,7 @@ impl<'a> LikelihoodSum<'a> {
 
     fn gaussian(&mut self, precision: f32, targets: &[f32], first_row: usize, means: &mut [f32]) {
         let rows = self.rows;
-        self.sum += pulp::Arch::new().dispatch(Residuals { rows, precision, targets, first_row, means });
+        self.sum += crate::vector::dispatch(Residuals { rows, precision, targets, first_row, means });
         self.count += means.len();
     }
 

@@ -17,7 +17,7 @@ const ORDER: [&[&str]; 11] = [
     &["selection"],
     &["experiment"],
 ];
-/// Rooms that serve all others and import none but `random`.
+/// Rooms that serve all others and import none but `random` and `vector`.
 const SERVANTS: [&str; 4] = ["diagnostics", "exact", "vector", "write_file"];
 
 /// Whether `room` may import `other`.
@@ -29,7 +29,7 @@ fn may_import(room: &str, other: &str) -> bool {
     match (rank(room), rank(other)) {
         (Some(own), Some(others)) => others < own,
         (Some(_), None) => SERVANTS.contains(&other),
-        (None, _) => other == "random",
+        (None, _) => matches!(other, "random" | "vector"),
     }
 }
 

@@ -1,6 +1,8 @@
 //! A dense Cholesky factorisation, A = L Lᵀ, for closed forms and for models of some hundred parameters.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Simd, WithSimd};
+
+use crate::vector::{dispatch, mul_add_f64};
 
 /// Sums run in so many lanes whatever the processor, so that results do not depend on its vector width.
 const LANES: usize = 8;
@@ -19,7 +21,7 @@ impl Cholesky {
         for row in 0..size {
             lower[row * size..=row * size + row].copy_from_slice(&matrix[row * size..=row * size + row]);
         }
-        Arch::new().dispatch(Factorise { lower: &mut lower, size }).then_some(Self { lower, size })
+        dispatch(Factorise { lower: &mut lower, size }).then_some(Self { lower, size })
     }
 
     fn row(&self, row: usize) -> &[f64] {
@@ -28,7 +30,7 @@ impl Cholesky {
 
     /// y with L y = b; so bᵀA⁻¹b = ‖y‖².
     pub(crate) fn half_solve(&self, b: &[f64]) -> Vec<f64> {
-        Arch::new().dispatch(HalfSolve { factor: self, b })
+        dispatch(HalfSolve { factor: self, b })
     }
 
     /// x with A x = b.
@@ -65,13 +67,13 @@ impl Cholesky {
 }
 
 #[inline(always)]
-fn dot(a: &[f64], b: &[f64]) -> f64 {
+fn dot<S: Simd>(a: &[f64], b: &[f64]) -> f64 {
     let mut lanes = [0.0; LANES];
     let (a_chunks, b_chunks) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest: f64 = a_chunks.remainder().iter().zip(b_chunks.remainder()).map(|(a, b)| a * b).sum();
     for (a, b) in a_chunks.zip(b_chunks) {
         for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
-            *lane = a.mul_add(*b, *lane);
+            *lane = mul_add_f64::<S>(*a, *b, *lane);
         }
     }
     lanes.iter().sum::<f64>() + rest
@@ -83,19 +85,19 @@ struct Factorise<'a> {
     size: usize,
 }
 
-impl NullaryFnOnce for Factorise<'_> {
+impl WithSimd for Factorise<'_> {
     type Output = bool;
 
     #[inline(always)]
-    fn call(self) -> bool {
+    fn with_simd<S: Simd>(self, _: S) -> bool {
         let Self { lower, size } = self;
         for row in 0..size {
             let (before, own) = lower.split_at_mut(row * size);
             for column in 0..row {
                 let other = &before[column * size..=column * size + column];
-                own[column] = (own[column] - dot(&other[..column], &own[..column])) / other[column];
+                own[column] = (own[column] - dot::<S>(&other[..column], &own[..column])) / other[column];
             }
-            let rest = own[row] - dot(&own[..row], &own[..row]);
+            let rest = own[row] - dot::<S>(&own[..row], &own[..row]);
             if !(rest > 0.0 && rest.is_finite()) {
                 return false;
             }
@@ -110,15 +112,15 @@ struct HalfSolve<'a> {
     b: &'a [f64],
 }
 
-impl NullaryFnOnce for HalfSolve<'_> {
+impl WithSimd for HalfSolve<'_> {
     type Output = Vec<f64>;
 
     #[inline(always)]
-    fn call(self) -> Vec<f64> {
+    fn with_simd<S: Simd>(self, _: S) -> Vec<f64> {
         let mut y = self.b.to_vec();
         for row in 0..self.factor.size {
             let entries = self.factor.row(row);
-            y[row] = (y[row] - dot(&entries[..row], &y[..row])) / entries[row];
+            y[row] = (y[row] - dot::<S>(&entries[..row], &y[..row])) / entries[row];
         }
         y
     }

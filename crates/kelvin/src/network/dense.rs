@@ -1,14 +1,17 @@
 //! The dense evaluator: a ReLU network of any depth, layer by layer on blocks of rows.
 //!
-//! Rows of activations and weights are padded to whole pieces of [`LANES`] numbers.
+//! Rows of activations and weights are padded to whole pieces of [`PIECE`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
 
 use aligned_vec::{AVec, avec};
+use pulp::{Simd, WithSimd};
 
 use super::dense_layer::{DenseLayer, LayerWeights};
 use super::inputs::{PaddedRows, Rows};
-use super::products::{LANES, Real, copy_rows, keep_where_positive, rectify};
+use super::kernels::{Number, PIECE};
+use super::products::{copy_rows, keep_where_positive, rectify};
 use super::{Layer, Network, OutputGradient};
+use crate::vector::dispatch;
 
 /// Rows worked on together, so that their activations stay in cache.
 const BLOCK: usize = 64;
@@ -41,8 +44,16 @@ impl DenseStack {
         for layer in network.layers() {
             match *layer {
                 Layer::Dense { units } => {
-                    let [input_stride, stride] = [inputs, units].map(|width| width.next_multiple_of(LANES));
-                    let dense = DenseLayer { inputs, input_stride, units, stride, kernel_at, relu: false };
+                    let [input_stride, stride] = [inputs, units].map(|width| width.next_multiple_of(PIECE));
+                    let dense = DenseLayer {
+                        inputs,
+                        input_stride,
+                        units,
+                        stride,
+                        kernel_at,
+                        relu: false,
+                        has_input_gradient: !layers.is_empty(),
+                    };
                     kernel_at = dense.end();
                     inputs = units;
                     layers.push(dense);
@@ -63,7 +74,7 @@ impl DenseStack {
     }
 
     /// Room for a block of rows.
-    pub fn workspace<T: Real>(&self) -> Workspace<T> {
+    pub fn workspace<T: Number>(&self) -> Workspace<T> {
         let block = |width: usize| vec![T::default(); BLOCK * width];
         let widest = self.layers.iter().map(|layer| layer.input_stride.max(layer.stride)).max().unwrap_or(0);
         let mut activations = vec![block(self.input_stride())];
@@ -72,7 +83,7 @@ impl DenseStack {
             activations,
             back: [block(widest), block(widest)],
             weights: self.layers.iter().map(LayerWeights::new).collect(),
-            lanes: block(LANES),
+            lanes: block(PIECE),
             outputs: block(self.num_outputs()),
         }
     }
@@ -100,7 +111,7 @@ impl DenseStack {
         PaddedRows { values, stride, num_rows }
     }
 
-    fn start<T: Real>(&self, parameters: &[T], work: &mut Workspace<T>) {
+    fn start<T: Number>(&self, parameters: &[T], work: &mut Workspace<T>) {
         for (layer, weights) in self.layers.iter().zip(&mut work.weights) {
             weights.start(layer, parameters);
         }
@@ -108,12 +119,12 @@ impl DenseStack {
 
     /// From `work.activations[0]` to `work.outputs`.
     #[inline(always)]
-    fn forward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+    fn forward<S: Simd, T: Number>(&self, simd: S, num_rows: usize, work: &mut Workspace<T>) {
         for (number, (layer, weights)) in self.layers.iter().zip(&work.weights).enumerate() {
             let (before, after) = work.activations.split_at_mut(number + 1);
             let inputs = &before[number][..num_rows * layer.input_stride];
             let outputs = &mut after[0][..num_rows * layer.stride];
-            weights.forward(layer, inputs, outputs, &mut work.lanes);
+            weights.forward(simd, layer, inputs, outputs, &mut work.lanes);
             if layer.relu {
                 rectify(outputs);
             }
@@ -124,7 +135,7 @@ impl DenseStack {
 
     /// Adds the gradient of a block to the sums; `work.outputs` holds the gradient of the outputs.
     #[inline(always)]
-    fn backward<T: Real>(&self, num_rows: usize, work: &mut Workspace<T>) {
+    fn backward<S: Simd, T: Number>(&self, simd: S, num_rows: usize, work: &mut Workspace<T>) {
         let outputs = &work.outputs[..num_rows * self.num_outputs()];
         copy_rows(outputs, self.num_outputs(), &mut work.back[0], self.output_stride());
         for (number, (layer, weights)) in self.layers.iter().zip(&mut work.weights).enumerate().rev() {
@@ -137,15 +148,15 @@ impl DenseStack {
                 keep_where_positive(outputs, output_gradient);
             }
             let inputs = &work.activations[number][..num_rows * layer.input_stride];
-            weights.add_gradient(layer, inputs, output_gradient);
-            if number > 0 {
-                weights.pull_back(layer, output_gradient, input_gradient);
+            weights.add_gradient(simd, layer, inputs, output_gradient);
+            if layer.has_input_gradient {
+                weights.pull_back(simd, layer, output_gradient, input_gradient);
                 work.back.swap(0, 1);
             }
         }
     }
 
-    fn write_gradient<T: Real>(&self, work: &Workspace<T>, gradient: &mut [T]) {
+    fn write_gradient<T: Number>(&self, work: &Workspace<T>, gradient: &mut [T]) {
         for (layer, weights) in self.layers.iter().zip(&work.weights) {
             weights.write_gradient(layer, gradient);
         }
@@ -164,7 +175,7 @@ impl DenseStack {
         for (block, outputs) in outputs.chunks_mut(BLOCK * units).enumerate() {
             let num_rows = outputs.len() / units;
             inputs.gather(rows, block * BLOCK, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            dispatch(Forward { network: self, num_rows, work });
             outputs.copy_from_slice(&work.outputs[..outputs.len()]);
         }
     }
@@ -183,9 +194,9 @@ impl DenseStack {
         for first in (0..count).step_by(BLOCK) {
             let num_rows = BLOCK.min(count - first);
             inputs.gather(rows, first, num_rows, &mut work.activations[0]);
-            pulp::Arch::new().dispatch(Forward { network: self, num_rows, work });
+            dispatch(Forward { network: self, num_rows, work });
             head.differentiate(first, &mut work.outputs[..num_rows * self.num_outputs()]);
-            pulp::Arch::new().dispatch(Backward { network: self, num_rows, work });
+            dispatch(Backward { network: self, num_rows, work });
         }
         self.write_gradient(work, gradient);
     }
@@ -203,11 +214,11 @@ impl DenseStack {
         for (block, inputs) in inputs.chunks(BLOCK * self.num_inputs()).enumerate() {
             let num_rows = inputs.len() / self.num_inputs();
             copy_rows(inputs, self.num_inputs(), &mut work.activations[0], self.input_stride());
-            self.forward(num_rows, &mut work);
+            self.forward(pulp::Scalar, num_rows, &mut work);
             let block_outputs = &mut work.outputs[..num_rows * self.num_outputs()];
             outputs.extend_from_slice(block_outputs);
             differentiate(block * BLOCK, block_outputs);
-            self.backward(num_rows, &mut work);
+            self.backward(pulp::Scalar, num_rows, &mut work);
         }
         self.write_gradient(&work, &mut gradient);
         (outputs, gradient)
@@ -220,12 +231,12 @@ struct Forward<'a> {
     work: &'a mut Workspace<f32>,
 }
 
-impl pulp::NullaryFnOnce for Forward<'_> {
+impl WithSimd for Forward<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        self.network.forward(self.num_rows, self.work);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.network.forward(simd, self.num_rows, self.work);
     }
 }
 
@@ -235,12 +246,12 @@ struct Backward<'a> {
     work: &'a mut Workspace<f32>,
 }
 
-impl pulp::NullaryFnOnce for Backward<'_> {
+impl WithSimd for Backward<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
-        self.network.backward(self.num_rows, self.work);
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.network.backward(simd, self.num_rows, self.work);
     }
 }
 

@@ -3,7 +3,10 @@
 //! Layers with few units work with the transposed kernel and its transposed gradient, so that inner loops run over the
 //! inputs.
 
-use super::products::{Matrix, Real, add_rows, add_transposed_product, copy_rows, dot_rows, product, transpose};
+use pulp::Simd;
+
+use super::kernels::{Factors, Lines, Number, Results, Start, panel_width};
+use super::products::{Matrix, add_rows, copy_rows, dot_rows, transpose};
 
 /// Layers with fewer units are narrow: with more, padded rows waste less than sums over lanes cost.
 const NARROW: usize = 8;
@@ -19,6 +22,8 @@ pub(super) struct DenseLayer {
     pub(super) stride: usize,
     pub(super) kernel_at: usize,
     pub(super) relu: bool,
+    /// Whether anything stands before it that wants a gradient.
+    pub(super) has_input_gradient: bool,
 }
 
 impl DenseLayer {
@@ -35,34 +40,46 @@ impl DenseLayer {
     }
 }
 
-/// The padded parameters of a layer and the sums of their gradients.
+/// The parameters of a layer as its products read them, and the sums of their gradients.
 #[derive(Debug)]
 pub(super) struct LayerWeights<T> {
-    /// One row an input; empty in narrow layers.
-    kernel: Vec<T>,
-    /// One row a unit.
-    transposed: Vec<T>,
+    /// The kernel in panels, one row an input; in narrow layers one padded row a unit.
+    forward: Vec<T>,
+    /// The transposed kernel in panels, one row a unit.
+    backward: Vec<T>,
     bias: Vec<T>,
-    /// In the shape of `kernel`, or of `transposed` in narrow layers.
+    /// One row an input; in narrow layers one a unit.
     kernel_sums: Vec<T>,
     bias_sums: Vec<T>,
 }
 
-impl<T: Real> LayerWeights<T> {
+impl<T: Number> LayerWeights<T> {
     pub(super) fn new(layer: &DenseLayer) -> Self {
         let zeros = |len: usize| vec![T::default(); len];
-        let kernel = zeros(if layer.is_narrow() { 0 } else { layer.inputs * layer.stride });
-        let transposed = zeros(layer.units * layer.input_stride);
-        let kernel_sums = if layer.is_narrow() { transposed.clone() } else { kernel.clone() };
-        Self { kernel, transposed, bias: zeros(layer.stride), kernel_sums, bias_sums: zeros(layer.stride) }
+        let transposed = layer.units * layer.input_stride;
+        let kernel = if layer.is_narrow() { transposed } else { layer.inputs * layer.stride };
+        Self {
+            forward: zeros(kernel),
+            backward: zeros(transposed),
+            bias: zeros(layer.stride),
+            kernel_sums: zeros(kernel),
+            bias_sums: zeros(layer.stride),
+        }
     }
 
     /// Takes the parameters and starts new sums.
     pub(super) fn start(&mut self, layer: &DenseLayer, parameters: &[T]) {
+        let DenseLayer { inputs, input_stride, units, stride, .. } = *layer;
         let kernel = &parameters[layer.kernel_at..layer.bias_at()];
-        copy_rows(kernel, layer.units, &mut self.kernel, layer.stride);
-        transpose(kernel, layer.units, &mut self.transposed, layer.input_stride);
-        self.bias[..layer.units].copy_from_slice(&parameters[layer.bias_at()..layer.end()]);
+        if layer.is_narrow() {
+            transpose(kernel, units, &mut self.forward, input_stride);
+        } else {
+            pack_rows(kernel, inputs, units, stride, &mut self.forward);
+        }
+        if layer.has_input_gradient {
+            pack_columns(kernel, inputs, units, input_stride, &mut self.backward);
+        }
+        self.bias[..units].copy_from_slice(&parameters[layer.bias_at()..layer.end()]);
         self.kernel_sums.fill(T::default());
         self.bias_sums.fill(T::default());
     }
@@ -79,32 +96,79 @@ impl<T: Real> LayerWeights<T> {
 
     /// outputs = bias + inputs · kernel.
     #[inline(always)]
-    pub(super) fn forward(&self, layer: &DenseLayer, inputs: &[T], outputs: &mut [T], lanes: &mut [T]) {
-        let inputs = Matrix { values: inputs, width: layer.input_stride };
+    pub(super) fn forward<S: Simd>(
+        &self,
+        simd: S,
+        layer: &DenseLayer,
+        inputs: &[T],
+        outputs: &mut [T],
+        lanes: &mut [T],
+    ) {
         if layer.is_narrow() {
-            dot_rows(inputs, &self.transposed, &self.bias[..layer.units], outputs, layer.stride, lanes);
+            let inputs = Matrix { values: inputs, width: layer.input_stride };
+            dot_rows(simd, inputs, &self.forward, &self.bias[..layer.units], outputs, layer.stride, lanes);
         } else {
-            product(Some(&self.bias), inputs, Matrix { values: &self.kernel, width: layer.stride }, outputs);
+            let (step, num_columns) = (layer.input_stride, layer.stride);
+            let from = Factors { values: inputs, step, num_pieces: 1, piece_stride: 0, piece_len: layer.inputs };
+            let num_rows = outputs.len() / num_columns;
+            let to = Results { values: outputs, step: num_columns, num_rows, num_columns };
+            T::product(simd, from, &self.forward, Start::Row(&self.bias), to);
         }
     }
 
     /// Adds the gradients of a block: inputsᵀ · outputs and Σ outputs, given the gradients of the outputs.
     #[inline(always)]
-    pub(super) fn add_gradient(&mut self, layer: &DenseLayer, inputs: &[T], outputs: &[T]) {
-        let inputs = Matrix { values: inputs, width: layer.input_stride };
-        let outputs = Matrix { values: outputs, width: layer.stride };
+    pub(super) fn add_gradient<S: Simd>(&mut self, simd: S, layer: &DenseLayer, inputs: &[T], outputs: &[T]) {
+        let DenseLayer { input_stride, stride, .. } = *layer;
+        let (rows, columns) = (
+            Lines { values: inputs, step: input_stride, line_stride: 0 },
+            Lines { values: outputs, step: stride, line_stride: 0 },
+        );
+        let num_rows = outputs.len() / stride;
+        let values = &mut self.kernel_sums[..];
         if layer.is_narrow() {
-            add_transposed_product(outputs, inputs, &mut self.kernel_sums);
+            let to = Results { values, step: input_stride, num_rows: layer.units, num_columns: input_stride };
+            T::add_outer(simd, columns, rows, 1, num_rows, to);
         } else {
-            add_transposed_product(inputs, outputs, &mut self.kernel_sums);
+            let to = Results { values, step: stride, num_rows: layer.inputs, num_columns: stride };
+            T::add_outer(simd, rows, columns, 1, num_rows, to);
         }
-        add_rows(outputs, &mut self.bias_sums);
+        add_rows(Matrix { values: outputs, width: stride }, &mut self.bias_sums);
     }
 
     /// inputs = outputs · kernelᵀ: from the gradients of the outputs to those of the inputs.
     #[inline(always)]
-    pub(super) fn pull_back(&self, layer: &DenseLayer, outputs: &[T], inputs: &mut [T]) {
-        let kernel = Matrix { values: &self.transposed, width: layer.input_stride };
-        product(None, Matrix { values: outputs, width: layer.stride }, kernel, inputs);
+    pub(super) fn pull_back<S: Simd>(&self, simd: S, layer: &DenseLayer, outputs: &[T], inputs: &mut [T]) {
+        let (step, num_columns) = (layer.stride, layer.input_stride);
+        let num_rows = outputs.len() / step;
+        let from = Factors { values: outputs, step, num_pieces: 1, piece_stride: 0, piece_len: layer.units };
+        let to = Results { values: inputs, step: num_columns, num_rows, num_columns };
+        T::product(simd, from, &self.backward, Start::Zero, to);
+    }
+}
+
+/// Lays out a matrix of `rows` × `columns` numbers in panels; what pads its columns up to `stride` is left alone.
+fn pack_rows<T: Number>(matrix: &[T], rows: usize, columns: usize, stride: usize, packed: &mut [T]) {
+    let mut column = 0;
+    while column < stride {
+        let width = panel_width(column, stride);
+        let count = width.min(columns.saturating_sub(column));
+        let panel = packed[column * rows..][..width * rows].chunks_exact_mut(width);
+        for (from, to) in matrix.chunks_exact(columns).zip(panel) {
+            to[..count].copy_from_slice(&from[column..column + count]);
+        }
+        column += width;
+    }
+}
+
+/// Lays out the transpose of a matrix of `rows` × `columns` numbers in panels; what pads its rows up to `stride` is left alone.
+fn pack_columns<T: Number>(matrix: &[T], rows: usize, columns: usize, stride: usize, packed: &mut [T]) {
+    let mut row = 0;
+    while row < stride {
+        let width = panel_width(row, stride);
+        let count = width.min(rows.saturating_sub(row));
+        let own = &matrix[row.min(rows) * columns..][..count * columns];
+        transpose(own, columns, &mut packed[row * columns..][..width * columns], width);
+        row += width;
     }
 }

@@ -150,8 +150,3 @@ impl Evaluator {
         }
     }
 }
-
-/// The vector instructions that evaluators use on this machine, for provenance.
-pub fn vector_instructions() -> String {
-    format!("{:?}", pulp::Arch::new()).split('(').next().unwrap_or_default().to_owned()
-}

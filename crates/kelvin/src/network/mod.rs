@@ -8,6 +8,7 @@ mod evaluator;
 mod images;
 mod initial;
 mod inputs;
+mod kernels;
 mod layers;
 mod layout;
 mod one_hidden;
@@ -18,10 +19,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::vector::Instructions;
 pub use architectures::Normalisation;
 pub use dense::DenseStack;
 pub use error::NetworkError;
-pub use evaluator::{Evaluator, Mode, OutputGradient, Weights, Workspace, vector_instructions};
+pub use evaluator::{Evaluator, Mode, OutputGradient, Weights, Workspace};
 pub use images::{ImageStack, Reference};
 pub use initial::KernelStart;
 pub use inputs::{PreparedInputs, Rows};
@@ -140,7 +142,10 @@ impl Network {
     /// The evaluator to use: the fused one where it applies, else the dense one, else that for images.
     pub fn evaluator(&self) -> Evaluator {
         match self.layers[..] {
-            [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }] => {
+            // The fused evaluator is made of vectors.
+            [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }]
+                if Instructions::in_use() != Instructions::Scalar =>
+            {
                 Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs(), hidden, outputs))
             }
             _ => self.dense_evaluator().unwrap_or_else(|| self.general_evaluator()),

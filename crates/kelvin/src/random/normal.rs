@@ -5,7 +5,10 @@
 //! `√(−2 ln u) · (cos 2πv, sin 2πv)` with `u` from the first word and `v` from the second.
 //! Sixteen lanes and fused multiply-adds are spelled out, so the numbers do not depend on the processor.
 
+use pulp::{Simd, WithSimd};
+
 use super::philox::{MULTIPLIER, NoiseKey, ROUNDS, WEYL};
+use crate::vector::{dispatch, mul_add};
 
 const LANES: usize = 16;
 /// Numbers made together.
@@ -17,7 +20,7 @@ type Floats = [f32; LANES];
 impl NoiseKey {
     /// Fills `out` with independent standard normal numbers; `out[i]` depends on the key and `i` alone.
     pub fn fill_normal(&self, out: &mut [f32]) {
-        pulp::Arch::new().dispatch(FillNormal { key: *self, out });
+        dispatch(FillNormal { key: *self, out });
     }
 }
 
@@ -26,15 +29,15 @@ struct FillNormal<'a> {
     out: &'a mut [f32],
 }
 
-impl pulp::NullaryFnOnce for FillNormal<'_> {
+impl WithSimd for FillNormal<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let mut groups = self.out.chunks_exact_mut(GROUP);
         let mut block = 0;
         for group in &mut groups {
-            let numbers = normal_group(&self.key, block);
+            let numbers = normal_group(simd, &self.key, block);
             for (out, numbers) in group.chunks_exact_mut(LANES).zip(&numbers) {
                 out.copy_from_slice(numbers);
             }
@@ -42,7 +45,7 @@ impl pulp::NullaryFnOnce for FillNormal<'_> {
         }
         let rest = groups.into_remainder();
         if !rest.is_empty() {
-            let numbers = normal_group(&self.key, block);
+            let numbers = normal_group(simd, &self.key, block);
             for (out, number) in rest.iter_mut().zip(numbers.iter().flatten()) {
                 *out = *number;
             }
@@ -51,57 +54,54 @@ impl pulp::NullaryFnOnce for FillNormal<'_> {
 }
 
 #[inline(always)]
-fn normal_group(key: &NoiseKey, first_block: u32) -> [Floats; 4] {
-    let words = philox_lanes(key, first_block);
-    let (a, b) = box_muller(&words[0], &words[1]);
-    let (c, d) = box_muller(&words[2], &words[3]);
+fn normal_group<S: Simd>(simd: S, key: &NoiseKey, first_block: u32) -> [Floats; 4] {
+    let words = sixteen_blocks(simd, key, first_block);
+    let (a, b) = box_muller::<S>(&words[0], &words[1]);
+    let (c, d) = box_muller::<S>(&words[2], &words[3]);
     [a, b, c, d]
 }
 
-/// Sixteen consecutive Philox blocks, word by word.
-///
-/// Words live in 64-bit lanes whose upper halves are never read: a 32 × 32 → 64 product is then one instruction, and
-/// neither half has to be moved.
+/// Sixteen consecutive Philox blocks, word by word, a vector of blocks after the other.
 #[inline(always)]
-fn philox_lanes(name: &NoiseKey, first_block: u32) -> [Words; 4] {
-    const WORD: u64 = u32::MAX as u64;
-    let start = name.counter(0).map(u64::from);
-    let mut counter = [[0; LANES], [start[1]; LANES], [start[2]; LANES], [start[3]; LANES]];
-    for (lane, word) in counter[0].iter_mut().enumerate() {
-        *word = u64::from(first_block) + lane as u64;
-    }
-    let mut key = name.key();
-    for _ in 0..ROUNDS {
-        let mut next = [[0; LANES]; 4];
-        for lane in 0..LANES {
-            let low = (counter[0][lane] & WORD) * u64::from(MULTIPLIER[0]);
-            let high = (counter[2][lane] & WORD) * u64::from(MULTIPLIER[1]);
-            next[0][lane] = high >> 32 ^ counter[1][lane] ^ u64::from(key[0]);
-            next[1][lane] = high;
-            next[2][lane] = low >> 32 ^ counter[3][lane] ^ u64::from(key[1]);
-            next[3][lane] = low;
-        }
-        counter = next;
-        key[0] = key[0].wrapping_add(WEYL[0]);
-        key[1] = key[1].wrapping_add(WEYL[1]);
-    }
+fn sixteen_blocks<S: Simd>(simd: S, name: &NoiseKey, first_block: u32) -> [Words; 4] {
+    let numbers: Words = std::array::from_fn(|lane| first_block.wrapping_add(lane as u32));
+    let start = name.counter(0);
+    let multipliers = MULTIPLIER.map(|multiplier| simd.splat_u32s(multiplier));
     let mut words = [[0; LANES]; 4];
-    for (words, counter) in words.iter_mut().zip(&counter) {
-        for (word, &counter) in words.iter_mut().zip(counter) {
-            *word = counter as u32;
+    for part in 0..const { LANES / S::U32_LANES } {
+        let mut counter = [S::as_simd_u32s(&numbers).0[part]; 4];
+        for (vector, &word) in counter.iter_mut().zip(&start).skip(1) {
+            *vector = simd.splat_u32s(word);
+        }
+        let mut key = name.key();
+        for _ in 0..ROUNDS {
+            let (low, low_carry) = simd.widening_mul_u32s(counter[0], multipliers[0]);
+            let (high, high_carry) = simd.widening_mul_u32s(counter[2], multipliers[1]);
+            let [first, second] = key.map(|word| simd.splat_u32s(word));
+            counter = [
+                simd.xor_u32s(simd.xor_u32s(high_carry, counter[1]), first),
+                high,
+                simd.xor_u32s(simd.xor_u32s(low_carry, counter[3]), second),
+                low,
+            ];
+            key[0] = key[0].wrapping_add(WEYL[0]);
+            key[1] = key[1].wrapping_add(WEYL[1]);
+        }
+        for (words, counter) in words.iter_mut().zip(counter) {
+            S::as_mut_simd_u32s(words).0[part] = counter;
         }
     }
     words
 }
 
 #[inline(always)]
-fn box_muller(first: &Words, second: &Words) -> (Floats, Floats) {
+fn box_muller<S: Simd>(first: &Words, second: &Words) -> (Floats, Floats) {
     let (mut a, mut b) = ([0.0; LANES], [0.0; LANES]);
     for lane in 0..LANES {
         // The top 31 bits, plus a half, make u in (0, 1].
         let u = ((first[lane] >> 1) as i32 as f32 + 0.5) * (1.0 / 2_147_483_648.0);
-        let radius = (-2.0 * ln(u)).sqrt();
-        let (sine, cosine) = sin_cos(second[lane] >> 8);
+        let radius = (-2.0 * ln::<S>(u)).sqrt();
+        let (sine, cosine) = sin_cos::<S>(second[lane] >> 8);
         a[lane] = radius * cosine;
         b[lane] = radius * sine;
     }
@@ -110,7 +110,7 @@ fn box_muller(first: &Words, second: &Words) -> (Floats, Floats) {
 
 /// ln x for x in (0, 1], by a polynomial on [√½, √2); absolute error below 1e-7 times its size.
 #[inline(always)]
-fn ln(x: f32) -> f32 {
+fn ln<S: Simd>(x: f32) -> f32 {
     const COEFFICIENTS: [f32; 9] = [
         7.037_683_6e-2,
         -1.151_461e-1,
@@ -129,28 +129,28 @@ fn ln(x: f32) -> f32 {
     let t = mantissa - 1.0;
     let mut polynomial = COEFFICIENTS[0];
     for &coefficient in &COEFFICIENTS[1..] {
-        polynomial = polynomial.mul_add(t, coefficient);
+        polynomial = mul_add::<S>(polynomial, t, coefficient);
     }
     let square = t * t;
-    let tail = (polynomial * t).mul_add(square, -0.5 * square);
-    exponent.mul_add(std::f32::consts::LN_2, t + tail)
+    let tail = mul_add::<S>(polynomial * t, square, -0.5 * square);
+    mul_add::<S>(exponent, std::f32::consts::LN_2, t + tail)
 }
 
 /// (sin 2πv, cos 2πv) for v = word/2²⁴ in [0, 1).
 #[inline(always)]
-fn sin_cos(word: u32) -> (f32, f32) {
+fn sin_cos<S: Simd>(word: u32) -> (f32, f32) {
     // v = quarter/4 + rest with |rest| ≤ 1/8, both exact; the angle of the rest lies within ±π/4.
     let quarter = (word + (1 << 21)) >> 22;
     let rest = word.wrapping_sub(quarter << 22) as i32;
     let angle = rest as f32 * (std::f32::consts::TAU / 16_777_216.0);
     let square = angle * angle;
     let sine = {
-        let p = (-1.951_529_6e-4f32).mul_add(square, 8.332_161e-3).mul_add(square, -1.666_665_5e-1);
-        (p * square).mul_add(angle, angle)
+        let p = mul_add::<S>(mul_add::<S>(-1.951_529_6e-4, square, 8.332_161e-3), square, -1.666_665_5e-1);
+        mul_add::<S>(p * square, angle, angle)
     };
     let cosine = {
-        let p = 2.443_315_7e-5f32.mul_add(square, -1.388_731_6e-3).mul_add(square, 4.166_664_6e-2);
-        (p * square).mul_add(square, (-0.5f32).mul_add(square, 1.0))
+        let p = mul_add::<S>(mul_add::<S>(2.443_315_7e-5, square, -1.388_731_6e-3), square, 4.166_664_6e-2);
+        mul_add::<S>(p * square, square, mul_add::<S>(-0.5, square, 1.0))
     };
     let odd = quarter & 1 == 1;
     let (s, c) = if odd { (cosine, sine) } else { (sine, cosine) };
@@ -170,9 +170,20 @@ mod tests {
 
     #[test]
     fn the_vector_form_takes_the_words_it_names() {
-        let lanes = philox_lanes(&key(5), 32);
+        let words = dispatch(Blocks);
         for lane in 0..LANES {
-            assert_eq!(lanes.map(|words| words[lane]), key(5).words(32 + lane as u32));
+            assert_eq!(words.map(|words| words[lane]), key(5).words(32 + lane as u32));
+        }
+    }
+
+    struct Blocks;
+
+    impl WithSimd for Blocks {
+        type Output = [Words; 4];
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> [Words; 4] {
+            sixteen_blocks(simd, &key(5), 32)
         }
     }
 
@@ -189,17 +200,32 @@ mod tests {
 
     #[test]
     fn logarithm_sine_and_cosine_agree_with_f64() {
+        dispatch(Elementary);
+    }
+
+    struct Elementary;
+
+    impl WithSimd for Elementary {
+        type Output = ();
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, _: S) {
+            elementary_functions::<S>();
+        }
+    }
+
+    fn elementary_functions<S: Simd>() {
         for i in 1..100_000 {
             let x = i as f32 / 100_000.0;
             let expected = f64::from(x).ln();
-            assert!((f64::from(ln(x)) - expected).abs() <= 3e-7 * expected.abs().max(1e-3), "ln {x}");
+            assert!((f64::from(ln::<S>(x)) - expected).abs() <= 3e-7 * expected.abs().max(1e-3), "ln {x}");
             let word = (x * 16_777_216.0) as u32;
-            let (sine, cosine) = sin_cos(word);
+            let (sine, cosine) = sin_cos::<S>(word);
             let angle = f64::from(word) / 16_777_216.0 * std::f64::consts::TAU;
             assert!((f64::from(sine) - angle.sin()).abs() < 4e-7, "sine of {word}");
             assert!((f64::from(cosine) - angle.cos()).abs() < 4e-7, "cosine of {word}");
         }
-        assert!((f64::from(ln(1e-10)) - 1e-10f64.ln()).abs() < 3e-6);
+        assert!((f64::from(ln::<S>(1e-10)) - 1e-10f64.ln()).abs() < 3e-6);
     }
 
     /// Moments, tail and neighbour correlation of four million numbers; |z| < 5 each.

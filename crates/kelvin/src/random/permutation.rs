@@ -64,7 +64,7 @@ impl Permutation {
     /// Writes the things at positions `first..first + out.len()`.
     pub fn fill(&self, first: usize, out: &mut [u32]) {
         debug_assert!(first + out.len() <= self.len());
-        pulp::Arch::new().dispatch(Fill { order: self, first: first as u32, out });
+        crate::vector::dispatch(Fill { order: self, first: first as u32, out });
     }
 
     #[inline]

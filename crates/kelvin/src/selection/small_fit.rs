@@ -6,10 +6,11 @@
 //! by Newton's method with halved steps (the sum is convex, so there is one minimum). N(θ̂, H⁻¹) is the posterior itself where ℓ is a quadratic,
 //! and Laplace's approximation of it elsewhere. Cost of a step: n outputs d²/2 + d³/6 multiplications.
 
-use pulp::{Arch, NullaryFnOnce};
+use pulp::{Simd, WithSimd};
 
 use super::row_loss::{Answer, RowLoss, half};
 use crate::exact::Cholesky;
+use crate::vector::{dispatch, mul_add_f64};
 
 /// A Newton step that lowers the energy by less than half of this is the last.
 const CONVERGED: f64 = 1e-12;
@@ -87,13 +88,13 @@ impl FeatureRows {
                 let along: Vec<f64> = (0..q).map(|output| lower[output * q + column]).collect();
                 waiting.extend(self.pull_back(row, &along));
                 if waiting.len() == TOGETHER * d {
-                    Arch::new().dispatch(AddOuterProducts { rows: &waiting, sum, d });
+                    dispatch(AddOuterProducts { rows: &waiting, sum, d });
                     waiting.clear();
                 }
             }
         }
         waiting.resize(TOGETHER * d, 0.0);
-        Arch::new().dispatch(AddOuterProducts { rows: &waiting, sum, d });
+        dispatch(AddOuterProducts { rows: &waiting, sum, d });
     }
 }
 
@@ -194,18 +195,18 @@ struct AddOuterProducts<'a> {
     d: usize,
 }
 
-impl NullaryFnOnce for AddOuterProducts<'_> {
+impl WithSimd for AddOuterProducts<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, _: S) {
         let Self { rows, sum, d } = self;
         for i in 0..d {
             let vectors: [&[f64]; TOGETHER] = std::array::from_fn(|v| &rows[v * d..=v * d + i]);
             let factors = vectors.map(|vector| vector[i]);
             for (j, entry) in sum[i * d..=i * d + i].iter_mut().enumerate() {
                 for (vector, factor) in vectors.iter().zip(factors) {
-                    *entry = factor.mul_add(vector[j], *entry);
+                    *entry = mul_add_f64::<S>(factor, vector[j], *entry);
                 }
             }
         }

@@ -3,11 +3,11 @@
 use super::convolution::{ConvBackward, ConvScratch, InputGradient};
 use super::dense::{DenseBackward, DenseKernelGradient};
 use super::elementwise::{AddBackward, Columns, PullInPlace, PullSums};
-use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolBackward;
 use super::response_norm::{CutOffBack, ImageScratch, NormaliseBack};
 use super::workspace::{ImageWorkspace, Part, over_pairs, over_parts, over_used_parts};
+use crate::network::kernels::Number;
 use crate::network::program::Operation;
 
 impl<T: Number> ImageWorkspace<T> {

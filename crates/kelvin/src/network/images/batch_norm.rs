@@ -9,8 +9,8 @@
 //! ```
 //! Running statistics m and v move by 1 − momentum towards mean z + b and var z (the biased one, as in Flax).
 
-use super::kernels::Number;
 use super::reading::Affine;
+use crate::network::kernels::Number;
 use crate::network::program::BatchNorm;
 
 /// What a batch norm does in this pass.

@@ -1,7 +1,7 @@
 //! The sizes of a convolution, and its kernel as products read it.
 
-use super::kernels::{Number, PIECE, pack, panel_width};
 use super::winograd::{PLACES, Tiling, gather_kernel, transform_kernel};
+use crate::network::kernels::{Number, PIECE, pack, panel_width};
 use crate::network::program::Convolution;
 
 /// A convolution with its padded sizes.

@@ -10,9 +10,9 @@
 use pulp::{Simd, WithSimd};
 
 use super::conv_plan::ConvPlan;
-use super::kernels::{Factors, Lines, Number, Results, Start};
 use super::reading::{PullBack, Reading, add_columns, add_moments};
 use super::winograd::{TileOuterProduct, TileProduct};
+use crate::network::kernels::{Factors, Lines, Number, Results, Start};
 use crate::network::program::Convolution;
 
 /// Lines of pixels whose weight gradient is summed before the next: they stay in the first cache.

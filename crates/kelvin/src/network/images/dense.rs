@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::{Factors, Lines, Number, Results, Start, pack};
+use crate::network::kernels::{Factors, Lines, Number, Results, Start, pack};
 
 /// Inputs whose products are summed before the next block's.
 const DEPTH: usize = 448;

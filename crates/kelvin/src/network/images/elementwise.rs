@@ -2,8 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::Number;
 use super::reading::{PullBack, Reading, add_columns, add_moments, add_readings};
+use crate::network::kernels::Number;
 
 /// Writes what readers see.
 pub(super) struct Read<'a, T> {

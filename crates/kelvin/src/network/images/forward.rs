@@ -3,11 +3,11 @@
 use super::convolution::{ConvForward, ConvScratch};
 use super::dense::DenseForward;
 use super::elementwise::{AddReadings, Moments, Read};
-use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolForward;
 use super::response_norm::{CutOff, ImageScratch, Normalise};
 use super::workspace::{ImageWorkspace, Part, over_parts};
+use crate::network::kernels::Number;
 use crate::network::program::Operation;
 
 /// Whose statistics batch norm uses, in the evaluator's own numbers.

@@ -1,7 +1,7 @@
 //! The evaluator for images (and any other network): operation by operation on a whole batch.
 //!
 //! Values lie as rows of pixels, channels innermost and padded to whole vectors. Batch norm and ReLU are done where the
-//! next operation reads ([`reading`]), convolutions and dense layers are two products ([`kernels`]), and a batch is
+//! next operation reads ([`reading`]), convolutions and dense layers are two products ([`super::kernels`]), and a batch is
 //! worked on in parts that do not depend on the number of threads ([`workspace`]). Everything is generic over f32 and
 //! f64: the f64 form is the reference.
 
@@ -12,7 +12,6 @@ mod convolution;
 mod dense;
 mod elementwise;
 mod forward;
-mod kernels;
 mod plan;
 mod pool;
 mod reading;
@@ -25,10 +24,10 @@ mod workspace;
 use std::sync::Arc;
 
 use self::forward::Statistics;
-use self::kernels::Number;
 use self::plan::Plan;
 pub use self::workspace::ImageWorkspace;
 use super::inputs::{ImageRows, Pixels, Rows};
+use super::kernels::Number;
 use super::program::Program;
 use super::{Mode, OutputGradient, Shape, Weights};
 use crate::data::{Inputs, Pixel, Placement, write_augmented};

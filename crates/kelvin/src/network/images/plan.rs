@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::conv_plan::ConvPlan;
 use super::dense::DensePlan;
-use super::kernels::PIECE;
 use super::pool::PoolPlan;
+use crate::network::kernels::PIECE;
 use crate::network::program::{Operation, Program};
 
 /// A program ready to be run.

@@ -2,8 +2,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::Number;
 use super::reading::Reading;
+use crate::network::kernels::Number;
 use crate::network::layers::Shape;
 
 /// A pool with its sizes.

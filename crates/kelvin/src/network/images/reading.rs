@@ -7,7 +7,7 @@
 
 use pulp::Simd;
 
-use super::kernels::{Number, PIECE};
+use crate::network::kernels::{Number, PIECE};
 
 /// How a value is read. Scale and shift have one number for each channel, padding included (zeros there).
 #[derive(Clone, Copy, Debug)]

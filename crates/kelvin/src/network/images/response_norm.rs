@@ -7,8 +7,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::Number;
 use super::reading::{Affine, PullBack, Reading, add_columns, add_moments};
+use crate::network::kernels::Number;
 
 /// Pixels whose sums are taken in single precision.
 const LINE: usize = 32;

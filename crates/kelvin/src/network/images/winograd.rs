@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::kernels::{Factors, Lines, Number, PIECE, Results, Start};
+use crate::network::kernels::{Factors, Lines, Number, PIECE, Results, Start};
 
 /// Places of a tile.
 pub(super) const PLACES: usize = 16;

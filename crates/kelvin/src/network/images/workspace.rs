@@ -3,9 +3,9 @@
 use rayon::prelude::*;
 
 use super::batch_norm::NormState;
-use super::kernels::Number;
 use super::plan::{OperationPlan, Plan};
 use super::reading::{PullBack, Reading};
+use crate::network::kernels::Number;
 
 /// A batch is cut into at most this many parts, whatever the number of threads: sums over images are taken part by
 /// part, so that results do not depend on the threads.

@@ -37,22 +37,12 @@ fn gather<S: Simd>(inputs: &PaddedRows, picked: &[u32], to: &mut [f32]) {
     }
 }
 
-/// outputs = bias + the sum of each output's lanes; the lanes are halved until four are left, all outputs at once.
+/// outputs = bias + the sum of each output's sixteen lanes; they are halved until four are left, all outputs at once.
 #[inline(always)]
-pub(super) fn sum_lanes<S: Simd>(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
-    if S::F32_LANES >= 16 {
-        halve::<f32, 16, 8>(lanes);
-    }
-    if S::F32_LANES >= 8 {
-        halve::<f32, 8, 4>(lanes);
-    }
-    if S::F32_LANES >= 4 {
-        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(4)) {
-            *output = bias + ((row[0] + row[2]) + (row[1] + row[3]));
-        }
-    } else {
-        for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(S::F32_LANES)) {
-            *output = bias + row.iter().sum::<f32>();
-        }
+pub(super) fn sum_lanes(lanes: &mut [f32], bias: f32, outputs: &mut [f32]) {
+    halve::<f32, 16, 8>(lanes);
+    halve::<f32, 8, 4>(lanes);
+    for (output, row) in outputs.iter_mut().zip(lanes.chunks_exact(4)) {
+        *output = bias + ((row[0] + row[2]) + (row[1] + row[3]));
     }
 }

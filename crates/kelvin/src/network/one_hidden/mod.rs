@@ -5,8 +5,10 @@
 //! is always 1; with one output it needs none.
 
 mod blocks;
+mod fused_rows;
 mod one_output;
 mod several_outputs;
+mod split_rows;
 #[cfg(test)]
 mod tests;
 
@@ -15,6 +17,7 @@ use pulp::Simd;
 
 use super::OutputGradient;
 use super::inputs::{PaddedRows, Rows};
+use crate::vector::dispatch_vectors;
 use one_output::OneOutput;
 use several_outputs::SeveralOutputs;
 
@@ -54,7 +57,7 @@ pub struct Workspace {
     inputs: AVec<f32>,
     /// Outputs of a block, not yet summed over the lanes.
     lanes: AVec<f32>,
-    /// One vector of hidden units of a block: z while inputs take several tiles, or the gradient of z.
+    /// Sixteen hidden units of a block: z while inputs take several tiles, or the gradient of z; then half a tile's part of it.
     partial: AVec<f32>,
     outputs: Vec<f32>,
     own: Own,
@@ -96,7 +99,7 @@ impl OneHidden {
             sums: zeros(columns * self.padded_hidden),
             inputs: zeros((LARGE_BLOCK + SPARE_ROW) * self.stride),
             lanes: zeros(LARGE_BLOCK * self.num_outputs * WIDEST_VECTOR),
-            partial: zeros(LARGE_BLOCK * WIDEST_VECTOR),
+            partial: zeros(2 * LARGE_BLOCK * WIDEST_VECTOR),
             outputs: vec![0.0; LARGE_BLOCK * self.num_outputs],
             own,
         }
@@ -164,11 +167,10 @@ impl OneHidden {
         }
         let hidden_bias = &first_layer[self.num_inputs * self.hidden..];
         let pass = Pass { network: self, hidden_bias, output_bias, inputs, rows, head, gradient, work };
-        let arch = pulp::Arch::new();
         if self.num_outputs == 1 {
-            arch.dispatch(OneOutput(pass));
+            dispatch_vectors(OneOutput(pass));
         } else {
-            arch.dispatch(SeveralOutputs(pass));
+            dispatch_vectors(SeveralOutputs(pass));
         }
     }
 }

@@ -6,31 +6,31 @@
 //! G_jk = Σ_rows [on] e x_j        ∂W_jk = v_k G_jk        ∂v_k = Σ_j W_jk G_jk + c_k C_k
 //! C_k  = Σ_rows [on] e            ∂c_k  = v_k C_k         ∂b   = Σ_rows e
 //! ```
-//! So the backward pass needs one bit for each row and unit, and only masked additions: it shares a loop with the
-//! forward pass of the next block of rows, whose multiply-adds use other units of the processor.
+//! So the backward pass needs one bit for each row and unit, and only masked additions. Two schedules take the same sums in
+//! the same order: [`super::fused_rows`] for vectors of sixteen, [`super::split_rows`] for shorter ones.
 
 use std::any::Any;
 
 use aligned_vec::{AVec, avec};
 use pulp::{Simd, WithSimd};
 
-use super::blocks::{block_inputs, sum_lanes};
-use super::{LARGE_BLOCK, OneHidden, Own, Pass, SMALL_BLOCK, SPARE_ROW, WIDEST_TILE, weighted_sum};
+use super::super::products::halve;
+use super::{LARGE_BLOCK, OneHidden, Own, Pass, SMALL_BLOCK, SPARE_ROW, WIDEST_TILE, WIDEST_VECTOR};
 
-/// Passes of up to this many rows take small blocks: two blocks are in flight, and the last has no partner.
+/// Passes of up to this many rows take small blocks: the fused schedule has two blocks in flight, and the last has no partner.
 const SHORT_PASS: usize = 256;
 
 /// What this form writes to on the way.
 #[derive(Debug)]
 pub(super) struct Scratch {
     /// −c, padded.
-    thresholds: AVec<f32>,
+    pub(super) thresholds: AVec<f32>,
     /// C, padded.
-    bias_sums: AVec<f32>,
-    /// e·x of the block before.
-    scaled: AVec<f32>,
-    /// A `[Vec<mask>; 2]` of the mask type of this processor's vectors.
-    masks: Option<Box<dyn Any + Send>>,
+    pub(super) bias_sums: AVec<f32>,
+    /// e·x of a block.
+    pub(super) scaled: AVec<f32>,
+    /// Which units are on in a block, in the form that the schedule of this processor reads.
+    pub(super) masks: Option<Box<dyn Any + Send>>,
 }
 
 impl Scratch {
@@ -41,6 +41,14 @@ impl Scratch {
             scaled: avec![0.0; (LARGE_BLOCK + SPARE_ROW) * network.stride],
             masks: None,
         }
+    }
+
+    /// The masks of a schedule; made anew for the first pass, and where the vector instructions were changed since.
+    pub(super) fn masks_as<M: Any + Send>(masks: &mut Option<Box<dyn Any + Send>>, make: impl Fn() -> M) -> &mut M {
+        if !masks.as_ref().is_some_and(|masks| masks.is::<M>()) {
+            *masks = Some(Box::new(make()));
+        }
+        masks.as_mut().and_then(|masks| masks.downcast_mut()).expect("masks of this kind were just made")
     }
 }
 
@@ -63,121 +71,61 @@ impl WithSimd for OneOutput<'_, '_> {
 
 impl OneOutput<'_, '_> {
     #[inline(always)]
-    fn run<S: Simd, const J: usize>(self, simd: S) {
-        let Pass { network, hidden_bias, output_bias, inputs, rows, head, gradient, work } = self.0;
-        let Own::OneOutput(Scratch { thresholds, bias_sums, scaled, masks }) = &mut work.own else {
+    fn run<S: Simd, const J: usize>(mut self, simd: S) {
+        let pass = &mut self.0;
+        let Own::OneOutput(own) = &mut pass.work.own else {
             unreachable!("a workspace belongs to the network that made it");
         };
-        let mut output_bias = output_bias[0];
-        for ((threshold, &bias), &weight) in thresholds.iter_mut().zip(hidden_bias).zip(&work.output_weights[..]) {
+        let mut output_bias = pass.output_bias[0];
+        let units = own.thresholds.iter_mut().zip(pass.hidden_bias).zip(&pass.work.output_weights[..]);
+        for ((threshold, &bias), &weight) in units {
             *threshold = -bias;
             output_bias += weight * bias;
         }
-        let count = inputs.count(rows);
+        own.bias_sums.fill(0.0);
+        pass.work.sums.fill(0.0);
+        let count = pass.inputs.count(pass.rows);
         let block_rows = if count <= SHORT_PASS { SMALL_BLOCK } else { LARGE_BLOCK };
-        let vectors = network.padded_hidden / S::F32_LANES;
-        let zero = simd.splat_f32s(0.0);
-        let off = simd.greater_than_f32s(zero, zero);
-
-        let masks = masks.get_or_insert_with(|| {
-            let masks: [Vec<S::m32s>; 2] = std::array::from_fn(|_| vec![off; vectors * LARGE_BLOCK]);
-            Box::new(masks)
-        });
-        let Some([new_masks, old_masks]) = masks.downcast_mut::<[Vec<S::m32s>; 2]>() else {
-            unreachable!("the vector width of a processor does not change");
+        let bias_gradient = if const { S::F32_LANES == WIDEST_VECTOR } {
+            pass.fused_rows::<S, J>(simd, count, block_rows, output_bias)
+        } else {
+            pass.split_rows::<S, J>(simd, count, block_rows, output_bias)
         };
-        let (mut new_masks, mut old_masks) = (&mut new_masks[..], &mut old_masks[..]);
-        let weights = S::as_simd_f32s(&work.weights).0;
-        let output_weights = S::as_simd_f32s(&work.output_weights).0;
-        let thresholds = S::as_simd_f32s(thresholds).0;
-        let sums = S::as_mut_simd_f32s(&mut work.sums).0;
-        let bias_sums = S::as_mut_simd_f32s(bias_sums).0;
-        let partial = &mut S::as_mut_simd_f32s(&mut work.partial).0[..block_rows];
-        let stride = network.stride;
-
-        sums.fill(zero);
-        bias_sums.fill(zero);
-        let mut bias_gradient = 0.0;
-        let num_blocks = count.div_ceil(block_rows);
-        let backward_too = gradient.is_some();
-        for block in 0..num_blocks + usize::from(backward_too) {
-            let forward = block < num_blocks;
-            let backward = backward_too && block > 0;
-            let first = block * block_rows;
-            let num_rows = if forward { block_rows.min(count - first) } else { 0 };
-            let block_inputs = if forward {
-                block_inputs::<S>(inputs, rows, first, num_rows, block_rows, &mut work.inputs)
-            } else {
-                &work.inputs[..]
+        if let Some(gradient) = self.0.gradient {
+            let work = self.0.work;
+            let Own::OneOutput(own) = &work.own else { return };
+            let sums = Sums {
+                weights: S::as_simd_f32s(&work.weights).0,
+                thresholds: S::as_simd_f32s(&own.thresholds).0,
+                output_weights: S::as_simd_f32s(&work.output_weights).0,
+                sums: S::as_simd_f32s(&work.sums).0,
+                bias_sums: S::as_simd_f32s(&own.bias_sums).0,
             };
-            let lanes = &mut S::as_mut_simd_f32s(&mut work.lanes).0[..block_rows];
-            for vector in 0..vectors {
-                let new_masks = &mut new_masks[vector * block_rows..][..block_rows];
-                let old_masks = &old_masks[vector * block_rows..][..block_rows];
-                for tile in 0..network.tiles {
-                    let at = |column: usize| (tile * J + column) * vectors + vector;
-                    let weights: [S::f32s; J] = std::array::from_fn(|column| weights[at(column)]);
-                    let mut tile_sums: [S::f32s; J] = std::array::from_fn(|column| sums[at(column)]);
-                    let mut rows = TileRows::<S, J> {
-                        stride,
-                        inputs: &block_inputs[tile * J..][..block_rows * stride],
-                        scaled: &scaled[tile * J..][..block_rows * stride],
-                        errors: &work.outputs[..block_rows],
-                        weights: &weights,
-                        threshold: thresholds[vector],
-                        output_weight: output_weights[vector],
-                        partial,
-                        new_masks,
-                        old_masks,
-                        lanes,
-                        sums: &mut tile_sums,
-                        bias_sum: &mut bias_sums[vector],
-                    };
-                    let fresh = vector == 0;
-                    match (tile == 0, tile + 1 == network.tiles) {
-                        (true, true) => rows.run::<true, true>(simd, forward, backward, fresh),
-                        (true, false) => rows.run::<true, false>(simd, forward, backward, fresh),
-                        (false, true) => rows.run::<false, true>(simd, forward, backward, fresh),
-                        (false, false) => rows.run::<false, false>(simd, forward, backward, fresh),
-                    }
-                    for column in 0..J {
-                        sums[at(column)] = tile_sums[column];
-                    }
-                }
-            }
-            if forward {
-                let outputs = &mut work.outputs[..block_rows];
-                sum_lanes::<S>(&mut work.lanes[..block_rows * S::F32_LANES], output_bias, outputs);
-                head.differentiate(first, &mut outputs[..num_rows]);
-                if backward_too {
-                    outputs[num_rows..].fill(0.0);
-                    bias_gradient += scale_rows(simd, stride, block_inputs, outputs, scaled);
-                    std::mem::swap(&mut new_masks, &mut old_masks);
-                }
-            }
-        }
-
-        if let Some(gradient) = gradient {
-            let sums = Sums { weights, thresholds, output_weights, sums, bias_sums };
-            sums.write_gradient(simd, network, bias_gradient, gradient);
+            sums.write_gradient(simd, self.0.network, bias_gradient, gradient);
         }
     }
 }
 
-/// scaled = e·x for every row; returns Σ e.
+/// scaled = e·x for every row of a block; returns Σ e.
 #[inline(always)]
-fn scale_rows<S: Simd>(simd: S, stride: usize, inputs: &[f32], factors: &[f32], scaled: &mut [f32]) -> f32 {
+pub(super) fn scale_rows<S: Simd>(simd: S, stride: usize, inputs: &[f32], errors: &[f32], scaled: &mut [f32]) -> f32 {
     let inputs = S::as_simd_f32s(inputs).0.chunks_exact(stride / S::F32_LANES);
     let scaled = S::as_mut_simd_f32s(scaled).0.chunks_exact_mut(stride / S::F32_LANES);
-    for ((inputs, scaled), &factor) in inputs.zip(scaled).zip(factors) {
-        let factor = simd.splat_f32s(factor);
+    for ((inputs, scaled), &error) in inputs.zip(scaled).zip(errors) {
+        let error = simd.splat_f32s(error);
         for (&input, scaled) in inputs.iter().zip(scaled) {
-            *scaled = simd.mul_f32s(factor, input);
+            *scaled = simd.mul_f32s(error, input);
         }
     }
-    let (vectors, rest) = S::as_simd_f32s(factors);
-    let sum = vectors.iter().fold(simd.splat_f32s(0.0), |sum, &factors| simd.add_f32s(sum, factors));
-    simd.reduce_sum_f32s(sum) + rest.iter().sum::<f32>()
+    let mut lanes = [0.0; WIDEST_VECTOR];
+    for errors in errors.as_chunks::<WIDEST_VECTOR>().0 {
+        for (lane, error) in lanes.iter_mut().zip(errors) {
+            *lane += error;
+        }
+    }
+    halve::<f32, 16, 8>(&mut lanes);
+    halve::<f32, 8, 4>(&mut lanes[..8]);
+    (lanes[0] + lanes[2]) + (lanes[1] + lanes[3])
 }
 
 /// What the gradient of all parameters follows from.
@@ -210,82 +158,5 @@ impl<S: Simd> Sums<'_, S> {
             simd.partial_store_f32s(&mut rest[units], output_gradient);
         }
         rest[hidden] = output_bias_gradient;
-    }
-}
-
-/// One vector of hidden units against one tile of inputs, over the rows of a block.
-struct TileRows<'a, S: Simd, const J: usize> {
-    stride: usize,
-    inputs: &'a [f32],
-    scaled: &'a [f32],
-    /// e of the block before.
-    errors: &'a [f32],
-    weights: &'a [S::f32s; J],
-    threshold: S::f32s,
-    output_weight: S::f32s,
-    partial: &'a mut [S::f32s],
-    new_masks: &'a mut [S::m32s],
-    old_masks: &'a [S::m32s],
-    lanes: &'a mut [S::f32s],
-    sums: &'a mut [S::f32s; J],
-    bias_sum: &'a mut S::f32s,
-}
-
-impl<S: Simd, const J: usize> TileRows<'_, S, J> {
-    /// `fresh` starts the lanes of the outputs anew.
-    #[inline(always)]
-    fn run<const FIRST: bool, const LAST: bool>(&mut self, simd: S, forward: bool, backward: bool, fresh: bool) {
-        match (forward, backward, fresh && LAST) {
-            (true, true, true) => self.rows::<FIRST, LAST, true, true, true>(simd),
-            (true, true, false) => self.rows::<FIRST, LAST, true, true, false>(simd),
-            (true, false, true) => self.rows::<FIRST, LAST, true, false, true>(simd),
-            (true, false, false) => self.rows::<FIRST, LAST, true, false, false>(simd),
-            (false, true, _) => self.rows::<FIRST, LAST, false, true, false>(simd),
-            (false, false, _) => {}
-        }
-    }
-
-    #[inline(always)]
-    fn rows<const FIRST: bool, const LAST: bool, const FORWARD: bool, const BACKWARD: bool, const FRESH: bool>(
-        &mut self,
-        simd: S,
-    ) {
-        let mut sums = *self.sums;
-        let mut bias_sum = *self.bias_sum;
-        let rows = self.inputs.chunks_exact(self.stride).zip(self.scaled.chunks_exact(self.stride)).zip(self.errors);
-        let masks = self.new_masks.iter_mut().zip(self.old_masks);
-        let state = self.lanes.iter_mut().zip(self.partial.iter_mut());
-        for ((((row, scaled_row), error), (new_mask, old_mask)), (lanes, partial)) in rows.zip(masks).zip(state) {
-            let (Some(row), Some(scaled_row)) = (row.first_chunk::<J>(), scaled_row.first_chunk::<J>()) else { break };
-            if FORWARD {
-                let mut z = weighted_sum(simd, row, self.weights);
-                if !FIRST {
-                    z = simd.add_f32s(z, *partial);
-                }
-                if LAST {
-                    *new_mask = simd.greater_than_f32s(z, self.threshold);
-                    let active = simd.max_f32s(z, self.threshold);
-                    *lanes = if FRESH {
-                        simd.mul_f32s(active, self.output_weight)
-                    } else {
-                        simd.mul_add_e_f32s(active, self.output_weight, *lanes)
-                    };
-                } else {
-                    *partial = z;
-                }
-            }
-            if BACKWARD {
-                let add = |sum, value| simd.select_f32s(*old_mask, simd.add_f32s(sum, simd.splat_f32s(value)), sum);
-                for column in 0..J {
-                    sums[column] = add(sums[column], scaled_row[column]);
-                }
-                if FIRST {
-                    // Read here, not with the row: next to its use it costs no instruction of its own.
-                    bias_sum = add(bias_sum, *error);
-                }
-            }
-        }
-        *self.sums = sums;
-        *self.bias_sum = bias_sum;
     }
 }

@@ -14,8 +14,9 @@ use super::{OneHidden, Own, Pass, SMALL_BLOCK, WIDEST_TILE, WIDEST_VECTOR, weigh
 
 /// Rows in a block.
 const BLOCK: usize = SMALL_BLOCK;
-/// Outputs in one loop.
+/// Outputs in one loop. Forward, sixteen registers hold the sums of fewer.
 const MOST_OUTPUTS: usize = 4;
+const MOST_IN_SIXTEEN_REGISTERS: usize = 3;
 /// Rows whose outputs are summed together.
 const ROWS_TOGETHER: usize = 4;
 
@@ -26,7 +27,7 @@ pub(super) struct Scratch {
     activations: AVec<f32>,
     /// ∂v, in the shape of the output weights.
     output_sums: AVec<f32>,
-    /// For each output, a vector with its bias in the first lane.
+    /// For each output, sixteen lanes with its bias in the first.
     bias_lanes: AVec<f32>,
     /// ∂b, as sums over every [`WIDEST_VECTOR`]-th row.
     bias_sums: Vec<f32>,
@@ -57,7 +58,7 @@ impl WithSimd for SeveralOutputs<'_, '_> {
         let OneHidden { num_outputs, stride, .. } = *network;
         let vectors = network.padded_hidden / S::F32_LANES;
         let zero = simd.splat_f32s(0.0);
-        for (lanes, &bias) in own.bias_lanes.chunks_exact_mut(S::F32_LANES).zip(output_bias) {
+        for (lanes, &bias) in own.bias_lanes.chunks_exact_mut(WIDEST_VECTOR).zip(output_bias) {
             lanes[0] = bias;
         }
         let bias_lanes = S::as_simd_f32s(&own.bias_lanes).0;
@@ -83,11 +84,11 @@ impl WithSimd for SeveralOutputs<'_, '_> {
                     tile.forward(simd, weights, activations);
                 }
             }
-            let lanes = &mut work.lanes[..BLOCK * num_outputs * S::F32_LANES];
+            let lanes = &mut work.lanes[..BLOCK * num_outputs * WIDEST_VECTOR];
             let heads = Outputs { vectors, num_outputs, weights: output_weights };
             heads.forward(simd, activations, bias_lanes, S::as_mut_simd_f32s(lanes).0);
             let outputs = &mut work.outputs[..BLOCK * num_outputs];
-            sum_lanes::<S>(lanes, 0.0, outputs);
+            sum_lanes(lanes, 0.0, outputs);
             head.differentiate(first, &mut outputs[..num_rows * num_outputs]);
 
             if gradient.is_some() {
@@ -224,8 +225,9 @@ impl<S: Simd> Outputs<'_, S> {
     /// lanes = bias + h·v, not yet summed over the lanes.
     #[inline(always)]
     fn forward(&self, simd: S, activations: &[S::f32s], bias: &[S::f32s], lanes: &mut [S::f32s]) {
-        for first in (0..self.num_outputs).step_by(MOST_OUTPUTS) {
-            match self.num_outputs - first {
+        let together = if S::REGISTER_COUNT >= 32 { MOST_OUTPUTS } else { MOST_IN_SIXTEEN_REGISTERS };
+        for first in (0..self.num_outputs).step_by(together) {
+            match together.min(self.num_outputs - first) {
                 1 => self.forward_rows::<1>(simd, first, activations, bias, lanes),
                 2 => self.forward_rows::<2>(simd, first, activations, bias, lanes),
                 3 => self.forward_rows::<3>(simd, first, activations, bias, lanes),
@@ -245,20 +247,27 @@ impl<S: Simd> Outputs<'_, S> {
     ) {
         let weights: [&[S::f32s]; K] =
             std::array::from_fn(|output| &self.weights[(first + output) * self.vectors..][..self.vectors]);
-        let bias: [S::f32s; K] = std::array::from_fn(|output| bias[first + output]);
+        // Vectors that make sixteen lanes; each has its own sums.
+        let parts = const { WIDEST_VECTOR / S::F32_LANES };
         let groups = activations.as_chunks::<ROWS_TOGETHER>().0;
-        for (group, lanes) in lanes.chunks_exact_mut(ROWS_TOGETHER * self.num_outputs).enumerate() {
-            let mut sums = [bias; ROWS_TOGETHER];
-            for (vector, activations) in groups[group..].iter().step_by(BLOCK / ROWS_TOGETHER).enumerate() {
-                for output in 0..K {
-                    let weight = weights[output][vector];
-                    for row in 0..ROWS_TOGETHER {
-                        sums[row][output] = simd.mul_add_e_f32s(activations[row], weight, sums[row][output]);
+        for (group, lanes) in lanes.chunks_exact_mut(ROWS_TOGETHER * self.num_outputs * parts).enumerate() {
+            for part in 0..parts {
+                let bias: [S::f32s; K] = std::array::from_fn(|output| bias[(first + output) * parts + part]);
+                let mut sums = [bias; ROWS_TOGETHER];
+                for vector in (part..self.vectors).step_by(parts) {
+                    let activations = &groups[vector * (BLOCK / ROWS_TOGETHER) + group];
+                    for output in 0..K {
+                        let weight = weights[output][vector];
+                        for row in 0..ROWS_TOGETHER {
+                            sums[row][output] = simd.mul_add_e_f32s(activations[row], weight, sums[row][output]);
+                        }
                     }
                 }
-            }
-            for (row, lanes) in lanes.chunks_exact_mut(self.num_outputs).enumerate() {
-                lanes[first..first + K].copy_from_slice(&sums[row]);
+                for (row, lanes) in lanes.chunks_exact_mut(self.num_outputs * parts).enumerate() {
+                    for output in 0..K {
+                        lanes[(first + output) * parts + part] = sums[row][output];
+                    }
+                }
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Factors, Lines, Number, Results, Start, WIDE, panel_width};
+use super::{Factors, Lines, Number, Results, Start, WIDE, panel_width, plain};
 
 impl Number for f32 {
     #[inline(always)]
@@ -64,7 +64,7 @@ impl Number for f32 {
     }
 
     fn dispatch<J: WithSimd>(job: J) -> J::Output {
-        pulp::Arch::new().dispatch(job)
+        crate::vector::dispatch(job)
     }
 
     #[inline(always)]
@@ -99,6 +99,9 @@ impl WithSimd for ProductJob<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { from, packed, start, to } = self;
+        if const { S::IS_SCALAR } {
+            return plain::product(from, packed, start, to);
+        }
         let depth = from.num_pieces * from.piece_len;
         let Results { values, step, num_rows, num_columns } = to;
         let mut column = 0;
@@ -110,15 +113,22 @@ impl WithSimd for ProductJob<'_> {
                 other => other,
             };
             let to = Results { values: &mut values[column..], step, num_rows, num_columns: width };
-            match (S::F32_LANES, width) {
-                (16, WIDE) => product_steps::<S, 2>(simd, from, panel, start, to),
-                (16, _) => product_steps::<S, 1>(simd, from, panel, start, to),
-                (8, WIDE) => product_rows::<S, 4, 0>(simd, from, panel, start, to),
-                (8, _) => product_rows::<S, 2, 0>(simd, from, panel, start, to),
-                (4, WIDE) => product_rows::<S, 8, 0>(simd, from, panel, start, to),
-                (4, _) => product_rows::<S, 4, 0>(simd, from, panel, start, to),
-                (_, WIDE) => product_rows::<S, 32, 0>(simd, from, panel, start, to),
-                _ => product_rows::<S, 16, 0>(simd, from, panel, start, to),
+            // Only the arms of this width are compiled.
+            if const { S::F32_LANES == 16 } {
+                match width {
+                    WIDE => product_steps::<S, 2>(simd, from, panel, start, to),
+                    _ => product_steps::<S, 1>(simd, from, panel, start, to),
+                }
+            } else if const { S::F32_LANES == 8 } {
+                match width {
+                    WIDE => product_rows::<S, 4, 0>(simd, from, panel, start, to),
+                    _ => product_rows::<S, 2, 0>(simd, from, panel, start, to),
+                }
+            } else {
+                match width {
+                    WIDE => product_rows::<S, 8, 0>(simd, from, panel, start, to),
+                    _ => product_rows::<S, 4, 0>(simd, from, panel, start, to),
+                }
             }
             column += width;
         }
@@ -139,21 +149,30 @@ impl WithSimd for OuterJob<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { a, b, num_lines, len, to } = self;
+        if const { S::IS_SCALAR } {
+            return plain::add_outer(a, b, num_lines, len, to);
+        }
         let Results { values, step, num_rows, num_columns } = to;
         let mut column = 0;
         while column < num_columns {
             let width = panel_width(column, num_columns);
             let b = Lines { values: &b.values[column..], ..b };
             let to = Results { values: &mut values[column..], step, num_rows, num_columns: width };
-            match (S::F32_LANES, width) {
-                (16, WIDE) => outer_rows::<S, 2, 8>(simd, a, b, num_lines, len, to),
-                (16, _) => outer_rows::<S, 1, 16>(simd, a, b, num_lines, len, to),
-                (8, WIDE) => outer_rows::<S, 4, 3>(simd, a, b, num_lines, len, to),
-                (8, _) => outer_rows::<S, 2, 6>(simd, a, b, num_lines, len, to),
-                (4, WIDE) => outer_rows::<S, 8, 2>(simd, a, b, num_lines, len, to),
-                (4, _) => outer_rows::<S, 4, 4>(simd, a, b, num_lines, len, to),
-                (_, WIDE) => outer_rows::<S, 32, 1>(simd, a, b, num_lines, len, to),
-                _ => outer_rows::<S, 16, 1>(simd, a, b, num_lines, len, to),
+            if const { S::F32_LANES == 16 } {
+                match width {
+                    WIDE => outer_rows::<S, 2, 8>(simd, a, b, num_lines, len, to),
+                    _ => outer_rows::<S, 1, 16>(simd, a, b, num_lines, len, to),
+                }
+            } else if const { S::F32_LANES == 8 } {
+                match width {
+                    WIDE => outer_rows::<S, 4, 3>(simd, a, b, num_lines, len, to),
+                    _ => outer_rows::<S, 2, 6>(simd, a, b, num_lines, len, to),
+                }
+            } else {
+                match width {
+                    WIDE => outer_rows::<S, 8, 3>(simd, a, b, num_lines, len, to),
+                    _ => outer_rows::<S, 4, 6>(simd, a, b, num_lines, len, to),
+                }
             }
             column += width;
         }
@@ -189,28 +208,33 @@ fn product_rows<S: Simd, const VECTORS: usize, const STEP: usize>(
 ) {
     let terms = S::as_simd_f32s(panel).0.as_chunks::<VECTORS>().0;
     let Results { values, step, num_rows, num_columns } = to;
-    // 32 registers hold 8 rows of two vectors beside what they are made of, 16 registers fewer.
-    let together = match S::F32_LANES {
-        16 => 8,
-        8 if VECTORS == 2 => 6,
-        _ => (12 / VECTORS).clamp(1, 8),
-    };
+    // 32 registers hold 24 sums beside what they are made of, 16 registers 12.
+    let together = (S::REGISTER_COUNT * 3 / 4 / VECTORS).min(8);
     let mut row = 0;
     // A closure here would not be compiled for the vectors of `S`.
     while row < num_rows {
-        // Tiles have 8, 6, 4, 2 or 1 rows.
+        // Tiles have 8, 6, 4, 3, 2 or 1 rows.
         let rows = match together.min(num_rows - row) {
-            1 => 1,
-            rows => rows / 2 * 2,
+            7 => 6,
+            5 => 4,
+            rows => rows,
         };
         let from = Factors { values: &from.values[row * from.step..], ..from };
         let to = Results { values: &mut values[row * step..], step, num_rows: rows, num_columns };
         match rows {
             1 => product_tile::<S, 1, VECTORS, STEP>(simd, from, terms, start, to),
-            2 | 3 => product_tile::<S, 2, VECTORS, STEP>(simd, from, terms, start, to),
-            4 | 5 => product_tile::<S, 4, VECTORS, STEP>(simd, from, terms, start, to),
-            6 | 7 => product_tile::<S, 6, VECTORS, STEP>(simd, from, terms, start, to),
-            _ => product_tile::<S, 8, VECTORS, STEP>(simd, from, terms, start, to),
+            2 => product_tile::<S, 2, VECTORS, STEP>(simd, from, terms, start, to),
+            3 => product_tile::<S, 3, VECTORS, STEP>(simd, from, terms, start, to),
+            4 if const { S::REGISTER_COUNT > 4 * VECTORS } => {
+                product_tile::<S, 4, VECTORS, STEP>(simd, from, terms, start, to);
+            }
+            6 if const { S::REGISTER_COUNT > 6 * VECTORS } => {
+                product_tile::<S, 6, VECTORS, STEP>(simd, from, terms, start, to);
+            }
+            8 if const { S::REGISTER_COUNT > 8 * VECTORS } => {
+                product_tile::<S, 8, VECTORS, STEP>(simd, from, terms, start, to);
+            }
+            _ => unreachable!("no tile has so many rows"),
         }
         row += rows;
     }
@@ -281,7 +305,7 @@ fn outer_rows<S: Simd, const VECTORS: usize, const TOGETHER: usize>(
         row += if left >= TOGETHER {
             outer_tile::<S, TOGETHER, VECTORS>(simd, a, b, num_lines, len, to);
             TOGETHER
-        } else if left >= 8 {
+        } else if const { TOGETHER > 8 } && left >= 8 {
             outer_tile::<S, 8, VECTORS>(simd, a, b, num_lines, len, to);
             8
         } else if left >= 3 {

@@ -1,29 +1,47 @@
-//! The few vector operations that potentials and update rules share, with this processor's widest instructions.
+//! Vector instructions: which are in use, and the few operations that potentials and update rules share.
 //!
-//! Each is a value that `pulp` runs inside a function compiled for the instructions found at run time. Sums run in
-//! sixteen lanes whatever the processor, so results do not depend on its vector width.
+//! Each is a value that `pulp` runs inside a function compiled for the instructions in use. Sums run in sixteen lanes
+//! whatever the processor, so results do not depend on its vector width.
 
-use pulp::{Arch, NullaryFnOnce};
+mod instructions;
 
+pub use instructions::{Instructions, InstructionsError, VARIABLE};
+pub(crate) use instructions::{dispatch, dispatch_vectors};
+
+use pulp::{Simd, WithSimd};
+
+/// a·b + c, with one rounding where `S` has fused multiply-adds and with two where not.
+#[inline(always)]
+pub(crate) fn mul_add<S: Simd>(a: f32, b: f32, c: f32) -> f32 {
+    if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
+}
+
+/// The same in double precision.
+#[inline(always)]
+pub(crate) fn mul_add_f64<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
+    if S::IS_SCALAR { a * b + c } else { a.mul_add(b, c) }
+}
+
+/// Lanes that sums run in, whatever the width of a vector.
 const LANES: usize = 16;
 
 /// Σ x², accumulated in sixteen f32 lanes and summed in f64.
-pub fn sum_of_squares(values: &[f32]) -> f64 {
-    Arch::new().dispatch(SumOfSquares { values })
+pub(crate) fn sum_of_squares(values: &[f32]) -> f64 {
+    dispatch(SumOfSquares { values })
 }
 
 /// target = scale · target + a · x + b · y.
-pub fn combine(target: &mut [f32], scale: f64, a: f64, x: &[f32], b: f64, y: &[f32]) {
-    Arch::new().dispatch(Combine { target, scale: scale as f32, a: a as f32, x, b: b as f32, y });
+pub(crate) fn combine(target: &mut [f32], scale: f64, a: f64, x: &[f32], b: f64, y: &[f32]) {
+    dispatch(Combine { target, scale: scale as f32, a: a as f32, x, b: b as f32, y });
 }
 
 /// target = scale · target + a · x.
-pub fn scale_and_add(target: &mut [f32], scale: f64, a: f64, x: &[f32]) {
-    Arch::new().dispatch(ScaleAndAdd { target, scale: scale as f32, a: a as f32, x });
+pub(crate) fn scale_and_add(target: &mut [f32], scale: f64, a: f64, x: &[f32]) {
+    dispatch(ScaleAndAdd { target, scale: scale as f32, a: a as f32, x });
 }
 
 /// What a norm must be multiplied by so as not to exceed `limit`; 1 where it is below.
-pub fn clip_factor(norm: f64, limit: f64) -> f64 {
+pub(crate) fn clip_factor(norm: f64, limit: f64) -> f64 {
     if norm < limit { 1.0 } else { limit / norm }
 }
 
@@ -31,16 +49,16 @@ struct SumOfSquares<'a> {
     values: &'a [f32],
 }
 
-impl NullaryFnOnce for SumOfSquares<'_> {
+impl WithSimd for SumOfSquares<'_> {
     type Output = f64;
 
     #[inline(always)]
-    fn call(self) -> f64 {
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
         let mut lanes = [0.0f32; LANES];
         let mut chunks = self.values.chunks_exact(LANES);
         for chunk in &mut chunks {
             for (lane, &value) in lanes.iter_mut().zip(chunk) {
-                *lane = value.mul_add(value, *lane);
+                *lane = mul_add::<S>(value, value, *lane);
             }
         }
         let rest: f64 = chunks.remainder().iter().map(|&x| f64::from(x) * f64::from(x)).sum();
@@ -57,14 +75,14 @@ struct Combine<'a> {
     y: &'a [f32],
 }
 
-impl NullaryFnOnce for Combine<'_> {
+impl WithSimd for Combine<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, _: S) {
         let Self { target, scale, a, x, b, y } = self;
         for ((target, &x), &y) in target.iter_mut().zip(x).zip(y) {
-            *target = b.mul_add(y, a.mul_add(x, scale * *target));
+            *target = mul_add::<S>(b, y, mul_add::<S>(a, x, scale * *target));
         }
     }
 }
@@ -76,14 +94,14 @@ struct ScaleAndAdd<'a> {
     x: &'a [f32],
 }
 
-impl NullaryFnOnce for ScaleAndAdd<'_> {
+impl WithSimd for ScaleAndAdd<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn call(self) {
+    fn with_simd<S: Simd>(self, _: S) {
         let Self { target, scale, a, x } = self;
         for (target, &x) in target.iter_mut().zip(x) {
-            *target = a.mul_add(x, scale * *target);
+            *target = mul_add::<S>(a, x, scale * *target);
         }
     }
 }

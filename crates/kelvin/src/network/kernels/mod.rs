@@ -1,4 +1,4 @@
-//! The two products that all layers of images are made of, with sums kept in registers.
+//! The two products that all layers but the fused ones are made of, with sums kept in registers.
 //!
 //! ```text
 //! product        c[m][n] (+)= Σ_s Σ_k a[m·step + s·stride + k] · b[s, k][n]      rows of a may overlap: a convolution
@@ -8,6 +8,7 @@
 //! first (nine times the image) costs more than is left of the time these take.
 
 mod double;
+mod plain;
 mod single;
 
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -15,7 +16,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use pulp::{Simd, WithSimd};
 
 /// Columns come in whole pieces of this many numbers.
-pub(super) const PIECE: usize = 16;
+pub(in crate::network) const PIECE: usize = 16;
 /// Columns of a wide panel of packed terms.
 const WIDE: usize = 2 * PIECE;
 
@@ -117,12 +118,12 @@ pub trait Number:
 }
 
 /// The width of the panel that starts at a column.
-pub(super) fn panel_width(column: usize, num_columns: usize) -> usize {
+pub(in crate::network) fn panel_width(column: usize, num_columns: usize) -> usize {
     if num_columns - column >= WIDE { WIDE } else { PIECE }
 }
 
 /// Lays out terms for [`Number::product`]: panels of columns, in each row after row. `term(k, n)` gives the numbers.
-pub(super) fn pack<T: Number>(
+pub(in crate::network) fn pack<T: Number>(
     num_rows: usize,
     num_columns: usize,
     packed: &mut [T],
