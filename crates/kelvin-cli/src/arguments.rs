@@ -422,8 +422,13 @@ pub struct VerifyArguments {
 
 #[derive(Debug, Args)]
 pub struct BenchArguments {
-    /// These cases only
-    pub case: Option<BenchCase>,
+    /// A case of the benchmark (8-64-1/824, 14-64-1/128, 8-64-64-1/824, 30-128-128-3/128, all four as `dense`, mnist-cnn,
+    /// resnet20), or the network and training rows of a preset or an experiment.toml [default: every case]
+    #[arg(value_name = "CASE|PRESET|FILE.toml")]
+    pub case: Option<String>,
+    /// Folder with the data sets' files (see `kelvin data`)
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
     #[command(flatten)]
     pub device: DeviceArguments,
     /// One JSON object a line
@@ -438,32 +443,4 @@ pub struct BenchArguments {
     /// Threads of the many-threads case on the CPU [default: all cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub enum BenchCase {
-    /// Both tables that follow
-    Dense,
-    /// 8-64-1 on all of 824 rows
-    #[value(name = "8-64-1/824")]
-    Concrete,
-    /// 14-64-1 on batches of 128 rows
-    #[value(name = "14-64-1/128")]
-    Naval,
-    /// The paper's MNIST network on batches of 128 images
-    MnistCnn,
-    /// ResNet-20 on batches of 128 images
-    Resnet20,
-}
-
-impl BenchCase {
-    pub fn names(self) -> &'static [&'static str] {
-        match self {
-            Self::Dense => &["8-64-1/824", "14-64-1/128"],
-            Self::Concrete => &["8-64-1/824"],
-            Self::Naval => &["14-64-1/128"],
-            Self::MnistCnn => &["mnist-cnn"],
-            Self::Resnet20 => &["resnet20"],
-        }
-    }
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use kelvin::experiment::{Experiment, Problem, Settings};
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
+use kelvin::vector::{Instructions, VARIABLE};
 
 use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
-use crate::output::say;
+use crate::output::{say, wrapped};
 
 /// About a GPU that was asked for and cannot be had.
 const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
@@ -47,6 +48,27 @@ pub fn for_predictions(asked: DeviceArguments, network: &Network) -> anyhow::Res
 
 /// The engine asked for.
 pub fn open(asked: DeviceArguments, quiet: bool) -> anyhow::Result<Arc<dyn Engine>> {
+    let engine = open_device(asked, quiet)?;
+    if !quiet && !engine.moves_chains_together() {
+        say_how_slow();
+    }
+    Ok(engine)
+}
+
+/// Says so where the processor runs without vectors.
+fn say_how_slow() {
+    let used = Instructions::in_use();
+    if used != Instructions::Scalar {
+        return;
+    }
+    let why = match Instructions::widest() {
+        Instructions::Scalar => "this processor has neither AVX2 with fused multiply-adds nor NEON".to_owned(),
+        widest => format!("{VARIABLE}={used} is set, though this processor has {widest}"),
+    };
+    say(&wrapped(&format!("note: {why}: numbers are worked on one by one, about ten times slower"), "  "));
+}
+
+fn open_device(asked: DeviceArguments, quiet: bool) -> anyhow::Result<Arc<dyn Engine>> {
     match asked.device {
         DeviceArgument::Cpu => Ok(Arc::new(CpuEngine)),
         DeviceArgument::Cuda => {

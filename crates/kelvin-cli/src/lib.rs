@@ -63,10 +63,15 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use arguments::{Arguments, Command};
+use kelvin::vector::Instructions;
+use output::WrongFlags;
 
 /// Does what the command line says.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Err(error) = Instructions::check_environment() {
+        return output::report_error(&WrongFlags(error.to_string()).into());
+    }
     let done = match arguments.command {
         Command::Run(run) => commands::run::run(&run),
         Command::Sweep(sweep) => commands::sweep::sweep(&sweep),

@@ -106,7 +106,8 @@ fn refuse_overrides_of_the_table(overrides: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn named(name: &str) -> anyhow::Result<Settings> {
+/// Settings of a preset or of an experiment.toml.
+pub fn named(name: &str) -> anyhow::Result<Settings> {
     if !name.ends_with(".toml") {
         return Ok(preset(name)?.settings());
     }

@@ -246,7 +246,7 @@ impl ModelSettings {
     }
 
     /// The prior of parameters with this layout.
-    pub(super) fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
+    pub fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
         let variance = self.prior_variance;
         Ok(match self.prior {
             PriorName::Gaussian => Box::new(IsotropicGaussian::new(variance)?),

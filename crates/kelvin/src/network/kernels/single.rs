@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Factors, Lines, Number, Results, Start, WIDE, panel_width, plain};
+use super::{Factors, Lines, Number, PIECE, Results, Start, WIDE, panel_width, plain};
 
 impl Number for f32 {
     #[inline(always)]
@@ -113,7 +113,7 @@ impl WithSimd for ProductJob<'_> {
                 other => other,
             };
             let to = Results { values: &mut values[column..], step, num_rows, num_columns: width };
-            // Only the arms of this width are compiled.
+            // Only the arms of this width are compiled. A wide panel has as many columns as sixteen registers hold twice.
             if const { S::F32_LANES == 16 } {
                 match width {
                     WIDE => product_steps::<S, 2>(simd, from, panel, start, to),
@@ -121,13 +121,13 @@ impl WithSimd for ProductJob<'_> {
                 }
             } else if const { S::F32_LANES == 8 } {
                 match width {
-                    WIDE => product_rows::<S, 4, 0>(simd, from, panel, start, to),
-                    _ => product_rows::<S, 2, 0>(simd, from, panel, start, to),
+                    WIDE => product_halves::<S, 4, 2>(simd, from, panel, start, to),
+                    _ => product_rows::<S, 2, 0, 2, 0>(simd, from, panel, start, to),
                 }
             } else {
                 match width {
-                    WIDE => product_rows::<S, 8, 0>(simd, from, panel, start, to),
-                    _ => product_rows::<S, 4, 0>(simd, from, panel, start, to),
+                    WIDE => product_halves::<S, 8, 4>(simd, from, panel, start, to),
+                    _ => product_rows::<S, 4, 0, 4, 0>(simd, from, panel, start, to),
                 }
             }
             column += width;
@@ -155,7 +155,7 @@ impl WithSimd for OuterJob<'_> {
         let Results { values, step, num_rows, num_columns } = to;
         let mut column = 0;
         while column < num_columns {
-            let width = panel_width(column, num_columns);
+            let width = if const { S::F32_LANES == 16 } { panel_width(column, num_columns) } else { PIECE };
             let b = Lines { values: &b.values[column..], ..b };
             let to = Results { values: &mut values[column..], step, num_rows, num_columns: width };
             if const { S::F32_LANES == 16 } {
@@ -164,19 +164,33 @@ impl WithSimd for OuterJob<'_> {
                     _ => outer_rows::<S, 1, 16>(simd, a, b, num_lines, len, to),
                 }
             } else if const { S::F32_LANES == 8 } {
-                match width {
-                    WIDE => outer_rows::<S, 4, 3>(simd, a, b, num_lines, len, to),
-                    _ => outer_rows::<S, 2, 6>(simd, a, b, num_lines, len, to),
-                }
+                outer_rows::<S, 2, 6>(simd, a, b, num_lines, len, to);
             } else {
-                match width {
-                    WIDE => outer_rows::<S, 8, 3>(simd, a, b, num_lines, len, to),
-                    _ => outer_rows::<S, 4, 6>(simd, a, b, num_lines, len, to),
-                }
+                outer_rows::<S, 4, 6>(simd, a, b, num_lines, len, to);
             }
             column += width;
         }
     }
+}
+
+/// A wide panel, half of its columns after the other.
+#[inline(always)]
+fn product_halves<S: Simd, const PANEL: usize, const HALF: usize>(
+    simd: S,
+    from: Factors<'_, f32>,
+    panel: &[f32],
+    start: Start<'_, f32>,
+    to: Results<'_, f32>,
+) {
+    let Results { values, step, num_rows, .. } = to;
+    let starts = match start {
+        Start::Row(row) => [Start::Row(&row[..PIECE]), Start::Row(&row[PIECE..])],
+        other => [other; 2],
+    };
+    let to = Results { values: &mut *values, step, num_rows, num_columns: PIECE };
+    product_rows::<S, PANEL, 0, HALF, 0>(simd, from, panel, starts[0], to);
+    let to = Results { values: &mut values[PIECE..], step, num_rows, num_columns: PIECE };
+    product_rows::<S, PANEL, HALF, HALF, 0>(simd, from, panel, starts[1], to);
 }
 
 /// Steps between rows that the compiler knows need one register for all rows.
@@ -190,23 +204,24 @@ fn product_steps<S: Simd, const VECTORS: usize>(
 ) {
     match from.step {
         // 16, 32 and 64 channels of Winograd's tiles.
-        272 => product_rows::<S, VECTORS, 272>(simd, from, panel, start, to),
-        528 => product_rows::<S, VECTORS, 528>(simd, from, panel, start, to),
-        1040 => product_rows::<S, VECTORS, 1040>(simd, from, panel, start, to),
-        _ => product_rows::<S, VECTORS, 0>(simd, from, panel, start, to),
+        272 => product_rows::<S, VECTORS, 0, VECTORS, 272>(simd, from, panel, start, to),
+        528 => product_rows::<S, VECTORS, 0, VECTORS, 528>(simd, from, panel, start, to),
+        1040 => product_rows::<S, VECTORS, 0, VECTORS, 1040>(simd, from, panel, start, to),
+        _ => product_rows::<S, VECTORS, 0, VECTORS, 0>(simd, from, panel, start, to),
     }
 }
 
-/// Rows of one panel, as many together as registers hold; `STEP` is the step between rows where it is not 0.
+/// Rows of `VECTORS` vectors from vector `FIRST` of a panel on, as many together as registers hold; `STEP` is the step between rows
+/// where it is not 0.
 #[inline(always)]
-fn product_rows<S: Simd, const VECTORS: usize, const STEP: usize>(
+fn product_rows<S: Simd, const PANEL: usize, const FIRST: usize, const VECTORS: usize, const STEP: usize>(
     simd: S,
     from: Factors<'_, f32>,
     panel: &[f32],
     start: Start<'_, f32>,
     to: Results<'_, f32>,
 ) {
-    let terms = S::as_simd_f32s(panel).0.as_chunks::<VECTORS>().0;
+    let terms = S::as_simd_f32s(panel).0.as_chunks::<PANEL>().0;
     let Results { values, step, num_rows, num_columns } = to;
     // 32 registers hold 24 sums beside what they are made of, 16 registers 12.
     let together = (S::REGISTER_COUNT * 3 / 4 / VECTORS).min(8);
@@ -222,17 +237,17 @@ fn product_rows<S: Simd, const VECTORS: usize, const STEP: usize>(
         let from = Factors { values: &from.values[row * from.step..], ..from };
         let to = Results { values: &mut values[row * step..], step, num_rows: rows, num_columns };
         match rows {
-            1 => product_tile::<S, 1, VECTORS, STEP>(simd, from, terms, start, to),
-            2 => product_tile::<S, 2, VECTORS, STEP>(simd, from, terms, start, to),
-            3 => product_tile::<S, 3, VECTORS, STEP>(simd, from, terms, start, to),
+            1 => product_tile::<S, 1, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to),
+            2 => product_tile::<S, 2, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to),
+            3 => product_tile::<S, 3, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to),
             4 if const { S::REGISTER_COUNT > 4 * VECTORS } => {
-                product_tile::<S, 4, VECTORS, STEP>(simd, from, terms, start, to);
+                product_tile::<S, 4, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to);
             }
             6 if const { S::REGISTER_COUNT > 6 * VECTORS } => {
-                product_tile::<S, 6, VECTORS, STEP>(simd, from, terms, start, to);
+                product_tile::<S, 6, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to);
             }
             8 if const { S::REGISTER_COUNT > 8 * VECTORS } => {
-                product_tile::<S, 8, VECTORS, STEP>(simd, from, terms, start, to);
+                product_tile::<S, 8, PANEL, FIRST, VECTORS, STEP>(simd, from, terms, start, to);
             }
             _ => unreachable!("no tile has so many rows"),
         }
@@ -241,10 +256,17 @@ fn product_rows<S: Simd, const VECTORS: usize, const STEP: usize>(
 }
 
 #[inline(always)]
-fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize, const STEP: usize>(
+fn product_tile<
+    S: Simd,
+    const ROWS: usize,
+    const PANEL: usize,
+    const FIRST: usize,
+    const VECTORS: usize,
+    const STEP: usize,
+>(
     simd: S,
     from: Factors<'_, f32>,
-    terms: &[[S::f32s; VECTORS]],
+    terms: &[[S::f32s; PANEL]],
     start: Start<'_, f32>,
     to: Results<'_, f32>,
 ) {
@@ -276,7 +298,7 @@ fn product_tile<S: Simd, const ROWS: usize, const VECTORS: usize, const STEP: us
             for m in 0..ROWS {
                 let factor = simd.splat_f32s(rows[m][k]);
                 for n in 0..VECTORS {
-                    sums[m][n] = simd.mul_add_e_f32s(factor, terms[k][n], sums[m][n]);
+                    sums[m][n] = simd.mul_add_e_f32s(factor, terms[k][FIRST + n], sums[m][n]);
                 }
             }
         }

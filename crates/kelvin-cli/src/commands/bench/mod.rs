@@ -1,91 +1,37 @@
-//! `kelvin bench`: µs per chain-step of the paper's networks, on one thread and on all, or on GPUs.
+//! `kelvin bench`: µs per chain-step of the benchmark's networks or an experiment's, on one thread and on all, or on GPUs.
+
+mod work;
 
 use std::sync::Mutex;
 use std::time::Instant;
 
-use kelvin::data::{Examples, Inputs, Targets};
-use kelvin::likelihood::Likelihood;
-use kelvin::network::Network;
+use kelvin::experiment::Problem;
+use kelvin::network::Evaluator;
 use kelvin::potential::{Posterior, Potential};
-use kelvin::prior::IsotropicGaussian;
-use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
 use kelvin::temperature::Temperature;
+use kelvin::vector::{Instructions, VARIABLE};
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;
-use crate::device;
-use crate::output::print_result;
+use crate::output::{WrongFlags, print_result, say};
+use crate::{device, source};
+use work::{CASES, Work};
 
 /// Readings of a case on the CPU, where the median counts, and on GPUs.
 const CPU_READINGS: u64 = 9;
 const GPU_READINGS: u64 = 2;
-/// About how long a reading on GPUs takes.
+/// About how long a reading takes on the CPU and on GPUs.
+const CPU_SECONDS: f64 = 0.07;
 const GPU_SECONDS: f64 = 1.0;
-const HIDDEN: usize = 64;
-
-struct Case {
-    name: &'static str,
-    kind: Kind,
-    num_examples: usize,
-    batch_size: Option<usize>,
-    learning_rate: f64,
-    /// From one reading to the next, on the CPU.
-    num_steps: u64,
-    /// On GPUs, for a first look at how long a step takes.
-    pilot_steps: u64,
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Table { num_inputs: usize },
-    MnistCnn,
-    Resnet20,
-}
-
-const CASES: [Case; 4] = [
-    Case {
-        name: "8-64-1/824",
-        kind: Kind::Table { num_inputs: 8 },
-        num_examples: 824,
-        batch_size: None,
-        learning_rate: 1e-3,
-        num_steps: 4000,
-        pilot_steps: 2000,
-    },
-    Case {
-        name: "14-64-1/128",
-        kind: Kind::Table { num_inputs: 14 },
-        num_examples: 9547,
-        batch_size: Some(128),
-        learning_rate: 1e-4,
-        num_steps: 4000,
-        pilot_steps: 2000,
-    },
-    Case {
-        name: "mnist-cnn",
-        kind: Kind::MnistCnn,
-        num_examples: 1024,
-        batch_size: Some(128),
-        learning_rate: 0.01,
-        num_steps: 8,
-        pilot_steps: 100,
-    },
-    Case {
-        name: "resnet20",
-        kind: Kind::Resnet20,
-        num_examples: 1024,
-        batch_size: Some(128),
-        learning_rate: 0.1,
-        num_steps: 4,
-        pilot_steps: 20,
-    },
-];
 
 #[derive(Serialize)]
 struct Timing {
-    case: &'static str,
+    case: String,
     device: String,
+    /// On the CPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    vector_instructions: Option<&'static str>,
     /// On the CPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
@@ -98,21 +44,25 @@ const GPU_CHAINS: [usize; 5] = [1, 10, 50, 132, 264];
 const GPU_IMAGE_CHAINS: [usize; 3] = [1, 10, 50];
 
 pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
+    let works = asked(arguments)?;
     let engine = device::open(arguments.device, arguments.json)?;
+    if !engine.moves_chains_together() {
+        warn_of_narrow_vectors();
+    }
     let readings = arguments.readings.map(u64::from);
     let asked: Vec<usize> = arguments.chains.iter().copied().map(usize::from).collect();
     let all = arguments
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()), usize::from);
-    for case in CASES.iter().filter(|case| arguments.case.is_none_or(|asked| asked.names().contains(&case.name))) {
-        let is_table = matches!(case.kind, Kind::Table { .. });
-        let work = Work::of(case)?;
+    for work in works {
+        let work = work()?;
+        let (is_table, timer) = (work.is_table(), Timer { work: &work });
         if engine.moves_chains_together() {
             let counts = if is_table { &GPU_CHAINS[..] } else { &GPU_IMAGE_CHAINS };
             let counts = if asked.is_empty() { counts } else { &asked };
             for &num_chains in counts {
                 print_timing(
-                    &work.time_together(&*engine, num_chains, readings.unwrap_or(GPU_READINGS))?,
+                    &timer.time_together(&*engine, num_chains, readings.unwrap_or(GPU_READINGS))?,
                     arguments.json,
                 )?;
             }
@@ -132,52 +82,66 @@ pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
         for (threads, num_chains) in settings {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build()?;
             let readings = readings.unwrap_or(CPU_READINGS);
-            let timing = pool.install(|| work.time_on_threads(&*engine, threads, num_chains, readings))?;
+            let timing = pool.install(|| timer.time_on_threads(&*engine, threads, num_chains, readings))?;
             print_timing(&timing, arguments.json)?;
         }
     }
     Ok(())
 }
 
+/// Makes the rows of a case when its turn comes.
+type MakeWork = Box<dyn FnOnce() -> anyhow::Result<Work>>;
+
+/// What is to be timed: cases of the benchmark, or the network of an experiment.
+fn asked(arguments: &BenchArguments) -> anyhow::Result<Vec<MakeWork>> {
+    let case = |name: &'static str| -> MakeWork { Box::new(move || Work::of_case(name)) };
+    let Some(asked) = arguments.case.as_deref() else {
+        return Ok(CASES.into_iter().map(case).collect());
+    };
+    if asked == "dense" {
+        return Ok(CASES.into_iter().filter(|name| name.contains('/')).map(case).collect());
+    }
+    if let Some(name) = CASES.into_iter().find(|name| *name == asked) {
+        return Ok(vec![case(name)]);
+    }
+    let settings = source::named(asked).map_err(|error| {
+        let cases = CASES.join(", ");
+        WrongFlags(format!("{error}\n  cases of the benchmark: dense, {cases}"))
+    })?;
+    settings.check()?;
+    let data = Problem::read_dataset(&settings, arguments.data_dir.as_deref())?;
+    let problem = Problem::new(data, &settings)?;
+    Ok(vec![Box::new(move || Ok(Work::of_experiment(problem, settings)))])
+}
+
+/// Says so where the instructions in use are not the widest: a figure that was measured so is no measure of the processor.
+fn warn_of_narrow_vectors() {
+    let (used, widest) = (Instructions::in_use(), Instructions::widest());
+    if used != widest {
+        say(&format!(
+            "warning: timed with {used} vector instructions ({VARIABLE}={used}); this processor has {widest}\n  unset {VARIABLE} to use them\n"
+        ));
+    }
+}
+
 fn print_timing(timing: &Timing, json: bool) -> anyhow::Result<()> {
     if json {
         return print_result(&format!("{}\n", serde_json::to_string(timing)?));
     }
-    let Timing { case, device, threads, chains, us_per_chain_step } = timing;
+    let Timing { case, device, vector_instructions, threads, chains, us_per_chain_step } = timing;
     let place = threads.map_or_else(|| device.clone(), |threads| format!("threads {threads:>2}"));
-    print_result(&format!("{case:<12}  {place}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step\n"))
+    let instructions = vector_instructions.map_or_else(String::new, |name| format!("  {name}"));
+    print_result(&format!(
+        "{case:<16}  {place}{instructions}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step\n"
+    ))
 }
 
-/// A case with its data.
-struct Work<'a> {
-    case: &'a Case,
-    network: Network,
-    examples: Examples,
-    likelihood: Likelihood,
+/// Times the steps of chains on some work.
+struct Timer<'a> {
+    work: &'a Work,
 }
 
-impl<'a> Work<'a> {
-    fn of(case: &'a Case) -> anyhow::Result<Self> {
-        let (network, examples, likelihood) = match case.kind {
-            Kind::Table { num_inputs } => (
-                Network::dense(num_inputs, &[HIDDEN], 1)?,
-                synthetic_rows(case.num_examples, num_inputs),
-                Likelihood::Gaussian { noise_variance: 0.1 },
-            ),
-            Kind::MnistCnn | Kind::Resnet20 => {
-                let network =
-                    if matches!(case.kind, Kind::MnistCnn) { Network::mnist_cnn() } else { Network::resnet(20)? };
-                let examples = synthetic_images(case.num_examples, network.num_inputs());
-                (network, examples, Likelihood::Categorical { num_classes: 10 })
-            }
-        };
-        Ok(Self { case, network, examples, likelihood })
-    }
-
-    fn posterior(&self) -> anyhow::Result<Posterior<'_>> {
-        Ok(Posterior::new(&self.network, self.likelihood, IsotropicGaussian::new(0.1)?, &self.examples)?)
-    }
-
+impl Timer<'_> {
     /// Chains with threads of their own: the median over chains of the time between two readings.
     fn time_on_threads(
         &self,
@@ -186,42 +150,70 @@ impl<'a> Work<'a> {
         num_chains: usize,
         num_readings: u64,
     ) -> anyhow::Result<Timing> {
-        let readings = Mutex::new(vec![Vec::new(); num_chains]);
-        let read = |index: usize, _: &Chain| {
-            let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            readings[index].push(Instant::now());
-        };
-        let case = self.case;
-        self.run(&self.posterior()?, engine, num_chains, [case.num_steps, num_readings], &read)?;
-        let readings = readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let posterior = self.work.posterior()?;
+        let num_steps = self.steps_of_a_reading(&posterior, engine)?;
+        let readings = self.readings_on_threads(&posterior, engine, num_chains, [num_steps, num_readings])?;
         // What lies before the first reading warms up.
         let intervals = readings.iter().flat_map(|times| times.windows(2).map(|pair| pair[1] - pair[0]));
         // Each thread has one chain at a time.
-        let steps = case.num_steps as f64 * num_chains.min(threads) as f64;
+        let steps = num_steps as f64 * num_chains.min(threads) as f64;
         let mut microseconds: Vec<f64> = intervals.map(|time| time.as_secs_f64() * 1e6 / steps).collect();
         microseconds.sort_by(f64::total_cmp);
         Ok(Timing {
-            case: case.name,
+            case: self.work.name.clone(),
             device: "CPU".into(),
+            vector_instructions: Some(Instructions::in_use().name()),
             threads: Some(threads),
             chains: num_chains,
             us_per_chain_step: rounded(microseconds[microseconds.len() / 2]),
         })
     }
 
+    /// When each chain was read.
+    fn readings_on_threads(
+        &self,
+        posterior: &Posterior<'_>,
+        engine: &dyn Engine,
+        num_chains: usize,
+        steps_and_readings: [u64; 2],
+    ) -> anyhow::Result<Vec<Vec<Instant>>> {
+        let readings = Mutex::new(vec![Vec::new(); num_chains]);
+        let read = |index: usize, _: &Chain| {
+            let mut readings = readings.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            readings[index].push(Instant::now());
+        };
+        self.run(posterior, engine, num_chains, steps_and_readings, &read)?;
+        Ok(readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+
+    /// Steps that take about [`CPU_SECONDS`], from one chain that doubles its steps until they can be timed.
+    fn steps_of_a_reading(&self, posterior: &Posterior<'_>, engine: &dyn Engine) -> anyhow::Result<u64> {
+        let mut num_steps = 1;
+        loop {
+            let readings = self.readings_on_threads(posterior, engine, 1, [num_steps, 1])?;
+            let times = &readings[0];
+            let seconds = (times[times.len() - 1] - times[0]).as_secs_f64();
+            if seconds > 0.1 * CPU_SECONDS {
+                return Ok(((num_steps as f64 * CPU_SECONDS / seconds).ceil() as u64).max(2));
+            }
+            num_steps *= 4;
+        }
+    }
+
     /// Chains that share a device. A reading copies the states of all chains, which is no part of a step: short readings tell
     /// what it costs, and it is taken off the long ones.
     fn time_together(&self, engine: &dyn Engine, num_chains: usize, num_readings: u64) -> anyhow::Result<Timing> {
-        let posterior = self.posterior()?;
-        let few = self.case.pilot_steps;
+        let posterior = self.work.posterior()?;
+        let few = if matches!(self.work.network.evaluator(), Evaluator::OneHidden(_)) { 2000 } else { 50 };
         let with_short = self.seconds_together(&posterior, engine, num_chains, [few, 2])?;
         let many = ((GPU_SECONDS / (with_short * num_chains as f64)) as u64).clamp(4 * few, 1000 * few);
         let with_long = self.seconds_together(&posterior, engine, num_chains, [many, num_readings])?;
         let (few, many) = (few as f64, many as f64);
         let seconds = (many * with_long - few * with_short) / (many - few);
         Ok(Timing {
-            case: self.case.name,
+            case: self.work.name.clone(),
             device: engine.describe_for(&posterior),
+            vector_instructions: None,
             threads: None,
             chains: num_chains,
             us_per_chain_step: rounded(seconds * 1e6),
@@ -262,51 +254,24 @@ impl<'a> Work<'a> {
         [steps_between, num_readings]: [u64; 2],
         read: &dyn Observer,
     ) -> anyhow::Result<()> {
-        let case = self.case;
-        let rule = Langevin { clip_norm: 1e6, ..Langevin::new(Integrator::Sghmc, case.learning_rate, 0.98) };
-        let batches = Batches::new(case.num_examples, case.batch_size)?;
+        let work = self.work;
+        let rule = Langevin { clip_norm: 1e6, ..Langevin::new(Integrator::Sghmc, work.learning_rate, 0.98) };
+        let batches = Batches::new(work.examples.len(), work.batch_size)?;
         let mut chains: Vec<Chain> = (0..num_chains as u32)
-            .map(|id| Chain::new(id, Temperature::BAYES, self.network.initial_parameters(0, id), &posterior.layout()))
+            .map(|id| Chain::new(id, Temperature::BAYES, work.network.initial_parameters(0, id), &posterior.layout()))
             .collect();
         let keep = Keep { burn_in: 0, every: steps_between };
         let plan = Plan { seed: 0, batches, num_steps: (num_readings + 1) * steps_between, keep };
         engine.run(posterior, Motion::Sample(&rule), &plan, &mut chains, read)?;
-        anyhow::ensure!(chains.iter().all(|chain| chain.divergence.is_none()), "a chain of the benchmark diverged");
+        anyhow::ensure!(
+            chains.iter().all(|chain| chain.divergence.is_none()),
+            "a chain of {} diverged: its step size is too large to be timed",
+            work.name
+        );
         Ok(())
     }
 }
 
 fn rounded(microseconds: f64) -> f64 {
     (microseconds * 1e4).round() / 1e4
-}
-
-/// Random pixels with random labels: the time of a step does not depend on them.
-fn synthetic_images(n: usize, len: usize) -> Examples {
-    let key = |step| NoiseKey { seed: 0, purpose: Purpose::Synthetic, chain: u32::MAX, step };
-    let (pixels, labels) = (key(0), key(1));
-    let bytes: Vec<u8> =
-        (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
-    let labels = (0..n as u32).map(|row| labels.words(row)[0] % 10).collect();
-    Examples { inputs: Inputs::Bytes(bytes.into()), num_features: len, targets: Targets::Classes(labels) }
-}
-
-/// Rows that a ReLU network can fit: one linear and one bent direction, and a little noise.
-fn synthetic_rows(n: usize, d: usize) -> Examples {
-    let key = |step| NoiseKey { seed: 0, purpose: Purpose::InitialPosition, chain: u32::MAX, step };
-    let mut inputs = vec![0.0; n * d];
-    key(0).fill_normal(&mut inputs);
-    let mut directions = vec![0.0; 2 * d];
-    key(1).fill_normal(&mut directions);
-    let mut targets = vec![0.0; n];
-    key(2).fill_normal(&mut targets);
-    for (row, target) in inputs.chunks_exact(d).zip(&mut targets) {
-        let along = |direction: &[f32]| -> f32 {
-            row.iter().zip(direction).map(|(x, w)| x * w).sum::<f32>() / (d as f32).sqrt()
-        };
-        *target = 0.05 * *target + along(&directions[..d]) + 0.5 * along(&directions[d..]).abs();
-    }
-    let mean = targets.iter().sum::<f32>() / n as f32;
-    let std = (targets.iter().map(|y| (y - mean).powi(2)).sum::<f32>() / n as f32).sqrt();
-    targets.iter_mut().for_each(|y| *y = (*y - mean) / std);
-    Examples { inputs: inputs.into(), num_features: d, targets: Targets::Real(targets) }
 }
