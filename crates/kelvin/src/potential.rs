@@ -37,6 +37,11 @@ pub trait Potential: Sync {
     /// Overwrites `gradient` with ∇U of the batch and returns U.
     fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Self::Workspace) -> f64;
 
+    /// Overwrites `gradient` with ∇U of the batch: what a step needs, where U itself costs more.
+    fn gradient(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Self::Workspace) {
+        self.evaluate(position, batch, gradient, work);
+    }
+
     /// A fresh workspace.
     fn workspace(&self) -> Self::Workspace;
 
@@ -259,6 +264,11 @@ impl Potential for Posterior<'_> {
         let sum = self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
         self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
         -self.prior.log_density(position) - batch.likelihood_weight * sum.value
+    }
+
+    fn gradient(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) {
+        self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
+        self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
     }
 
     fn workspace(&self) -> Workspace {

@@ -112,3 +112,20 @@ fn the_scan_sees_what_it_should() {
     assert!(may_import("sampler", "diagnostics") && !may_import("diagnostics", "network"));
     assert!(!may_import("likelihood", "prior") && may_import("exact", "random"));
 }
+
+/// Hot loops start in one place, so that none runs scalar where a processor has vectors: `vector` chooses the instructions, and only
+/// the double-precision reference asks for scalar ones.
+#[test]
+fn instructions_are_chosen_in_one_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for (room, path) in sources(&root) {
+        let text = std::fs::read_to_string(&path).expect("a source file");
+        let code: String = text.lines().map(|line| line.split("//").next().unwrap_or("").to_owned() + "\n").collect();
+        let name = path.strip_prefix(&root).expect("below src").to_string_lossy().into_owned();
+        if room != "vector" {
+            assert!(!code.contains("pulp::Arch") && !code.contains("Arch::new"), "{name}: use `vector::dispatch`");
+            let is_reference = name.ends_with("kernels/double.rs") || name.ends_with("network/dense.rs");
+            assert!(is_reference || !code.contains("pulp::Scalar"), "{name}: only the f64 reference is scalar");
+        }
+    }
+}

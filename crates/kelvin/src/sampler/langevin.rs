@@ -183,7 +183,7 @@ impl<P: Potential> Rule<P> for Langevin {
 
         let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
         let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
-        potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
+        potential.gradient(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
         potential.update_statistics(&scratch.work, &mut chain.state.statistics);
         let norm = sum_of_squares(&scratch.gradient).sqrt();
 

@@ -56,7 +56,7 @@ impl LayerwiseMass {
             let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, batch, &mut scratch.rows);
             let mode = if self.training_mode { Mode::Training } else { Mode::Inference(&chain.state.statistics) };
             let batch = Batch { rows, likelihood_weight, mode };
-            potential.evaluate(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
+            potential.gradient(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
             for (tensor, square) in scratch.layout.tensors().iter().zip(&mut scratch.mass) {
                 *square += sum_of_squares(&scratch.gradient[tensor.range.clone()]);
             }
