@@ -148,3 +148,15 @@ fn what_the_processor_lacks_is_refused_before_anything_is_written() {
     }
     assert!(!folder.path().join("r").exists());
 }
+
+/// A fused multiply-add that the hardware lacks is a call of the C library: none may be linked.
+#[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
+fn no_multiply_add_is_a_library_call() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_kelvin")).unwrap();
+    for name in [&b"\0fmaf\0"[..], b"\0fma\0"] {
+        let is_linked = program.windows(name.len()).any(|bytes| bytes == name);
+        assert!(!is_linked, "{} is linked", String::from_utf8_lossy(name));
+    }
+    assert!(program.windows(5).any(|bytes| bytes == b"\0exp\0"), "imported functions are named in the program");
+}

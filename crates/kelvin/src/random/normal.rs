@@ -61,37 +61,58 @@ fn normal_group<S: Simd>(simd: S, key: &NoiseKey, first_block: u32) -> [Floats; 
     [a, b, c, d]
 }
 
-/// Sixteen consecutive Philox blocks, word by word, a vector of blocks after the other.
+/// Sixteen consecutive Philox blocks, word by word.
 #[inline(always)]
 fn sixteen_blocks<S: Simd>(simd: S, name: &NoiseKey, first_block: u32) -> [Words; 4] {
-    let numbers: Words = std::array::from_fn(|lane| first_block.wrapping_add(lane as u32));
-    let start = name.counter(0);
-    let multipliers = MULTIPLIER.map(|multiplier| simd.splat_u32s(multiplier));
     let mut words = [[0; LANES]; 4];
-    for part in 0..const { LANES / S::U32_LANES } {
-        let mut counter = [S::as_simd_u32s(&numbers).0[part]; 4];
-        for (vector, &word) in counter.iter_mut().zip(&start).skip(1) {
-            *vector = simd.splat_u32s(word);
-        }
-        let mut key = name.key();
-        for _ in 0..ROUNDS {
-            let (low, low_carry) = simd.widening_mul_u32s(counter[0], multipliers[0]);
-            let (high, high_carry) = simd.widening_mul_u32s(counter[2], multipliers[1]);
-            let [first, second] = key.map(|word| simd.splat_u32s(word));
-            counter = [
-                simd.xor_u32s(simd.xor_u32s(high_carry, counter[1]), first),
-                high,
-                simd.xor_u32s(simd.xor_u32s(low_carry, counter[3]), second),
-                low,
-            ];
-            key[0] = key[0].wrapping_add(WEYL[0]);
-            key[1] = key[1].wrapping_add(WEYL[1]);
-        }
-        for (words, counter) in words.iter_mut().zip(counter) {
-            S::as_mut_simd_u32s(words).0[part] = counter;
+    if const { S::U32_LANES == LANES } {
+        vectors_of_blocks::<S, 1>(simd, name, first_block, 0, &mut words);
+    } else {
+        // Two vectors at a time: the rounds of one alone would wait for each other.
+        for part in (0..LANES / S::U32_LANES).step_by(2) {
+            vectors_of_blocks::<S, 2>(simd, name, first_block, part, &mut words);
         }
     }
     words
+}
+
+/// `PARTS` vectors of blocks, from vector `first_part` of the sixteen on.
+#[inline(always)]
+fn vectors_of_blocks<S: Simd, const PARTS: usize>(
+    simd: S,
+    name: &NoiseKey,
+    first_block: u32,
+    first_part: usize,
+    words: &mut [Words; 4],
+) {
+    let numbers: Words = std::array::from_fn(|lane| first_block.wrapping_add(lane as u32));
+    let [_, second, third, fourth] = name.counter(0).map(|word| simd.splat_u32s(word));
+    let multipliers = MULTIPLIER.map(|multiplier| simd.splat_u32s(multiplier));
+    let mut counters = [[second, second, third, fourth]; PARTS];
+    for (part, counter) in counters.iter_mut().enumerate() {
+        counter[0] = S::as_simd_u32s(&numbers).0[first_part + part];
+    }
+    let mut key = name.key();
+    for _ in 0..ROUNDS {
+        let keys = key.map(|word| simd.splat_u32s(word));
+        for counter in &mut counters {
+            let (low, low_carry) = simd.widening_mul_u32s(counter[0], multipliers[0]);
+            let (high, high_carry) = simd.widening_mul_u32s(counter[2], multipliers[1]);
+            *counter = [
+                simd.xor_u32s(simd.xor_u32s(high_carry, counter[1]), keys[0]),
+                high,
+                simd.xor_u32s(simd.xor_u32s(low_carry, counter[3]), keys[1]),
+                low,
+            ];
+        }
+        key[0] = key[0].wrapping_add(WEYL[0]);
+        key[1] = key[1].wrapping_add(WEYL[1]);
+    }
+    for (part, counter) in counters.into_iter().enumerate() {
+        for (words, vector) in words.iter_mut().zip(counter) {
+            S::as_mut_simd_u32s(words).0[first_part + part] = vector;
+        }
+    }
 }
 
 #[inline(always)]
