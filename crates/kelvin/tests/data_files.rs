@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use kelvin::data::{
-    DataError, FilePresence, ImageDataset, ImageSet, Kind, Presence, Shape, Split, Standardiser, Table, Task,
+    DataError, FilePresence, Halves, ImageDataset, ImageSet, Kind, Presence, Shape, Split, Standardiser, Table, Task,
     known_dataset, known_datasets, read_cifar_batch, read_idx_images,
 };
 
@@ -213,6 +213,30 @@ fn cifar_has_its_published_statistics() {
     // The first images are a frog and a cat, as the original files have it.
     assert_eq!((cifar.train.labels[0], cifar.validation.labels[0]), (6, 3));
     assert_eq!(cifar.train.image(0)[..3], [59, 62, 63]);
+}
+
+/// In the order of the files the first 5000 are validation; permuted, both halves have all classes alike.
+#[test]
+fn halves_of_test_images_are_permuted_by_seed() {
+    let Some(folder) = data_folder() else { return };
+    let cifar = known_dataset("cifar10").unwrap();
+    let in_order = cifar.load_images(Some(&folder)).unwrap();
+    let permuted = cifar.load_images_halved(Some(&folder), Halves::Permuted, 0).unwrap();
+    assert_eq!(cifar.load_images_halved(Some(&folder), Halves::FileOrder, 7).unwrap(), in_order);
+    assert_eq!(permuted.train, in_order.train);
+    assert_ne!(permuted.validation.labels, in_order.validation.labels);
+    assert_eq!(class_counts(&[&permuted.validation, &permuted.test]), [1000; 10]);
+    for half in [&permuted.validation, &permuted.test] {
+        // Drawn without replacement a class has 500 ± 15 in each half: five standard deviations.
+        assert!(class_counts(&[half]).iter().all(|count| (425..=575).contains(count)), "{:?}", class_counts(&[half]));
+    }
+    let sorted = |set: &ImageDataset| {
+        let parts = [&set.validation, &set.test];
+        let mut images: Vec<&[u8]> = parts.iter().flat_map(|part| (0..part.len()).map(|at| part.image(at))).collect();
+        images.sort_unstable();
+        images.concat()
+    };
+    assert!(sorted(&permuted) == sorted(&in_order), "the same images");
 }
 
 /// The original records of images.

@@ -6,7 +6,7 @@ use super::cifar;
 use super::dataset::Dataset;
 use super::error::DataError;
 use super::idx::labels_from_idx;
-use super::images::{ImageDataset, ImageSet, Images};
+use super::images::{Halves, ImageDataset, ImageSet, Images};
 use super::known_sets::KNOWN;
 use super::nearest::nearest_name;
 use super::shape::Shape;
@@ -147,15 +147,31 @@ impl KnownDataset {
         Dataset::from_table(&table, target, &drop, task.or(Some(Task::Regression)))
     }
 
-    /// Reads (or computes) a set of images; where files are not at hand the error names each and where it comes from.
+    /// Whether it is computed: its validation and test images are then made apart, and not halves of one set.
+    pub fn is_generated(&self) -> bool {
+        matches!(self.provision, Provision::Generated(_))
+    }
+
+    /// Reads (or computes) a set of images, whose held-out images are halved in the order of their files; where files are not at
+    /// hand the error names each and where it comes from.
     pub fn load_images(&self, folder: Option<&Path>) -> Result<ImageDataset, DataError> {
+        self.load_images_halved(folder, Halves::FileOrder, 0)
+    }
+
+    /// The same with halves of one's choice.
+    pub fn load_images_halved(
+        &self,
+        folder: Option<&Path>,
+        halves: Halves,
+        seed: u64,
+    ) -> Result<ImageDataset, DataError> {
         let Kind::Images { class_names, .. } = self.kind else { return Err(DataError::NotImages { name: self.name }) };
         let (train, held_out) = match self.provision {
             Provision::Generated(pattern) => return Ok(pattern.dataset(self.name, class_names)),
             Provision::Cifar => self.cifar(folder)?,
             _ => self.idx(folder, class_names.len())?,
         };
-        let (validation, test) = held_out.halves();
+        let (validation, test) = halves.of(held_out, seed);
         let class_names = class_names.iter().map(|&class| class.to_owned()).collect();
         Ok(ImageDataset { name: self.name.to_owned(), class_names, train, validation, test })
     }

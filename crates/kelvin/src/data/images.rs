@@ -1,7 +1,10 @@
 //! Images as bytes: their shape, their labels, and the parts of a data set that has its own division.
 
+use serde::{Deserialize, Serialize};
+
 use super::error::DataError;
 use super::shape::Shape;
+use crate::random::{Permutation, Purpose};
 
 /// Images without labels, as bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,6 +79,21 @@ impl ImageSet {
         self
     }
 
+    /// The same images in the order that `seed` names.
+    ///
+    /// # Panics
+    /// If there are 2³¹ images or more.
+    pub fn permuted(&self, seed: u64) -> Self {
+        let order = Permutation::new(seed, Purpose::Split, 0, 0, self.len());
+        let mut pixels = Vec::with_capacity(self.pixels.len());
+        let mut labels = Vec::with_capacity(self.len());
+        for index in (0..self.len()).map(|position| order.at(position)) {
+            pixels.extend_from_slice(self.image(index));
+            labels.push(self.labels[index]);
+        }
+        Self { shape: self.shape, pixels, labels }
+    }
+
     /// The first half and the second; of an odd number the first has one more.
     pub fn halves(mut self) -> (Self, Self) {
         let middle = self.len().div_ceil(2);
@@ -85,6 +103,32 @@ impl ImageSet {
             labels: self.labels.split_off(middle),
         };
         (self, second)
+    }
+}
+
+/// Which half of a set's held-out images is for validation; the other is for testing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Halves {
+    /// The first half of the files. They may be in an order: MNIST's first 5000 test images are harder than the others.
+    #[default]
+    FileOrder,
+    /// A random half, named by the seed.
+    Permuted,
+}
+
+impl Halves {
+    /// Whether it is the first half of the files.
+    pub fn is_file_order(&self) -> bool {
+        *self == Self::FileOrder
+    }
+
+    /// Images for validation and for testing.
+    pub fn of(self, held_out: ImageSet, seed: u64) -> (ImageSet, ImageSet) {
+        match self {
+            Self::FileOrder => held_out.halves(),
+            Self::Permuted => held_out.permuted(seed).halves(),
+        }
     }
 }
 
@@ -132,6 +176,48 @@ mod tests {
         let (first, second) = counting(5).halves();
         assert_eq!((first.len(), second.len()), (3, 2));
         assert_eq!((second.image(0), second.labels[0]), ([6, 7].as_slice(), 1));
+    }
+
+    #[test]
+    fn permuted_halves_are_disjoint_and_cover_all() {
+        let all = counting(101);
+        for (halves, seed) in [(Halves::FileOrder, 0), (Halves::Permuted, 0), (Halves::Permuted, 9)] {
+            let (first, second) = halves.of(all.clone(), seed);
+            assert_eq!((first.len(), second.len()), (51, 50));
+            let parts = [&first, &second];
+            let mut images: Vec<(&[u8], u32)> =
+                parts.iter().flat_map(|part| (0..part.len()).map(|at| (part.image(at), part.labels[at]))).collect();
+            images.sort_unstable();
+            let expected: Vec<(&[u8], u32)> = (0..all.len()).map(|at| (all.image(at), all.labels[at])).collect();
+            assert_eq!(images, expected, "every image once, with its label");
+        }
+    }
+
+    #[test]
+    fn the_seed_names_the_halves() {
+        let halves = |halves: Halves, seed| halves.of(counting(101), seed);
+        assert_eq!(halves(Halves::FileOrder, 0), counting(101).halves());
+        assert_eq!(halves(Halves::FileOrder, 0), halves(Halves::FileOrder, 1));
+        assert_eq!(halves(Halves::Permuted, 3), halves(Halves::Permuted, 3));
+        assert_ne!(halves(Halves::Permuted, 3), halves(Halves::Permuted, 4));
+        assert_ne!(halves(Halves::Permuted, 0), halves(Halves::FileOrder, 0));
+    }
+
+    #[test]
+    fn sorted_classes_are_in_both_permuted_halves() {
+        let shape = Shape::image(1, 1, 1);
+        let labels: Vec<u32> = (0..1000).map(|index| index / 100).collect();
+        let sorted = Images { shape, pixels: vec![0; 1000] }.with_labels(labels, 10).unwrap();
+        let (first, _) = Halves::Permuted.of(sorted.clone(), 0);
+        for class in 0..10 {
+            let count = first.labels.iter().filter(|&&label| label == class).count();
+            // 50 ± 4.7: five standard deviations.
+            assert!((26..=74).contains(&count), "{count} of class {class}");
+        }
+        assert!(
+            sorted.halves().0.labels.iter().all(|&label| label < 5),
+            "in the files' order half of the classes are missing"
+        );
     }
 
     #[test]

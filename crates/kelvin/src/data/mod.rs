@@ -45,7 +45,7 @@ pub use dataset::{Dataset, prediction_inputs};
 pub use error::{DataError, Place};
 pub use examples::{Examples, Inputs, Targets};
 pub use idx::{labels_from_idx, read_idx_images};
-pub use images::{ImageDataset, ImageSet, Images};
+pub use images::{Halves, ImageDataset, ImageSet, Images};
 pub use nearest::nearest_name;
 pub use presence::{FilePresence, Presence};
 pub use shape::Shape;

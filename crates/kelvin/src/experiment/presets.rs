@@ -62,6 +62,7 @@ mod tests {
     use super::super::sampler_settings::*;
     use super::super::settings::*;
     use super::*;
+    use crate::data::Halves;
     use crate::network::KernelStart;
     use crate::sampler::{ClipScope, Integrator};
     use crate::temperature::Tempering;
@@ -138,6 +139,7 @@ mod tests {
             ..naval.sampler
         };
         let mut mnist = small("mnist");
+        mnist.data.halves = Halves::Permuted;
         mnist.model.network = Some(NetworkName::MnistCnn);
         mnist.model.hidden = None;
         mnist.selection.batch_size = BatchSize::Rows(128);
@@ -201,6 +203,7 @@ mod tests {
             let (full, small) =
                 (preset(name).unwrap().settings(), preset(&format!("{name}-small")).unwrap().settings());
             assert_eq!((small.data.source, small.data.augmentation), (full.data.source, full.data.augmentation));
+            assert_eq!(small.data.halves, full.data.halves, "{name}");
             assert!(small.data.train_images.unwrap() <= 1000 && small.data.test_images.unwrap() <= 500, "{name}");
             assert_eq!(small.model.prior_variance, full.model.prior_variance, "{name}");
             assert_eq!(small.sampler.preconditioner, full.sampler.preconditioner, "{name}");

@@ -5,8 +5,8 @@ use std::path::Path;
 use super::error::ExperimentError;
 use super::settings::{DataSettings, Settings, TaskSetting};
 use crate::data::{
-    Dataset, Examples, ImageDataset, ImageSet, Inputs, Split, Standardiser, Table, Target, Targets, known_dataset,
-    known_datasets,
+    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Target,
+    Targets, known_dataset, known_datasets,
 };
 use crate::likelihood::Likelihood;
 use crate::network::{Evaluator, Network, Shape};
@@ -96,8 +96,14 @@ impl Problem {
                 refuse_table_settings(data)?;
                 // Looked up before anything large is read.
                 let other = data.out_of_distribution.as_deref().map(known_dataset).transpose()?;
-                let images = known.load_images(data_folder)?;
-                let other = other.map(|other| other.load_images(data_folder).map(Box::new)).transpose()?;
+                if known.is_generated() && data.halves != Halves::FileOrder {
+                    let reason =
+                        format!("`{}` is generated, with validation and test images apart; leave it out", data.source);
+                    return Err(ExperimentError::DoesNotApply { key: "data.halves", reason: reason.into() });
+                }
+                let read = |known: &KnownDataset| known.load_images_halved(data_folder, data.halves, settings.run.seed);
+                let images = read(known)?;
+                let other = other.map(|other| read(other).map(Box::new)).transpose()?;
                 Ok(SourceData::Images { images, out_of_distribution: other })
             }
             known => {
@@ -283,6 +289,7 @@ fn refuse_table_settings(data: &DataSettings) -> Result<(), ExperimentError> {
 fn refuse_image_settings(data: &DataSettings) -> Result<(), ExperimentError> {
     let given = [
         ("data.augmentation", data.augmentation != 0.0),
+        ("data.halves", data.halves != Halves::FileOrder),
         ("data.train_images", data.train_images.is_some()),
         ("data.validation_images", data.validation_images.is_some()),
         ("data.test_images", data.test_images.is_some()),
@@ -338,6 +345,14 @@ mod tests {
         refused(
             |s| s.data.out_of_distribution = Some("stripes".into()),
             &["data.out_of_distribution does not apply", "`stripes` is the set to learn from"],
+        );
+        refused(|s| s.data.halves = Halves::Permuted, &["data.halves does not apply", "`stripes` is generated"]);
+        refused(
+            |s| {
+                s.data =
+                    DataSettings { source: "concrete".into(), halves: Halves::Permuted, ..DataSettings::default() };
+            },
+            &["data.halves does not apply", "`concrete` is a table"],
         );
         refused(|s| s.data.target = "y".into(), &["data.target does not apply", "`stripes` is a set of images"]);
         refused(|s| s.data.drop = vec!["x".into()], &["data.drop does not apply", "have no columns"]);

@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use super::error::ExperimentError;
 use super::model_settings::ModelSettings;
 use super::sampler_settings::SamplerSettings;
-use crate::data::Task;
+use crate::data::{Halves, Task};
 use crate::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
 /// Everything that decides an experiment's numbers.
@@ -47,6 +47,10 @@ pub struct DataSettings {
     /// The probability that an image of a training batch is flipped and cropped.
     #[serde(default)]
     pub augmentation: f64,
+    /// Which half of the test images in the files is for validation: `"permuted"`, a random half that `run.seed` names, the same in all
+    /// repetitions, or `"file_order"`, the first half, as where it is not given.
+    #[serde(default, skip_serializing_if = "Halves::is_file_order")]
+    pub halves: Halves,
     /// Only the first so many training images; all where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_images: Option<usize>,
@@ -62,7 +66,8 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 18] = [
+pub(super) const OPTIONAL: [&str; 19] = [
+    "data.halves",
     "data.train_images",
     "data.validation_images",
     "data.test_images",
