@@ -45,6 +45,7 @@ fn brief(warning: &Warning) -> String {
             format!("{label} ({} times as hot)", significant(*heating, 3))
         }
         Warning::ChainDiverged { label, step } => format!("{label} (step {step})"),
+        Warning::SelectionDiverged { start, step, .. } => format!("start {start} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
         Warning::UnsteadyRows { label, share } => format!("{label} ({:.0} % of rows)", 100.0 * share),
         Warning::BetaUnstableOverSeeds { .. }

@@ -119,7 +119,7 @@ pub struct SamplingFacts {
 pub struct SearchFindings {
     /// From 0.
     pub repetition: u32,
-    /// Its checkpoints in order; none where it diverged before the first.
+    /// Its checkpoints in order, from the start. Older kelvins did not look at the start: theirs may be empty.
     pub path: Vec<Visit>,
     /// Which of them was best.
     pub best: usize,
@@ -221,20 +221,17 @@ impl Findings {
     }
 
     /// Adds the searches for β.
-    pub fn add_searches(&mut self, choices: &[Option<JointChoice>], seconds: &[f64]) {
+    pub fn add_searches(&mut self, repetitions: &[u32], choices: &[JointChoice], seconds: &[f64]) {
         let visit =
             |at: &Checkpoint| Visit { step: at.step, beta: at.inverse_temperature, validation_lpd: at.validation_lpd };
-        self.searches = (0..)
-            .zip(choices.iter().zip(seconds))
-            .map(|(repetition, (choice, &seconds))| {
-                let choice = choice.as_ref();
-                SearchFindings {
-                    repetition,
-                    path: choice.map_or(Vec::new(), |choice| choice.path.iter().map(visit).collect()),
-                    best: choice.map_or(0, |choice| choice.best),
-                    diverged_at: choice.map_or(Some(0), |choice| choice.divergence.map(|at| at.step)),
-                    seconds,
-                }
+        let searches = repetitions.iter().zip(choices).zip(seconds);
+        self.searches = searches
+            .map(|((&repetition, choice), &seconds)| SearchFindings {
+                repetition,
+                path: choice.path.iter().map(visit).collect(),
+                best: choice.best,
+                diverged_at: choice.divergence.map(|at| at.step),
+                seconds,
             })
             .collect();
     }

@@ -20,9 +20,6 @@ use crate::run_folder::RunFolder;
 use crate::watch::screen::Show;
 use crate::watch::status::{Stage, Timeline};
 
-/// A last checkpoint that beats the one before by less than this has converged.
-const CONVERGED: f64 = 1e-3;
-
 /// A population's results with the seconds that each search or chain took.
 pub type Timed<T> = (Vec<T>, Vec<f64>);
 
@@ -33,7 +30,7 @@ pub fn choose(
     interrupt: &Interrupt,
     repetitions: &[u32],
     quiet: bool,
-) -> anyhow::Result<Timed<Option<JointChoice>>> {
+) -> anyhow::Result<Timed<JointChoice>> {
     let (settings, steps) = (&experiment.settings.selection, experiment.selection_steps()?);
     let every = (settings.epochs / settings.checkpoints).max(1) * (steps / settings.epochs.max(1)).max(1);
     let member = |repetition: &u32| Member {
@@ -161,28 +158,20 @@ pub fn divergence_warnings(chains: &[SampledChain]) -> Vec<Warning> {
 
 /// What the searches say about β̂*: whether the starts agree, whether those used had converged, which failed.
 pub fn selection_warnings<'a>(
-    choices: &[Option<JointChoice>],
+    repetitions: &[u32],
+    choices: &[JointChoice],
     used: impl Iterator<Item = &'a JointChoice>,
 ) -> Vec<Warning> {
-    let betas: Vec<f64> = choices.iter().flatten().map(|choice| choice.inverse_temperature).collect();
+    let betas: Vec<f64> = choices.iter().map(|choice| choice.inverse_temperature).collect();
     let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
-    for choice in used.filter(|choice| choice.best_is_last()) {
-        let before = choice.path.iter().rev().nth(1).map_or(f64::NEG_INFINITY, |checkpoint| checkpoint.validation_lpd);
-        if choice.validation_lpd() - before > CONVERGED {
-            let (beta, num_checkpoints) = (choice.inverse_temperature, choice.path.len());
-            warnings.push(Warning::SelectionNotConverged { beta, num_checkpoints });
-        }
-    }
-    for (start, choice) in choices.iter().enumerate() {
-        let label = format!("the search for β from start {}", start + 1);
-        match choice {
-            None => warnings
-                .push(Warning::ChainDiverged { label: format!("{label}, before its first checkpoint"), step: 0 }),
-            Some(JointChoice { divergence: Some(at), .. }) => {
-                warnings.push(Warning::ChainDiverged { label, step: at.step });
-            }
-            Some(_) => {}
-        }
+    warnings.extend(used.filter_map(JointChoice::not_converged));
+    for (repetition, choice) in repetitions.iter().zip(choices) {
+        let start = repetition + 1;
+        let later = || {
+            let step = choice.divergence?.step;
+            Some(Warning::ChainDiverged { label: format!("the search for β from start {start}"), step })
+        };
+        warnings.extend(choice.diverged_at_once(start).or_else(later));
     }
     warnings
 }

@@ -124,7 +124,7 @@ impl<'e> WatchedLaboratory<'e> {
             repetition,
             slot: Slot::Chosen,
             inverse_temperature,
-            start: self.experiment.start(&starts, repetition),
+            start: self.experiment.start(starts.get(repetition as usize)),
         };
         let specs: Vec<ChainSpec> = chains.iter().map(|&(repetition, beta)| spec(repetition, beta)).collect();
         let members = chains.iter().map(|&(repetition, beta)| self.member(repetition, beta));

@@ -107,11 +107,7 @@ impl Folder {
         Ok(experiment.sample_durably(&specs, &files, &durable, watch)?.0)
     }
 
-    fn select(
-        &self,
-        experiment: &Experiment<'_>,
-        watch: &Clockwork,
-    ) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+    fn select(&self, experiment: &Experiment<'_>, watch: &Clockwork) -> Result<Vec<JointChoice>, ExperimentError> {
         let should_stop = || watch.is_over();
         let tell = |recovery: &Recovery| self.told.lock().unwrap().push(recovery.to_string());
         let durable = durable(self.folder.path(), &should_stop, &tell);

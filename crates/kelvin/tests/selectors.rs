@@ -2,11 +2,23 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use kelvin::data::Targets;
+use kelvin::data::{Examples, Targets};
+use kelvin::diagnostics::Warning;
 use kelvin::exact::LinearRegression;
 use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, Settings, Start, preset};
-use kelvin::sampler::{AscentObjective, LogBeta, Observer, PriorShare, Silent};
-use kelvin::selection::{Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Selector};
+use kelvin::held_out::HeldOut;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Network;
+use kelvin::potential::{Posterior, Potential};
+use kelvin::prior::IsotropicGaussian;
+use kelvin::sampler::{
+    AscentObjective, Batches, Chain, ClipScope, CpuEngine, JointAscent, Keep, LogBeta, Observer, Plan, PriorShare,
+    Silent,
+};
+use kelvin::selection::{
+    Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Search, Selector, choose_jointly,
+};
+use kelvin::temperature::{Schedule, Temperature};
 
 /// Concrete with a small network and short runs.
 fn settings() -> Settings {
@@ -32,7 +44,7 @@ fn joint_ascent_is_a_selector() {
     let laboratory = ExperimentLaboratory::new(&experiment, 3, &Silent);
     let selection = JointSelector::default().select(&laboratory).unwrap();
     let choices = experiment.select(&[0, 1, 2], &Silent).unwrap();
-    let best = choices.iter().flatten().max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd())).unwrap();
+    let best = choices.iter().max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd())).unwrap();
     assert_eq!(selection.inverse_temperature, best.inverse_temperature);
     assert_eq!((selection.method, selection.goal), ("joint", Goal::PlugInDensity));
     let interval = selection.intervals[0];
@@ -95,6 +107,67 @@ fn with_a_prior_for_each_row_beta_is_a_maximum() {
         let last = choice.path.last().unwrap().inverse_temperature;
         assert!((last / beta - 1.0).abs() < 1e-4, "{last} instead of {beta}");
     }
+}
+
+/// Training rows say 1, validation rows say 0, which the start predicts: whatever is learned is worse there.
+#[test]
+fn the_start_is_chosen_where_nothing_after_it_is_better() {
+    let rows = |target: f32| Examples {
+        inputs: vec![0.0; 8].into(),
+        num_features: 1,
+        targets: Targets::Real(vec![target; 8]),
+    };
+    let (train, validation) = (rows(1.0), rows(0.0));
+    let network = Network::dense(1, &[], 1).unwrap();
+    let likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
+    let prior = IsotropicGaussian::new(1.0).unwrap();
+    let posterior = Posterior::new(&network, likelihood, prior, &train).unwrap();
+    let rule = JointAscent {
+        objective: AscentObjective::default(),
+        learning_rate: Schedule::Constant { value: 1e-2 },
+        momentum: 0.9,
+        weight_decay: 0.0,
+        clip_norm: 1e6,
+        clip_scope: ClipScope::All,
+    };
+    let plan =
+        Plan { seed: 0, batches: Batches::new(8, None).unwrap(), num_steps: 40, keep: Keep { burn_in: 0, every: 10 } };
+    let chain = Chain::new(0, Temperature::new(1.0).unwrap(), vec![0.0; 2], &posterior.layout());
+    let mut searches = [Search { chain, choice: None }];
+    let held_out = HeldOut::new(&network, &validation);
+    choose_jointly(&CpuEngine, &posterior, &rule, &plan, &mut searches, &held_out, &Silent).unwrap();
+    let choice = searches[0].choice.as_ref().unwrap();
+    assert_eq!(choice.path.iter().map(|visit| visit.step).collect::<Vec<_>>(), [0, 10, 20, 30, 40]);
+    assert_eq!((choice.best, choice.inverse_temperature, &choice.position), (0, 1.0, &vec![0.0; 2]));
+    let start = -0.5 * (2.0 * std::f64::consts::PI).ln();
+    assert!((choice.validation_lpd() - start).abs() < 1e-12, "{}", choice.validation_lpd());
+    assert!(choice.path[1..].iter().all(|visit| visit.validation_lpd < start));
+    assert!(searches[0].chain.state.position[1] > 0.5, "it did learn the training rows");
+    assert_eq!((choice.not_converged(), choice.diverged_at_once(1)), (None, None));
+}
+
+#[test]
+fn a_search_that_diverges_before_it_looks_again_says_so_and_answers_its_start() {
+    let mut settings = settings();
+    settings.selection.learning_rate = 1e30;
+    settings.selection.clip_norm = 1e30;
+    let problem = problem(&settings);
+    let experiment = Experiment::new(&problem, settings).unwrap();
+    let choices = experiment.select(&[0, 2], &Silent).unwrap();
+    for (choice, repetition) in choices.iter().zip([0, 2]) {
+        assert_eq!((choice.inverse_temperature, choice.best, choice.path.len()), (1.0, 0, 1));
+        assert_eq!(choice.position, problem.network.initial_parameters(experiment.settings.run.seed, repetition));
+        assert!(choice.validation_lpd().is_finite());
+        let Some(Warning::SelectionDiverged { start, step, beta }) = choice.diverged_at_once(repetition + 1) else {
+            panic!("no warning of {:?}", choice.divergence)
+        };
+        assert_eq!((start, beta), (repetition + 1, 1.0));
+        assert!(step < 20, "before its first checkpoint, at step {step}");
+    }
+    let selection = JointSelector::default().select(&ExperimentLaboratory::new(&experiment, 2, &Silent)).unwrap();
+    assert_eq!(selection.inverse_temperature, 1.0);
+    let names: Vec<&str> = selection.warnings.iter().map(Warning::name).collect();
+    assert_eq!(names, ["selection diverged"; 2]);
 }
 
 #[test]

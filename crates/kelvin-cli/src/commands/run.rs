@@ -91,9 +91,9 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
 
     let mut findings = Findings::of(&experiment, command)?;
     findings.beta_star = Some(beta);
-    findings.add_searches(&choices, &search_seconds);
+    findings.add_searches(&repetitions, &choices, &search_seconds);
     findings.add_chains(&experiment, &chains, &seconds)?;
-    findings.warnings = selection_warnings(&choices, std::iter::once(choice));
+    findings.warnings = selection_warnings(&repetitions, &choices, std::iter::once(choice));
     findings.warnings.extend(divergence_warnings(&chains));
     let (row, predictions) = Row::sgd(&experiment, choice, None, search_seconds.iter().sum())?;
     folder.add_row(&mut findings, row, &predictions)?;
@@ -168,15 +168,15 @@ fn better_model(findings: &Findings) -> Option<ModelArgument> {
 }
 
 /// The choice with the best validation score over all starts.
-fn best_choice(choices: &[Option<JointChoice>]) -> Option<&JointChoice> {
-    let finite = choices.iter().flatten().filter(|choice| choice.validation_lpd().is_finite());
+fn best_choice(choices: &[JointChoice]) -> Option<&JointChoice> {
+    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
     finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
 }
 
-fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>], beta: f64, grid: bool) -> Vec<ChainSpec> {
+fn chain_specs(experiment: &Experiment<'_>, choices: &[JointChoice], beta: f64, grid: bool) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for repetition in 0..experiment.settings.run.chains {
-        let start = experiment.start(choices, repetition);
+        let start = experiment.start(choices.get(repetition as usize));
         let mut push = |name: String, slot, inverse_temperature| {
             let label = format!("{name}, chain {}", repetition + 1);
             let start = start.clone();

@@ -54,25 +54,23 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
     let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
     if folder.record().wants_pilot()
-        && let Some(first) = choices.iter().flatten().next()
+        && let Some(first) = choices.first()
     {
         experiment.tune_learning_rate(&first.position, first.inverse_temperature)?;
         folder.write_tuned(&experiment.settings)?;
     }
 
-    let specs = chain_specs(&experiment, &choices);
+    let specs = chain_specs(&experiment, &repetitions, &choices);
     let (chains, seconds) = sample(&experiment, &folder, &interrupt, &specs, quiet)?;
 
     let mut findings = Findings::of(&experiment, RunCommand::Sweep)?;
-    findings.add_searches(&choices, &search_seconds);
+    findings.add_searches(&repetitions, &choices, &search_seconds);
     findings.add_chains(&experiment, &chains, &seconds)?;
-    findings.warnings = selection_warnings(&choices, choices.iter().flatten());
+    findings.warnings = selection_warnings(&repetitions, &choices, choices.iter());
     findings.warnings.extend(divergence_warnings(&chains));
-    for ((repetition, choice), &seconds) in choices.iter().enumerate().zip(&search_seconds) {
-        if let Some(choice) = choice {
-            let (row, predictions) = Row::sgd(&experiment, choice, Some(repetition as u32), seconds)?;
-            folder.add_row(&mut findings, row, &predictions)?;
-        }
+    for ((&repetition, choice), &seconds) in repetitions.iter().zip(&choices).zip(&search_seconds) {
+        let (row, predictions) = Row::sgd(&experiment, choice, Some(repetition), seconds)?;
+        folder.add_row(&mut findings, row, &predictions)?;
     }
     for (chain, &seconds) in chains.iter().zip(&seconds) {
         let group = ChainGroup {
@@ -112,7 +110,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             folder: folder.path().display().to_string(),
             repetitions: findings.repetitions,
             sampled_repetitions: findings.sampled_repetitions(),
-            beta_star: choices.iter().flatten().map(|choice| choice.inverse_temperature).collect(),
+            beta_star: choices.iter().map(|choice| choice.inverse_temperature).collect(),
             rows: &findings.rows,
             warnings: &findings.warnings,
         };
@@ -129,15 +127,14 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
 }
 
 /// Grid, β = 1 and β̂* of each repetition that is to have chains.
-fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> Vec<ChainSpec> {
+fn chain_specs(experiment: &Experiment<'_>, repetitions: &[u32], choices: &[JointChoice]) -> Vec<ChainSpec> {
     let run = &experiment.settings.run;
-    let (grid, num_sampled) = (&run.grid, run.num_sampled_repetitions() as usize);
+    let (grid, num_sampled) = (&run.grid, run.num_sampled_repetitions());
     let mut specs = Vec::new();
-    for (repetition, choice) in choices.iter().enumerate().take(num_sampled) {
-        let start = experiment.start(choices, repetition as u32);
+    for (&repetition, choice) in repetitions.iter().zip(choices).filter(|(repetition, _)| **repetition < num_sampled) {
+        let start = experiment.start(Some(choice));
         let mut push = |slot, inverse_temperature: f64, name: &str| {
             let label = format!("{name}{}, repetition {}", significant(inverse_temperature, 3), repetition + 1);
-            let repetition = repetition as u32;
             let start = start.clone();
             specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
@@ -147,9 +144,7 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[Option<JointChoice>]) -> 
         if !grid.contains(&1.0) {
             push(Slot::Bayes, 1.0, "β = ");
         }
-        if let Some(choice) = choice {
-            push(Slot::Chosen, choice.inverse_temperature, &format!("{BETA_STAR} = "));
-        }
+        push(Slot::Chosen, choice.inverse_temperature, &format!("{BETA_STAR} = "));
     }
     specs
 }

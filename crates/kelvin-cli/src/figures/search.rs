@@ -14,10 +14,15 @@ pub(super) fn selection_path(findings: &Findings) -> Figure {
     let mut chart =
         Chart::new(title, Axis::linear(label), Axis::log(BETA_AXIS)).with(Reference::horizontal(1.0, "β = 1"));
     let mut best = (Vec::new(), Vec::new());
-    for (start, search) in findings.searches.iter().enumerate() {
+    for search in &findings.searches {
+        let start = search.repetition as usize;
         let Some(chosen) = search.path.get(search.best) else { continue };
         let place = |step: u64, beta: f64| (step as f64 / unit, beta);
-        let mut path = vec![(0.0, 1.0)];
+        // Older kelvins did not look at the start.
+        let mut path: Vec<(f64, f64)> = match search.path.first() {
+            Some(first) if first.step == 0 => Vec::new(),
+            _ => vec![(0.0, 1.0)],
+        };
         path.extend(search.path.iter().map(|visit| place(visit.step, visit.beta)));
         let colour = Colour::CYCLE[start % Colour::CYCLE.len()];
         chart = chart.with(Line::trace(format!("start {}", start + 1), colour, path));

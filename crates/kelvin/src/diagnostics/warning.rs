@@ -100,8 +100,18 @@ pub enum Warning {
         /// The inverse temperature it gave.
         #[serde(deserialize_with = "number_or_nan")]
         beta: f64,
-        /// How many checkpoints there were; the last was the best.
+        /// How many checkpoints there were, the start counted; the last was the best.
         num_checkpoints: usize,
+    },
+    /// The search for β left the finite numbers before it looked at the validation rows again, and answers with its start.
+    SelectionDiverged {
+        /// From which start, counted from 1.
+        start: u32,
+        /// The step at which it was noticed.
+        step: u64,
+        /// The inverse temperature that it began with, and answers.
+        #[serde(deserialize_with = "number_or_nan")]
+        beta: f64,
     },
     /// The held-out likelihood has no best inverse temperature: it rises without end.
     BetaUnbounded {
@@ -143,6 +153,7 @@ impl Warning {
             Self::ChainDiverged { .. } => "chain diverged",
             Self::StepSizeTooLarge { .. } => "step size too large",
             Self::SelectionNotConverged { .. } => "selection not converged",
+            Self::SelectionDiverged { .. } => "selection diverged",
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
             Self::UnsteadyRows { .. } => "unsteady rows",
@@ -179,6 +190,11 @@ impl Warning {
             }
             Self::SelectionNotConverged { beta, num_checkpoints } => format!(
                 "the last of {num_checkpoints} checkpoints had the best validation score, with β = {}.",
+                number(*beta)
+            ),
+            Self::SelectionDiverged { start, step, beta } => format!(
+                "the search for β from start {start} left the finite numbers at step {step}, before its first checkpoint; it answers \
+                 β = {}.",
                 number(*beta)
             ),
             Self::BetaUnbounded { beta, larger_is_better } => format!(
@@ -224,6 +240,9 @@ impl Warning {
                  wander into steep places; the noise of minibatch gradients does at low ones."
             }
             Self::SelectionNotConverged { .. } => "a longer run would probably have ended at another β.",
+            Self::SelectionDiverged { .. } => {
+                "nothing was searched: this β is where it began, and its point estimate is an untrained network."
+            }
             Self::BetaUnbounded { larger_is_better: true, .. } => {
                 "every held-out row is predicted rightly (or without error), so these rows cannot say how sure to be."
             }
@@ -263,6 +282,7 @@ impl Warning {
             }
             Self::StepSizeTooLarge { .. } => "lower the learning rate, take larger batches, or use a preconditioner.",
             Self::SelectionNotConverged { .. } => "run the selector for more epochs.",
+            Self::SelectionDiverged { .. } => "lower selection.learning_rate or selection.clip_norm.",
             Self::BetaUnbounded { larger_is_better: true, .. } => {
                 "take more validation rows, or choose by the posterior's own score (a grid)."
             }
@@ -332,6 +352,7 @@ mod tests {
             Warning::ChainDiverged { label: label(), step: 12 },
             Warning::StepSizeTooLarge { label: label(), heating: 1.5 },
             Warning::SelectionNotConverged { beta: 4.0, num_checkpoints: 20 },
+            Warning::SelectionDiverged { start: 2, step: 17, beta: 1.0 },
             Warning::BetaUnbounded { beta: 12.0, larger_is_better: true },
             Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
             Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },

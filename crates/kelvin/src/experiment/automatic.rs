@@ -121,7 +121,10 @@ fn settings_for(
 fn trial_model(dataset: &Dataset, settings: &Settings) -> Option<ModelSettings> {
     let problem = Problem::new(dataset.clone(), settings).ok()?;
     let experiment = Experiment::new(&problem, settings.clone()).ok()?;
-    let choice = experiment.select(&[0], &Silent).ok()?.into_iter().next()??;
+    let choice = experiment.select(&[0], &Silent).ok()?.into_iter().next()?;
+    if choice.diverged_at_once(1).is_some() {
+        return None;
+    }
     let found = settings.model.noise_variance / choice.inverse_temperature;
     let noise_variance = found.clamp(LEAST_NOISE, MOST_NOISE);
     let expected_beta = noise_variance / found;

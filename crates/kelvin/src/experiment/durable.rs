@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::checkpoint::{Checkpoint, CheckpointError, Member, MemberParts, forget, previous, set_aside};
 use super::error::ExperimentError;
 use super::population::{Population, Sampled, Searches};
-use super::run::{ChainSpec, Experiment, SampledChain};
+use super::run::{ChainSpec, Experiment, SampledChain, choices};
 use super::running_scores::RunningScores;
 use super::sampler_settings::DrawsSetting;
 use super::watch::{Pace, Watch};
@@ -172,7 +172,7 @@ impl Experiment<'_> {
         repetitions: &[u32],
         durable: &Durable<'_>,
         progress: &dyn Observer,
-    ) -> Result<(Vec<Option<JointChoice>>, Vec<f64>), ExperimentError> {
+    ) -> Result<(Vec<JointChoice>, Vec<f64>), ExperimentError> {
         let path = durable.checkpoint("search");
         let mut population = self.searches(repetitions)?;
         let mut seconds = vec![0.0; repetitions.len()];
@@ -180,6 +180,10 @@ impl Experiment<'_> {
         if let Some(checkpoint) = newest.filter(|checkpoint| checkpoint.members.len() == repetitions.len()) {
             for ((search, member), seconds) in population.searches.iter_mut().zip(checkpoint.members).zip(&mut seconds)
             {
+                // Stored by a kelvin that did not look at starts: it begins anew.
+                if member.choice.is_none() {
+                    continue;
+                }
                 let other = || CheckpointError::OtherRun { path: path.clone() };
                 search.chain = member.restore(&search.chain).ok_or_else(other)?;
                 (search.choice, *seconds) = (member.choice, member.seconds);
@@ -199,7 +203,7 @@ impl Experiment<'_> {
         let together = self.engine.moves_chains_together();
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
         forget(&previous(&path));
-        Ok((self.choices(population.searches)?, seconds))
+        Ok((choices(population.searches), seconds))
     }
 
     /// [`Experiment::sample`] that can be stopped at any moment and goes on where it was; finished chains are not run again.

@@ -161,19 +161,6 @@ pub enum ExperimentError {
         /// Its images.
         needed: Shape,
     },
-    /// Every run of the selector diverged.
-    #[error(
-        "the search for β left the finite numbers in all {runs} runs before its first checkpoint; \
-         lower selection.learning_rate (now {learning_rate}) or selection.clip_norm (now {clip_norm})"
-    )]
-    SelectionDiverged {
-        /// Runs tried.
-        runs: usize,
-        /// ℓ.
-        learning_rate: f64,
-        /// The clip.
-        clip_norm: f64,
-    },
     /// All chains of a group diverged before their first draw.
     #[error(
         "no chain at β = {beta} reached its first draw: {chains} of {chains} left the finite numbers; \

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::error::ExperimentError;
 use super::population::Population;
-use super::run::{ChainSpec, Experiment, Slot, StartingPoint};
+use super::run::{ChainSpec, Experiment, Slot, StartingPoint, choices};
 use super::sampler_settings::{Preconditioner, Start};
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
@@ -20,7 +20,7 @@ const CONTINUED_BURN_IN: u64 = 5;
 const CONTINUED_DRAWS: u64 = 2;
 
 /// What searches have found, one for each start, by what they were asked to climb on.
-pub type Searched = Vec<(AscentObjective, Vec<Option<JointChoice>>)>;
+pub type Searched = Vec<(AscentObjective, Vec<JointChoice>)>;
 
 /// Searches and chains of an experiment, each of them from the starts of so many repetitions; no search is made twice.
 pub struct ExperimentLaboratory<'e> {
@@ -56,15 +56,15 @@ impl<'e> ExperimentLaboratory<'e> {
         self.searched.borrow().iter().any(|(asked, _)| *asked == objective)
     }
 
-    /// What a search from each start found; none where it diverged at once.
-    fn search_each(&self, objective: AscentObjective) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+    /// What a search from each start found.
+    fn search_each(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, ExperimentError> {
         if let Some((_, found)) = self.searched.borrow().iter().find(|(asked, _)| *asked == objective) {
             return Ok(found.clone());
         }
         let mut population = self.experiment.searches(&self.repetitions)?;
         population.rule.objective = objective;
         population.advance(self.progress)?;
-        let found = self.experiment.choices(population.searches)?;
+        let found = choices(population.searches);
         self.searched.borrow_mut().push((objective, found.clone()));
         Ok(found)
     }
@@ -72,12 +72,12 @@ impl<'e> ExperimentLaboratory<'e> {
     /// Where the settings' own searches ended, for chains that start there; nothing where chains start at random.
     ///
     /// # Errors
-    /// Where all searches diverge, or the engine fails.
-    pub fn starts(&self) -> Result<Vec<Option<JointChoice>>, SelectionError> {
+    /// Where the engine fails.
+    pub fn starts(&self) -> Result<Vec<JointChoice>, SelectionError> {
         self.own_starts().map_err(outside)
     }
 
-    fn own_starts(&self) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+    fn own_starts(&self) -> Result<Vec<JointChoice>, ExperimentError> {
         let Experiment { settings, .. } = self.experiment;
         match settings.sampler.start {
             Start::Random => Ok(Vec::new()),
@@ -100,7 +100,7 @@ impl<'e> ExperimentLaboratory<'e> {
         let mut specs = Vec::new();
         for (index, &beta) in inverse_temperatures.iter().enumerate() {
             for &repetition in &self.repetitions {
-                let start = self.experiment.start(&starts, repetition);
+                let start = self.experiment.start(starts.get(repetition as usize));
                 specs.push(ChainSpec { start, ..self.spec(index, repetition, beta) });
             }
         }
@@ -187,7 +187,7 @@ impl Laboratory for ExperimentLaboratory<'_> {
     }
 
     fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
-        Ok(self.search_each(objective).map_err(outside)?.into_iter().flatten().collect())
+        self.search_each(objective).map_err(outside)
     }
 
     fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {

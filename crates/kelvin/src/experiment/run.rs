@@ -157,29 +157,12 @@ impl<'p> Experiment<'p> {
         num_steps("sampler.epochs", settings.epochs, self.batches(settings.batch_size)?.steps_per_epoch())
     }
 
-    /// Searches for β from each repetition's start; `None` where the search diverged at once.
-    pub fn select(
-        &self,
-        repetitions: &[u32],
-        progress: &dyn Observer,
-    ) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
+    /// Searches for β from each repetition's start. One that diverges at once answers β = 1
+    /// ([`diverged_at_once`](JointChoice::diverged_at_once)).
+    pub fn select(&self, repetitions: &[u32], progress: &dyn Observer) -> Result<Vec<JointChoice>, ExperimentError> {
         let mut population = self.searches(repetitions)?;
         population.advance(progress)?;
-        self.choices(population.searches)
-    }
-
-    /// What searches have chosen.
-    pub(super) fn choices(&self, searches: Vec<Search>) -> Result<Vec<Option<JointChoice>>, ExperimentError> {
-        let choices: Vec<Option<JointChoice>> = searches.into_iter().map(|search| search.choice).collect();
-        let settings = &self.settings.selection;
-        if choices.iter().all(Option::is_none) {
-            return Err(ExperimentError::SelectionDiverged {
-                runs: choices.len(),
-                learning_rate: settings.learning_rate,
-                clip_norm: settings.clip_norm,
-            });
-        }
-        Ok(choices)
+        Ok(choices(population.searches))
     }
 
     /// Searches for β at their starts.
@@ -218,12 +201,12 @@ impl<'p> Experiment<'p> {
         Ok(Searches { experiment: self, rule, plan, searches })
     }
 
-    /// Where the settings let a repetition's chains start, as `ChainSpec` wants it.
-    pub fn start(&self, choices: &[Option<JointChoice>], repetition: u32) -> Option<Arc<StartingPoint>> {
+    /// Where the settings let a repetition's chains start, as `ChainSpec` wants it, given what its search chose.
+    pub fn start(&self, choice: Option<&JointChoice>) -> Option<Arc<StartingPoint>> {
         match self.settings.sampler.start {
             Start::Random => None,
             Start::Search => {
-                let JointChoice { position, statistics, .. } = choices.get(repetition as usize)?.as_ref()?;
+                let JointChoice { position, statistics, .. } = choice?;
                 Some(Arc::new(StartingPoint { position: position.clone(), statistics: statistics.clone() }))
             }
         }
@@ -322,4 +305,10 @@ impl<'p> Experiment<'p> {
         let sum: f64 = (first..first + steps).map(|step| rule.kinetic_target(rule.step_scale.at(step), 1.0)).sum();
         Ok(sum / steps as f64)
     }
+}
+
+/// What searches that were moved have chosen.
+pub(super) fn choices(searches: Vec<Search>) -> Vec<JointChoice> {
+    let chosen = searches.into_iter().map(|search| search.choice);
+    chosen.map(|choice| choice.expect("a search looks at its start before it moves")).collect()
 }

@@ -3,8 +3,9 @@
 //! ```text
 //! θ̂*, β̂* = argmax Σ log p(y|x,θ,β)  [+ log p(θ), or + n log p(θ)]        from log β = 0, by SGD with momentum
 //! ```
-//! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest (Ng, van der Heide, Hodgkinson,
-//! Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D).
+//! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest, the start (θ₀, β = 1) among them (Ng,
+//! van der Heide, Hodgkinson, Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D). So a search that
+//! diverges before it looks again answers β = 1, and a warning says so.
 //! With n log p(θ) a narrow prior outweighs the data: the maximum of a network with a hidden layer can be θ = 0, from every start
 //! the same, which predicts the mean and has β̂* = σ²/Var y. That is no end of the search: log β is not bounded.
 //! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in.
@@ -20,7 +21,7 @@ use super::selector::{BetaInterval, Goal, IntervalMeaning, Selection, Selector};
 use crate::diagnostics::{Limits, Warning};
 use crate::held_out::HeldOut;
 use crate::network::Weights;
-use crate::potential::Posterior;
+use crate::potential::{Posterior, Potential};
 use crate::sampler::{
     AscentObjective, Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, LogBeta, Motion,
     Observer, Plan, PriorShare, evaluated_together,
@@ -62,6 +63,7 @@ impl Selector for JointSelector {
         let betas: Vec<f64> = choices.iter().map(|choice| choice.inverse_temperature).collect();
         let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
         warnings.extend(best.not_converged());
+        warnings.extend((1..).zip(&choices).filter_map(|(start, choice)| choice.diverged_at_once(start)));
         Ok(Selection {
             method,
             goal: self.goal(),
@@ -117,7 +119,7 @@ pub struct JointChoice {
     pub inverse_temperature: f64,
     /// Which checkpoint was best.
     pub best: usize,
-    /// All checkpoints in order.
+    /// All checkpoints in order, from the start.
     pub path: Vec<Checkpoint>,
     /// Where the search left the finite numbers, if it did.
     pub divergence: Option<Divergence>,
@@ -141,10 +143,17 @@ impl JointChoice {
 
     /// A warning where the score was still rising by more than noise.
     pub fn not_converged(&self) -> Option<Warning> {
-        let before = self.path.iter().rev().nth(1).map_or(f64::NEG_INFINITY, |checkpoint| checkpoint.validation_lpd);
+        let before = self.path.iter().rev().nth(1)?.validation_lpd;
         let rising = self.best_is_last() && self.validation_lpd() - before > CONVERGED;
         let (beta, num_checkpoints) = (self.inverse_temperature, self.path.len());
         rising.then_some(Warning::SelectionNotConverged { beta, num_checkpoints })
+    }
+
+    /// A warning where the search diverged before it looked at the validation rows again, so that its start is all it has to answer
+    /// with; the number of the start, from 1, names it.
+    pub fn diverged_at_once(&self, start: u32) -> Option<Warning> {
+        let Divergence { step } = self.divergence?;
+        (self.path.len() == 1).then_some(Warning::SelectionDiverged { start, step, beta: self.inverse_temperature })
     }
 }
 
@@ -153,7 +162,7 @@ impl JointChoice {
 pub struct Search {
     /// The optimiser's chain.
     pub chain: Chain,
-    /// The best checkpoint so far; none before the first.
+    /// The best checkpoint so far; none before it has looked at its start.
     pub choice: Option<JointChoice>,
 }
 
@@ -172,8 +181,12 @@ pub fn choose_jointly(
     progress: &dyn Observer,
 ) -> Result<(), EngineError> {
     let mut chains: Vec<Chain> = searches.iter().map(|search| search.chain.clone()).collect();
+    for chain in chains.iter_mut().filter(|chain| chain.state.statistics.is_empty()) {
+        chain.state.statistics = posterior.initial_statistics();
+    }
     let choices = searches.iter_mut().map(|search| Mutex::new(search.choice.take())).collect();
     let watch = BestCheckpoint { engine, posterior, validation, progress, choices, failure: FirstFailure::default() };
+    watch.look_at_starts(&chains)?;
     engine.run(posterior, Motion::Search(rule), plan, &mut chains, &watch)?;
     watch.failure.into_result()?;
     for ((search, chain), choice) in searches.iter_mut().zip(chains).zip(watch.choices) {
@@ -196,6 +209,28 @@ struct BestCheckpoint<'a> {
 }
 
 impl BestCheckpoint<'_> {
+    /// Makes (θ₀, β = 1) the first candidate of every search that has not moved yet.
+    fn look_at_starts(&self, chains: &[Chain]) -> Result<(), EngineError> {
+        let is_new = |index: usize| {
+            let choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            choice.is_none() && chains[index].state.step == 0
+        };
+        let starts: Vec<(usize, &Chain)> = chains.iter().enumerate().filter(|(index, _)| is_new(*index)).collect();
+        self.look_at(&starts)
+    }
+
+    /// Judges where chains are.
+    fn look_at(&self, chains: &[(usize, &Chain)]) -> Result<(), EngineError> {
+        let num_outputs = self.validation.num_rows() * self.posterior.likelihood().num_outputs();
+        for some in chains.chunks(evaluated_together(num_outputs)) {
+            let weights: Vec<Weights<'_>> = some.iter().map(|(_, chain)| chain.state.weights()).collect();
+            for ((index, chain), outputs) in some.iter().zip(&self.engine.outputs(self.validation, &weights)?) {
+                self.judge(*index, &chain.state, outputs);
+            }
+        }
+        Ok(())
+    }
+
     /// Takes the state of chain `index` where its outputs are better than all before.
     fn judge(&self, index: usize, state: &ChainState, outputs: &[f32]) {
         let inverse_temperature = state.log_beta.exp();
@@ -237,15 +272,9 @@ impl Observer for BestCheckpoint<'_> {
     }
 
     fn kept(&self, kept: &[(usize, &Chain)]) {
-        let num_outputs = self.validation.num_rows() * self.posterior.likelihood().num_outputs();
-        for some in kept.chunks(evaluated_together(num_outputs)) {
-            let weights: Vec<Weights<'_>> = some.iter().map(|(_, chain)| chain.state.weights()).collect();
-            let Some(outputs) = self.failure.note(self.engine.outputs(self.validation, &weights)) else { return };
-            for ((index, chain), outputs) in some.iter().zip(&outputs) {
-                self.judge(*index, &chain.state, outputs);
-            }
+        if self.failure.note(self.look_at(kept)).is_some() {
+            self.progress.kept(kept);
         }
-        self.progress.kept(kept);
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
