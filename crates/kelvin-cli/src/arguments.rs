@@ -197,6 +197,9 @@ pub struct SweepArguments {
     /// Repetitions, each with its own start and seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub repetitions: Option<u32>,
+    /// One repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
+    #[arg(long, value_name = "R")]
+    pub only_repetition: Option<u32>,
     #[command(flatten)]
     pub common: CommonArguments,
 }

@@ -38,6 +38,9 @@ pub struct Findings {
     pub grid: Vec<f64>,
     /// Starts of the search: a sweep's repetitions, or a run's chains.
     pub repetitions: u32,
+    /// The repetition of a sweep that was run alone, from 1: this is one piece of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_repetition: Option<u32>,
     /// β̂* of a run; a sweep has one for each repetition.
     pub beta_star: Option<f64>,
     pub searches: Vec<SearchFindings>,
@@ -210,6 +213,7 @@ impl Findings {
             device: experiment.engine.describe_for(&experiment.posterior),
             grid: if command == RunCommand::Run { Vec::new() } else { settings.run.grid.clone() },
             repetitions,
+            only_repetition: settings.run.only_repetition.filter(|_| command == RunCommand::Sweep),
             beta_star: None,
             searches: Vec::new(),
             rows: Vec::new(),
@@ -284,9 +288,15 @@ impl Findings {
         serde_json::from_value(value).with_context(damaged)
     }
 
-    /// Repetitions that chains were sampled in: the first so many.
+    /// How many repetitions chains were sampled in: the first so many, or the only one.
     pub fn sampled_repetitions(&self) -> u32 {
-        self.chains.iter().map(|chain| chain.repetition + 1).max().unwrap_or(0)
+        let last = self.chains.iter().map(|chain| chain.repetition + 1).max().unwrap_or(0);
+        if self.only_repetition.is_some() { last.min(1) } else { last }
+    }
+
+    /// That this is one repetition of a sweep alone, in words.
+    pub fn piece(&self) -> Option<String> {
+        Some(format!("repetition {} of {} alone", self.only_repetition?, self.repetitions))
     }
 
     /// The β that each search chose, whether or not chains were sampled there.

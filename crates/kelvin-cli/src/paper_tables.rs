@@ -66,15 +66,17 @@ pub struct Sweep<'a> {
     repetitions: u32,
     /// Of which the first so many have chains.
     sampled: u32,
+    /// The one that was run alone, from 1.
+    only: Option<u32>,
     /// Whether a chain's time is its share of the population's.
     chains_share_time: bool,
 }
 
 impl<'a> Sweep<'a> {
     pub fn new(findings: &'a Findings) -> Self {
-        let Findings { rows, repetitions, sampling, .. } = findings;
-        let sampled = findings.sampled_repetitions();
-        Self { rows, repetitions: *repetitions, sampled, chains_share_time: sampling.chains_share_time }
+        let Findings { rows, repetitions, only_repetition: only, sampling, .. } = findings;
+        let (sampled, chains_share_time) = (findings.sampled_repetitions(), sampling.chains_share_time);
+        Self { rows, repetitions: *repetitions, sampled, only: *only, chains_share_time }
     }
 
     pub fn of(&self, method: Method) -> Vec<&'a Row> {
@@ -107,6 +109,9 @@ impl<'a> Sweep<'a> {
     /// What stands in the cells of a table with a line for SGD and others for chains.
     fn what_is_shown(&self) -> String {
         let all = format!("mean ± SD over {} repetitions", self.repetitions);
+        if let Some(only) = self.only {
+            return format!("repetition {only} of {} alone", self.repetitions);
+        }
         match self.sampled {
             1 if self.repetitions == 1 => "one repetition".into(),
             1 => format!("SGD {all}, chains of the first alone"),
@@ -173,7 +178,8 @@ impl<'a> Sweep<'a> {
     /// 1/mean T̂ at cycle ends, for each target and repetition, and over all steps.
     pub fn kinetic(&self) -> Table {
         let mut header = vec!["target β".to_owned()];
-        header.extend((1..=self.sampled).map(|repetition| format!("rep. {repetition}")));
+        let with_chains = self.only.map_or(0..self.sampled, |only| only - 1..only);
+        header.extend(with_chains.clone().map(|repetition| format!("rep. {}", repetition + 1)));
         header.extend(["mean".into(), "all steps".into()]);
         let mut table = Table::new("Kinetic inverse temperature at cycle ends", header);
         let mut push = |name: String, rows: Vec<&Row>| {
@@ -181,7 +187,7 @@ impl<'a> Sweep<'a> {
             let all_steps: Vec<f64> =
                 rows.iter().filter_map(|row| row.measured.as_ref()?.beta_over_all_steps).collect();
             let mut cells = vec![name];
-            for repetition in 0..self.sampled {
+            for repetition in with_chains.clone() {
                 let own = rows.iter().find(|row| row.repetition == Some(repetition));
                 cells.push(own.and_then(|row| measured(row)).map_or("–".into(), |beta| significant(beta, 3)));
             }
@@ -285,10 +291,10 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// That chains were sampled in some of the repetitions alone, in short; none where they were in all.
+/// That chains were sampled in some of the repetitions alone, or one repetition was run, in short; none where all have chains.
 pub fn partly_sampled(findings: &Findings) -> Option<String> {
     let (sampled, all) = (findings.sampled_repetitions(), findings.repetitions);
-    (sampled < all).then(|| format!("chains in {sampled} of {all}"))
+    findings.piece().or_else(|| (sampled < all).then(|| format!("chains in {sampled} of {all}")))
 }
 
 /// The repetitions of rows, each once; pooled chains are one.

@@ -93,6 +93,9 @@ fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
 fn verdict_of_sweep(findings: &Findings) -> String {
     let answer = answer_of_sweep(findings);
     let (sampled, all) = (findings.sampled_repetitions(), findings.repetitions);
+    if let Some(piece) = findings.piece() {
+        return format!("{answer} This is {piece}: a piece of a sweep, without a spread.");
+    }
     if sampled == all { answer } else { format!("{answer} Chains were sampled in {sampled} of the {all} repetitions.") }
 }
 

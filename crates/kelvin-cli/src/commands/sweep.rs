@@ -11,7 +11,7 @@ use crate::chart::significant;
 use crate::findings::{Agreement, Findings};
 use crate::gain::gain;
 use crate::interrupt::Interrupt;
-use crate::output::{print_result, say};
+use crate::output::{WrongFlags, print_result, say};
 use crate::paper_tables::Sweep;
 use crate::population::{choose, divergence_warnings, sample, selection_warnings};
 use crate::row::{BETA_STAR, Method, Row, with_draws};
@@ -27,6 +27,8 @@ struct SweepResult<'a> {
     folder: String,
     repetitions: u32,
     sampled_repetitions: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    only_repetition: Option<u32>,
     beta_star: Vec<f64>,
     rows: &'a [Row],
     warnings: &'a [Warning],
@@ -37,8 +39,17 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     threads(common.conduct.threads)?;
     // As the last `--set`, so that what depends on the number of repetitions is checked against this one.
     let repetitions = arguments.repetitions.map(|repetitions| format!("run.repetitions={repetitions}"));
-    let overrides = common.overrides.iter().cloned().chain(repetitions).collect();
+    let only = arguments.only_repetition.map(|repetition| format!("run.only_repetition={repetition}"));
+    let overrides = common.overrides.iter().cloned().chain(repetitions).chain(only).collect();
     let source = source::read(&arguments.source, &CommonArguments { overrides, ..common.clone() })?;
+    if source.automatic && source.settings.run.only_repetition.is_some() {
+        return Err(WrongFlags(
+            "a single repetition of a table of your own has no step size yet: a sweep finds it in its first search\n  \
+             take the one that a sweep or a run of the table found: `--set sampler.learning_rate=…` of its experiment.toml"
+                .into(),
+        )
+        .into());
+    }
     let (out, fresh) = (common.out.as_deref(), common.fresh);
     carry_out(Request { command: RunCommand::Sweep, source, out, fresh, conduct: &common.conduct })
 }
@@ -51,7 +62,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
     let (mut experiment, mut folder) = question.open(&problem)?;
 
-    let repetitions: Vec<u32> = (0..experiment.settings.run.repetitions).collect();
+    let repetitions: Vec<u32> = experiment.settings.run.own_repetitions().collect();
     let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
     if folder.record().wants_pilot()
         && let Some(first) = choices.first()
@@ -110,6 +121,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
             folder: folder.path().display().to_string(),
             repetitions: findings.repetitions,
             sampled_repetitions: findings.sampled_repetitions(),
+            only_repetition: findings.only_repetition,
             beta_star: choices.iter().map(|choice| choice.inverse_temperature).collect(),
             rows: &findings.rows,
             warnings: &findings.warnings,

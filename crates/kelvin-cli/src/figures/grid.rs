@@ -13,25 +13,30 @@ use crate::run_record::RunCommand;
 pub(super) fn of_grid(findings: &Findings) -> anyhow::Result<Vec<Figure>> {
     let (name, rows) = (&findings.name, &findings.rows[..]);
     let partly = partly_sampled(findings).map_or(String::new(), |partly| format!(" ({partly})"));
+    let piece = findings.piece();
     let bands = if are_repeated(rows) {
         format!("Lines and bands: mean ± SD over repetitions{partly} (higher is better); arrows lie beyond the edge.")
+    } else if let Some(piece) = &piece {
+        format!("Lines: {piece} (higher is better); arrows lie beyond the edge.")
     } else if partly.is_empty() {
         "Higher is better; arrows lie beyond the edge.".into()
     } else {
         "Lines: one repetition (higher is better); arrows lie beyond the edge.".into()
     };
     let chosen = match findings.command {
+        RunCommand::Sweep if piece.is_some() => format!("its {BETA_STAR}"),
         RunCommand::Sweep if partly.is_empty() => format!("each repetition's {BETA_STAR}"),
         RunCommand::Sweep => {
             format!("{BETA_STAR} of the repetitions with chains; dotted in their colour: of the others")
         }
         RunCommand::Run | RunCommand::RunGrid => format!("at {BETA_STAR}"),
     };
-    let others = match partly.is_empty() {
+    let is_whole = partly.is_empty() || piece.is_some();
+    let others = match is_whole {
         true => String::new(),
         false => format!(" Dotted in the colour of {BETA_STAR}: those of repetitions without chains."),
     };
-    let sgd = if partly.is_empty() { "SGD" } else { "SGD, mean over all repetitions" };
+    let sgd = if is_whole { "SGD" } else { "SGD, mean over all repetitions" };
     let lpd_figure = |file, set: &str, caption: String, lpd: LpdOf<'_>| {
         let chart = |models: Models| {
             let of = if let Models::Only(model) = models { format!(" of {}", look_of(model).0) } else { String::new() };

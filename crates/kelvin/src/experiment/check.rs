@@ -123,6 +123,13 @@ impl Settings {
             format!("from 1 to {} (run.repetitions), or left out for chains in all of them", run.repetitions),
             sampled,
         )?;
+        let of = if run.sampled_repetitions.is_some() { "run.sampled_repetitions" } else { "run.repetitions" };
+        check(
+            run.only_repetition.is_none_or(|only| (1..=sampled).contains(&only)),
+            "run.only_repetition",
+            format!("from 1 to {sampled} ({of}), or left out for all of them"),
+            run.only_repetition.unwrap_or(0),
+        )?;
         check(
             (1..=60).contains(&run.grid.len()),
             "run.grid",
@@ -260,6 +267,23 @@ mod tests {
             let message =
                 "run.sampled_repetitions must be from 1 to 3 (run.repetitions), or left out for chains in all of them";
             assert_eq!(checked(3, Some(bad)), Err(format!("{message}, got {bad}")));
+        }
+    }
+
+    #[test]
+    fn a_single_repetition_is_one_that_has_chains() {
+        let checked = |sampled: Option<u32>, only: u32| {
+            let mut settings = preset("concrete").unwrap().settings();
+            (settings.run.sampled_repetitions, settings.run.only_repetition) = (sampled, Some(only));
+            let own = settings.check().map(|()| settings.run.own_repetitions());
+            own.map_err(|error| error.to_string())
+        };
+        assert_eq!((checked(None, 1), checked(None, 5)), (Ok(0..1), Ok(4..5)));
+        assert_eq!(preset("concrete").unwrap().settings().run.own_repetitions(), 0..5);
+        for (sampled, only, range) in [(None, 0, "5 (run.repetitions)"), (Some(2), 3, "2 (run.sampled_repetitions)")] {
+            let message =
+                format!("run.only_repetition must be from 1 to {range}, or left out for all of them, got {only}");
+            assert_eq!(checked(sampled, only), Err(message));
         }
     }
 

@@ -66,7 +66,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(super) const OPTIONAL: [&str; 19] = [
+pub(super) const OPTIONAL: [&str; 20] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -85,6 +85,7 @@ pub(super) const OPTIONAL: [&str; 19] = [
     "sampler.energy_rows",
     "sampler.draws",
     "run.sampled_repetitions",
+    "run.only_repetition",
     "run.checkpoint_seconds",
 ];
 
@@ -218,6 +219,9 @@ pub struct RunSettings {
     /// it is not given. Every repetition has its search, and the scores of what that ended at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_repetitions: Option<u32>,
+    /// This repetition of a `sweep` alone, from 1, with the numbers that it has among all of them; all where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only_repetition: Option<u32>,
     /// The inverse temperatures of a grid.
     pub grid: Vec<f64>,
     /// The most seconds between two checkpoints; decides no numbers.
@@ -233,6 +237,7 @@ impl Default for RunSettings {
             chains: 4,
             repetitions: 5,
             sampled_repetitions: None,
+            only_repetition: None,
             grid,
             checkpoint_seconds: CHECKPOINT_SECONDS,
         }
@@ -243,6 +248,11 @@ impl RunSettings {
     /// Repetitions of a `sweep` that have chains.
     pub fn num_sampled_repetitions(&self) -> u32 {
         self.sampled_repetitions.unwrap_or(self.repetitions)
+    }
+
+    /// The repetitions of a `sweep` that are run, from 0: all of them, or the only one.
+    pub fn own_repetitions(&self) -> std::ops::Range<u32> {
+        self.only_repetition.map_or(0..self.repetitions, |only| only.saturating_sub(1)..only)
     }
 }
 
