@@ -3,11 +3,14 @@
 #   KELVIN_DATA=folder/with/energy.csv/and/naval.csv results/reproduce.sh [concrete] [energy] [naval]
 #   KELVIN_DATA=folder/with/mnist results/reproduce.sh stripes mnist-small
 #   KELVIN_DATA=folder/with/mnist/and/cifar10 results/reproduce.sh mnist cifar10 cifar10-da    want a GPU
+#   results/reproduce.sh cifar10:2 cifar10-da:2    the second repetition alone, into a folder of its own (25 minutes of an H200 each)
+#   HALVES=file_order …    halves test images in the order of their files, as in the folders of images that are here
 #   results/reproduce.sh priors    the three sweeps with other priors, side by side
+#   results/reproduce.sh schedules    searches with a constant rate beside the cosine one
 #   results/reproduce.sh refine    β̂* refined by validation LPD beside the grid, on several splits
 #   SHORT=1 results/reproduce.sh …    tries the script out: short chains, one repetition or split, nothing written into results/
-# Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval and mnist-small, about a quarter of an
-# hour each for priors and refine.
+# Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval, mnist-small and schedules, about a quarter of
+# an hour each for priors and refine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sweeps=("$@")
@@ -84,28 +87,49 @@ refine() {
   python3 results/refine_table.py "$results/refine" "$work"/refine/*.json
 }
 
+# The rate changes searches, and chains at β̂* by what they find; the grid would be the same again.
+schedules() {
+  local name schedule repetitions=()
+  if [ -n "${SHORT:-}" ]; then repetitions=(--repetitions 1); fi
+  for name in concrete energy naval; do
+    for schedule in cosine constant; do
+      "$kelvin" sweep "$name" "${repetitions[@]}" "${short[@]}" --set "selection.schedule=$schedule" --set 'run.grid=[1.0]' --quiet \
+        --out "$work/schedules/$name-$schedule" > /dev/null
+    done
+  done
+  mkdir -p "$results/schedules"
+  python3 results/schedule_table.py "$results/schedules" "$work/schedules"
+}
+
 for name in "${sweeps[@]}"; do
-  if [ "$name" = priors ] || [ "$name" = refine ]; then
+  if [ "$name" = priors ] || [ "$name" = refine ] || [ "$name" = schedules ]; then
     "$name"
     continue
   fi
-  run="$work/results-$name"
-  mkdir -p "$results/$name"
+  run="$work/results-${name/:/-}"
+  into="$results/${name/:/\/repetition-}"
+  mkdir -p "$into"
   start=$(date +%s)
   own=()
   # Their draws would fill the disk, and ten chains of ResNet-20 are half an hour of a GPU: one repetition has them.
   case "$name" in
     mnist) own=(--set sampler.draws=scored) ;;
     cifar10 | cifar10-da) own=(--set sampler.draws=scored --set run.sampled_repetitions=1) ;;
+    *:*) own=(--set sampler.draws=scored --only-repetition "${name#*:}") ;;
   esac
-  "$kelvin" sweep "$name" "${short[@]}" "${own[@]}" --out "$run" | sed '/^run folder:/d' > "$results/$name/tables.md"
+  case "$name" in
+    mnist* | cifar10*) own+=(--set "data.halves=${HALVES:-permuted}") ;;
+  esac
+  "$kelvin" sweep "${name%:*}" "${short[@]}" "${own[@]}" --out "$run" | sed '/^run folder:/d' > "$into/tables.md"
   seconds=$(($(date +%s) - start))
-  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "$results/$name/"
+  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "$into/"
   for file in out_of_distribution.csv learning_theory.csv; do
-    if [ -e "$run/$file" ]; then cp "$run/$file" "$results/$name/"; fi
+    if [ -e "$run/$file" ]; then cp "$run/$file" "$into/"; fi
   done
-  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "$results/$name/"
-  runs+=("$run")
+  # A piece is to be put together with others: the potential energies of its draws are what R̂ is made of.
+  if [ "$name" != "${name%:*}" ]; then cp "$run/metrics.csv" "$into/"; fi
+  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "$into/"
+  if [ "$name" = "${name%:*}" ]; then runs+=("$run"); fi
   echo "$name: $seconds s of wall-clock on $(nproc) cores"
 done
 # The paper's tables with the paper's numbers beside ours, where both exist.
@@ -115,4 +139,10 @@ if [ $# -eq 0 ]; then
   done
   "$kelvin" report "${runs[@]}" --compare paper --format markdown --out "$work/results-report" > "$results/beside_the_paper.md"
   cp "$work"/results-report/figures/*.svg "$results/" 2>/dev/null || true
+  if [ -e "$results/schedules/README.md" ]; then
+    {
+      printf '\n**Searches with a constant rate; the paper says cosine, as the tables above have it**\n\n'
+      sed -n '/^| /,$p' "$results/schedules/README.md"
+    } >> "$results/beside_the_paper.md"
+  fi
 fi
