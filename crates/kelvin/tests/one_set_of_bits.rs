@@ -151,7 +151,7 @@ fn experiment(settings: Settings) -> Vec<u8> {
         repetition: 0,
         slot,
         inverse_temperature,
-        start: experiment.start(&choices, 0),
+        start: experiment.start(choices.first()),
     };
     let chains = experiment.sample(&[spec(Slot::Bayes, 1.0), spec(Slot::Chosen, 0.3)], &Silent).unwrap();
     for chain in &chains {
@@ -170,6 +170,6 @@ fn small_run() -> Vec<u8> {
     let spec =
         ChainSpec { label: String::new(), repetition: 0, slot: Slot::Bayes, inverse_temperature: 1.0, start: None };
     let chains = experiment.sample(&[spec], &Silent).unwrap();
-    let searched = &choices[0].as_ref().unwrap().position;
+    let searched = &choices[0].position;
     [bytes(searched), bytes(&chains[0].draws.all().unwrap().positions)].concat()
 }
