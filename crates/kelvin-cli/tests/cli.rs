@@ -1,7 +1,5 @@
 //! What a person sees: commands in, exit codes, tables, messages and run folders out.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use support::kelvin;
+use crate::support::kelvin;
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> (String, String) {
     let output = kelvin(folder, arguments);

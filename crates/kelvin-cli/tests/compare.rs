@@ -1,12 +1,10 @@
 //! `kelvin compare`: differences against numbers worked by hand, and what cannot be compared.
 
-mod support;
-
 use std::path::Path;
 
 use serde_json::Value;
 
-use support::{SHORT, kelvin};
+use crate::support::{SHORT, kelvin};
 
 fn run(folder: &Path, arguments: &[&str]) {
     let output = kelvin(folder, &[arguments, &SHORT[..], &["--quiet"]].concat());

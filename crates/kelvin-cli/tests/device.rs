@@ -1,15 +1,15 @@
 //! Where a run happens: `--device`, what is said where there is no GPU, and what the run folder keeps of it.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
-use assert_cmd::Command;
+use crate::support::PROGRAM;
 use serde_json::Value;
 use tempfile::TempDir;
 
 /// A machine whose GPUs, if it has any, cannot be seen.
 fn kelvin(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::cargo_bin("kelvin").unwrap();
+    let mut command = Command::new(PROGRAM);
     command.env_remove("KELVIN_DATA").env_remove("KELVIN_DEVICE").env("CUDA_VISIBLE_DEVICES", "-1");
     command.current_dir(folder).args(arguments).output().unwrap()
 }

@@ -1,12 +1,10 @@
 //! `kelvin diagnose` as a person sees it: tables, warnings, a last line, exit codes.
 
-mod support;
-
 use std::path::Path;
 
 use serde_json::Value;
 
-use support::{SHORT, kelvin};
+use crate::support::{SHORT, kelvin};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

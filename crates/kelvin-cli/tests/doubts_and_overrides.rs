@@ -1,10 +1,9 @@
 //! A diverging chain is said aloud and costs no other; `--set` is heard wherever it counts.
 
-mod support;
-
 use std::path::Path;
+use std::process::Command;
 
-use assert_cmd::Command;
+use crate::support;
 use serde_json::Value;
 
 fn kelvin(folder: &Path, arguments: &[&str]) -> std::process::Output {
@@ -48,5 +47,5 @@ fn a_setting_of_the_data_is_heard_before_the_data_are_read() {
 }
 
 fn kelvin_presets(folder: &Path) -> Vec<u8> {
-    Command::cargo_bin("kelvin").unwrap().current_dir(folder).args(["presets", "concrete"]).output().unwrap().stdout
+    Command::new(support::PROGRAM).current_dir(folder).args(["presets", "concrete"]).output().unwrap().stdout
 }

@@ -1,7 +1,5 @@
 //! Long runs as a person sees them: killed, stopped, taken up again, watched by two, fed with other data.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -10,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use support::command as kelvin;
+use crate::support::{PROGRAM, command as kelvin};
 
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     kelvin(folder, arguments).output().unwrap()
@@ -312,9 +310,8 @@ fn folders_and_disks_that_take_nothing_are_named() {
     }
 
     // As good as a full disk: no file may grow beyond some blocks.
-    let kelvin = assert_cmd::cargo::cargo_bin("kelvin");
     let arguments = with(&["run", "concrete", "--out", "full"], &[&SHORT]).join(" ");
-    let script = format!("trap '' XFSZ; ulimit -f 64; exec {} {arguments}", kelvin.display());
+    let script = format!("trap '' XFSZ; ulimit -f 64; exec {PROGRAM} {arguments}");
     let output =
         Command::new("bash").args(["-c", &script]).current_dir(here).env("KELVIN_DEVICE", "cpu").output().unwrap();
     let message = said(&output);
@@ -333,10 +330,9 @@ fn folders_and_disks_that_take_nothing_are_named() {
 fn readers_that_go_away_are_no_failure() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();
-    let kelvin = assert_cmd::cargo::cargo_bin("kelvin");
     let arguments = with(&["run", "concrete", "--out", "run"], &[&SHORT]).join(" ");
     for end in ["| head -n 1", "2>&1 | head -n 1", "2>&- | head -n 1"] {
-        let script = format!("set -o pipefail; {} {arguments} {end}", kelvin.display());
+        let script = format!("set -o pipefail; {PROGRAM} {arguments} {end}");
         let output =
             Command::new("bash").args(["-c", &script]).current_dir(here).env("KELVIN_DEVICE", "cpu").output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{end}: {}", said(&output));

@@ -1,10 +1,9 @@
 //! `kelvin export` as a person sees it; what ArviZ, NumPy and TensorBoard make of it is checked in arviz/check.py.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support;
 use serde_json::Value;
 use tempfile::TempDir;
 

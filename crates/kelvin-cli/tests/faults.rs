@@ -1,7 +1,5 @@
 //! Faults from outside: disks and pipes that take nothing, files of other versions, numbers that are none, clocks, columns.
 
-mod support;
-
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -11,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use support::command as kelvin;
+use crate::support::{PROGRAM, command as kelvin};
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -41,7 +39,7 @@ fn is_refusal(output: &Output, code: i32, phrases: &[&str]) {
 fn shell(folder: &Path, line: &str) -> Output {
     let mut command = Command::new("bash");
     command.args(["-c", &format!("set -o pipefail; {line}")]).current_dir(folder);
-    command.env("kelvin", assert_cmd::cargo::cargo_bin("kelvin")).env("KELVIN_DEVICE", "cpu").output().unwrap()
+    command.env("kelvin", PROGRAM).env("KELVIN_DEVICE", "cpu").output().unwrap()
 }
 
 /// Few epochs: these tests are about what is said, not about the numbers.
@@ -234,7 +232,7 @@ fn folders_that_may_not_be_written_to_are_named() {
     small_run(here);
     let closed = here.join("closed");
     std::fs::create_dir(&closed).unwrap();
-    std::fs::copy(assert_cmd::cargo::cargo_bin("kelvin"), here.join("kelvin")).unwrap();
+    std::fs::copy(PROGRAM, here.join("kelvin")).unwrap();
     [here.to_owned(), here.join("kelvin")].iter().for_each(|path| allow(path, 0o755));
     for path in ["closed", "run", "run/checkpoints", "run/draws"] {
         allow(&here.join(path), 0o555);

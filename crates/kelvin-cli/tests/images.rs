@@ -1,11 +1,10 @@
 //! What a person sees of image experiments: run, sweep, predict, and what is refused.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::support;
 use serde_json::Value;
 use tempfile::TempDir;
 

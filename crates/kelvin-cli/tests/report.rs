@@ -1,9 +1,8 @@
 //! `kelvin report`: what it makes of finished runs, and what it says of folders that are none.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support;
 use tempfile::TempDir;
 
 /// Little sampling: these tests are about what is made of it.

@@ -1,9 +1,8 @@
 //! A sweep with a search in every repetition and chains in the first of them: nothing is claimed of what was not sampled.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support;
 use serde_json::Value;
 use tempfile::TempDir;
 

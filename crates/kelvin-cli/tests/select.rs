@@ -1,14 +1,12 @@
 //! `kelvin select` and `kelvin toy` as a person sees them: tables, refusals, files, exit codes.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
 
-use support::kelvin;
+use crate::support::kelvin;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

@@ -1,14 +1,12 @@
 //! `kelvin select --all` on tables of classes and of numbers with a small network: every method answers or gives its reason.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::Value;
 
-use support::{kelvin, said};
+use crate::support::{kelvin, said};
 
 const GENERALIZED: [&str; 8] = [
     "safe-bayes",

@@ -1,13 +1,11 @@
 //! `kelvin verify` as a person sees it: a good run passes, and every kind of change is found and named.
 
-mod support;
-
 use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use support::{kelvin, said};
+use crate::support::{kelvin, said};
 
 /// Chains of 20 draws in a moment.
 const SHORT: [&str; 6] = [

@@ -1,7 +1,5 @@
 //! A run that is watched: its status file, the lines of a terminal, and the page with everything it refuses.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
@@ -11,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use support::{SHORT, command as kelvin};
+use crate::support::{PROGRAM, SHORT, command as kelvin};
 
 /// Ends its process when a test is over, however it ends.
 struct Running(Child);
@@ -235,8 +233,7 @@ fn a_terminal_has_a_line_for_each_chain_and_is_left_as_it_was() {
         return;
     }
     let folder = TempDir::new().unwrap();
-    let program = assert_cmd::cargo::cargo_bin("kelvin");
-    let command = format!("stty cols 90 rows 24; '{}' {}", program.display(), ENDLESS.join(" "));
+    let command = format!("stty cols 90 rows 24; '{PROGRAM}' {}", ENDLESS.join(" "));
     let mut script = Command::new("script");
     script.args(["-qefc", &command, "/dev/null"]).current_dir(folder.path());
     script.env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu").env("TERM", "xterm").env("SHELL", "/bin/sh");

@@ -1,9 +1,7 @@
 //! Chains of image networks that leave the finite numbers stop where those of the CPU do, alone and with what they had.
 
-mod image_support;
-mod support;
-
-use image_support::{examples, normals, parameters, posterior};
+use crate::image_support::{examples, normals, parameters, posterior};
+use crate::support::device_for_tests;
 use kelvin::network::{Layer, Network, Shape};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
@@ -11,7 +9,6 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::{ImageEngine, Precision};
-use support::device_for_tests;
 
 const NUM_IMAGES: usize = 20;
 

@@ -1,7 +1,7 @@
 //! Selectors on linear regressions, whose posteriors are sampled exactly and whose LPD is known at every β.
 
-mod support;
-
+use crate::support::conjugate::{ConjugateLaboratory, LinearProblem};
+use crate::support::{Golden, assert_close};
 use kelvin::exact::{Gaussian, LinearRegression, Objective};
 use kelvin::held_out::HeldOut;
 use kelvin::predictive::PredictiveModel;
@@ -10,8 +10,6 @@ use kelvin::selection::{
     MeasuredGrid, RefineSelector, SelectionError, Selector, reweighting_ess,
 };
 use kelvin::temperature::Tempering;
-use support::conjugate::{ConjugateLaboratory, LinearProblem};
-use support::{Golden, assert_close};
 
 const MODELS: [(PredictiveModel, Objective); 2] =
     [(PredictiveModel::Standard, Objective::StandardModel), (PredictiveModel::Tempered, Objective::TemperedModel)];

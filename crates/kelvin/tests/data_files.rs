@@ -1,10 +1,9 @@
 //! The data files of the experiments, read from the shared folder: sizes, splits, statistics, hashes.
 
-mod support;
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use crate::support;
 use kelvin::data::{
     DataError, FilePresence, Halves, ImageDataset, ImageSet, Kind, Presence, Shape, Split, Standardiser, Table, Task,
     known_dataset, known_datasets, read_cifar_batch, read_idx_images,

@@ -1,8 +1,7 @@
 //! Generalized-Bayes selectors on linear regressions, where each has a closed form or a limit; and what they refuse.
 //! `small_models.rs` has networks, `logistic_models.rs` classes.
 
-mod support;
-
+use crate::support::conjugate::{ConjugateLaboratory, LinearProblem, normals};
 use kelvin::data::{Examples, Targets};
 use kelvin::experiment::{Experiment, ExperimentLaboratory, Problem, preset};
 use kelvin::predictive::PredictiveModel;
@@ -11,7 +10,6 @@ use kelvin::selection::{
     BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, Goal, InformationGainSelector,
     PredictionCoverageSelector, SafeBayesSelector, SafeLoss, SelectionError, Selector,
 };
-use support::conjugate::{ConjugateLaboratory, LinearProblem, normals};
 
 /// Noise of variance 0.15 where the model says 0.05: β = 1/3 makes up for it.
 fn noisier_than_believed() -> LinearProblem {

@@ -1,11 +1,9 @@
 //! The closed forms against tables computed by quadrature, automatic differentiation and Lyapunov equations.
 
-mod support;
-
+use crate::support::{self, Golden, assert_close};
 use kelvin::diagnostics::Discretisation;
 use kelvin::exact::{GaussianToy, LinearRegression, Objective, PhaseLaw, Quadratic};
 use serde_json::Value;
-use support::{Golden, assert_close};
 
 fn closed_forms() -> Option<Value> {
     let path = support::golden("closed_forms.json")?;

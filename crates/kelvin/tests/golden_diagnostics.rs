@@ -1,9 +1,8 @@
 //! R̂, effective sample sizes, Monte Carlo errors and temperature bands against R's `posterior` and independent tables.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support;
 use kelvin::diagnostics::*;
 use serde_json::Value;
 

@@ -1,13 +1,11 @@
 //! Golden: image networks against an independent float64 implementation, in f32 as used and in f64 as reference.
 
-mod support;
-
+use crate::support::{Golden, relative_error};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, KernelStart, Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Posterior, Potential, TemperedModel};
 use kelvin::prior::IsotropicGaussian;
-use support::{Golden, relative_error};
 
 fn conv(golden: &Golden, kernel: &str, stride: usize) -> Layer {
     let shape = golden.shape(kernel);

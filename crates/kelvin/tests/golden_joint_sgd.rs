@@ -1,7 +1,6 @@
 //! Golden: joint ascent in (θ, log β) agrees with an independent JAX implementation, step by step.
 
-mod support;
-
+use crate::support::{Golden, assert_close, to_f32, to_f64};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Mode, Rows};
@@ -11,7 +10,6 @@ use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, JointAscent, Keep, Plan, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature};
-use support::{Golden, assert_close, to_f32, to_f64};
 
 const FILE: &str = "joint_mle_sgd.safetensors";
 const TOLERANCE: f64 = 1e-5;

@@ -1,14 +1,12 @@
 //! Golden: energy, gradients and tempered likelihood of a Gaussian network agree with an independent JAX implementation,
 //! for the fused evaluator, the general evaluator and the f64 reference.
 
-mod support;
-
+use crate::support::{self, Golden, assert_close, to_f32, to_f64};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Mode, Network, Rows, Weights};
 use kelvin::potential::{Batch, Posterior, Potential, TemperedModel};
 use kelvin::prior::IsotropicGaussian;
-use support::{Golden, assert_close, to_f32, to_f64};
 
 const FILE: &str = "mlp_gaussian.safetensors";
 const GRADIENT: f64 = 1e-5;

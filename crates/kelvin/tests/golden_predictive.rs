@@ -1,9 +1,7 @@
 //! Golden: predictive densities and scores agree with the reference vectors of an independent JAX implementation.
 
-mod support;
-
+use crate::support::Golden;
 use kelvin::predictive::{ClassificationPredictive, PredictiveModel, RegressionPredictive};
-use support::Golden;
 
 const FILE: &str = "predictive.safetensors";
 const MODELS: [(&str, PredictiveModel); 2] = [("sm", PredictiveModel::Standard), ("tm", PredictiveModel::Tempered)];

@@ -1,14 +1,12 @@
 //! Golden: sixteen steps of SGHMC, BAOA and SGLD with given noise agree with an independent JAX implementation.
 
-mod support;
-
+use crate::support::{Golden, assert_close, to_f32, to_f64};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{ChainState, Integrator};
 use kelvin::temperature::Schedule;
-use support::{Golden, assert_close, to_f32, to_f64};
 
 const FILE: &str = "sghmc_trajectory.safetensors";
 const TOLERANCE: f64 = 1e-5;

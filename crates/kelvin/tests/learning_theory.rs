@@ -1,12 +1,10 @@
 //! Learning theory on a regular linear model, sampled exactly: λ and ν are d/2, and WAIC is the loss on new rows.
 
-mod support;
-
+use crate::support::conjugate::{ConjugateLaboratory, LinearProblem};
 use kelvin::diagnostics::{LearningTheory, predicted_lpd};
 use kelvin::exact::Objective;
 use kelvin::held_out::HeldOut;
 use kelvin::selection::{HeldOutDraws, Laboratory};
-use support::conjugate::{ConjugateLaboratory, LinearProblem};
 
 const NUM_ROWS: usize = 1500;
 const HALF_THE_PARAMETERS: f64 = 2.0;

@@ -1,7 +1,6 @@
 //! Generalized-Bayes selectors on logistic models, where each has a closed form, a limit or an integral.
 
-mod support;
-
+use crate::support::given::{Given, logistic, normals};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Network;
@@ -11,7 +10,6 @@ use kelvin::selection::{
     BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, PredictionCoverageSelector, SafeBayesSelector,
 };
 use kelvin::temperature::Tempering;
-use support::given::{Given, logistic, normals};
 
 #[test]
 fn a_well_specified_logistic_model_needs_no_temperature() {

@@ -1,8 +1,7 @@
 //! Generalized-Bayes selectors see any small model alike: the same answers as written-out algebra for linear models and
 //! networks, and what is refused. `logistic_models.rs` has classes.
 
-mod support;
-
+use crate::support::given::{Given, GivenLaboratory, logistic, normals};
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::LinearRegression;
 use kelvin::likelihood::Likelihood;
@@ -16,7 +15,6 @@ use kelvin::selection::{
     SafeLoss, SelectionError, Selector, generalized_selectors,
 };
 use kelvin::temperature::Tempering;
-use support::given::{Given, GivenLaboratory, logistic, normals};
 
 /// y = sin(a) + b/2 with noise of variance 0.09 where the model says 0.04; `hidden` ReLU units or none.
 fn regression(hidden: &[usize], tempering: Tempering) -> Given {

@@ -16,9 +16,12 @@ pub const SHORT: [&str; 7] = [
     "--set=sampler.epochs=60",
 ];
 
+/// The program that these tests are of.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_kelvin");
+
 /// The program, ready to be started.
 pub fn command(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin("kelvin"));
+    let mut command = Command::new(PROGRAM);
     command.current_dir(folder).args(arguments).env_remove("KELVIN_DATA").env("KELVIN_DEVICE", "cpu");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command

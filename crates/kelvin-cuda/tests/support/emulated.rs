@@ -5,8 +5,8 @@ use std::ffi::{CStr, c_char};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex};
-use std::{env, fs, process, ptr, slice, thread};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::{env, fs, io, process, ptr, slice, thread};
 
 use kelvin_cuda::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
 use kelvin_cuda::kernels::KernelSource;
@@ -82,16 +82,15 @@ impl EmulatedDevice {
     fn library(&self, entry: &str, text: &str) -> Result<PathBuf, DeviceError> {
         // The entry may have the name of a function of the C library.
         let program = format!(
-            "{}\n#define {entry} kernel_{entry}\n{text}\n#line 1 \"emulated.rs\"\n\
+            "#define {entry} kernel_{entry}\n{text}\n#line 1 \"emulated.rs\"\n\
              #define VISIBLE extern \"C\" __attribute__((visibility(\"default\")))\n\
              VISIBLE bool kelvin_emulate(const emulator::Launch* launch, char* report, size_t report_bytes) {{\n\
-             return emulator::run({entry}, *launch, report, report_bytes);\n}}\n\
-             VISIBLE void kelvin_touched(const void* address) {{ emulator::touched(address); }}\n",
-            EMULATOR.concat()
+             return emulator::Entry<{entry}>::run(*launch, report, report_bytes);\n}}\n\
+             VISIBLE void kelvin_touched(const void* address) {{ emulator::touched(address); }}\n"
         );
         let flags = flags();
         let mut hasher = DefaultHasher::new();
-        (&program, &flags, &self.compiler).hash(&mut hasher);
+        (EMULATOR, &program, &flags, &self.compiler).hash(&mut hasher);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated-kernels");
         let name = format!("{entry}-{:016x}", hasher.finish());
         let library = folder.join(format!("{name}.so"));
@@ -103,7 +102,11 @@ impl EmulatedDevice {
         let (source, object) = (beside.with_extension("cpp"), beside.with_extension("so"));
         let failed = |reason: String| DeviceError::Failed { doing: "compiling for the emulator", reason };
         fs::create_dir_all(&folder).and_then(|()| fs::write(&source, &program)).map_err(|e| failed(e.to_string()))?;
-        let output = Command::new(&self.compiler).args(&flags).arg(&source).arg("-o").arg(&object).output();
+        let [header, emulator] = self.emulator(&folder, &flags).map_err(|error| failed(error.to_string()))?;
+        let mut command = Command::new(&self.compiler);
+        command.args(&flags).args(["-shared", "-x", "c++", "-include"]).arg(header).arg(&source);
+        command.args(["-x", "none"]).arg(emulator).arg("-o").arg(&object);
+        let output = command.output();
         let output = output.map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             let log = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -113,6 +116,38 @@ impl EmulatedDevice {
         fs::rename(&object, &library).map_err(|error| failed(error.to_string()))?;
         fs::rename(&source, library.with_extension("cpp")).ok();
         Ok(library)
+    }
+
+    /// The emulator for kernels to be compiled with: its header, and its own code beside it. Compiled again with every kernel
+    /// they would take half of the time of each.
+    fn emulator(&self, folder: &Path, flags: &[&str]) -> io::Result<[PathBuf; 2]> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hasher = DefaultHasher::new();
+        (EMULATOR, flags, &self.compiler).hash(&mut hasher);
+        let header = folder.join(format!("emulator-{:016x}.h", hasher.finish()));
+        let object = header.with_extension("o");
+        if header.exists() {
+            return Ok([header, object]);
+        }
+        let beside = folder.join(format!("emulator-{}.h", process::id()));
+        fs::write(&beside, EMULATOR.concat())?;
+        let compile = |how: &[&str], to: &Path| -> io::Result<()> {
+            let output = Command::new(&self.compiler).args(flags).args(how).arg(&beside).arg("-o").arg(to).output()?;
+            let log = String::from_utf8_lossy(&output.stderr);
+            if output.status.success() { Ok(()) } else { Err(io::Error::other(format!("the emulator itself: {log}"))) }
+        };
+        let made = beside.with_extension("o");
+        compile(&["-DEMULATOR_BODIES", "-x", "c++", "-c"], &made)?;
+        fs::rename(&made, &object)?;
+        // A compiler without precompiled headers reads the text.
+        let precompiled = beside.with_extension("h.gch");
+        if compile(&["-x", "c++-header"], &precompiled).is_ok() {
+            fs::rename(&precompiled, header.with_extension("h.gch"))?;
+        }
+        // Last: where it is, the others are.
+        fs::rename(&beside, &header)?;
+        Ok([header, object])
     }
 
     fn load(&self, entry: &str, text: &str) -> Result<CompiledKernel, DeviceError> {
@@ -196,8 +231,7 @@ impl EmulatedDevice {
 
 /// Sixteen lanes and fused multiply-adds where the processor has them; no arithmetic that the text does not spell out.
 fn flags() -> Vec<&'static str> {
-    let mut flags =
-        vec!["-std=c++17", "-O2", "-fPIC", "-shared", "-x", "c++", "-fvisibility=hidden", "-ffp-contract=off"];
+    let mut flags = vec!["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"];
     flags.extend(["-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-Wno-unused", "-Wall", "-ftree-vectorize"]);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2") {

@@ -10,11 +10,14 @@ struct Run {
 };
 
 // Of the block that runs: runs of the phase under way, the bytes that it was said to have, and phases that are over.
-static std::vector<Run> runs;
-static unsigned long long expected_bytes;
-static unsigned num_phases;
+EMULATOR_STATE std::vector<Run> runs;
+EMULATOR_STATE unsigned long long expected_bytes;
+EMULATOR_STATE unsigned num_phases;
 
-static void make_arrive(Place place) {
+void make_arrive(Place place);
+
+#ifdef EMULATOR_BODIES
+void make_arrive(Place place) {
     unsigned long long bytes = 0;
     for (const Run& run : runs) {
         memcpy(run.to, run.from, run.bytes);
@@ -26,6 +29,7 @@ static void make_arrive(Place place) {
     expected_bytes = 0;
     num_phases++;
 }
+#endif
 
 }  // namespace emulator
 

@@ -3,6 +3,8 @@
 // A thread runs until it waits: at a barrier of its block, or at a meeting of its warp (a shuffle, a vote, a matrix
 // product). Whoever comes last to a meeting does its work for all, on the operands that the others left on their own
 // stacks. Threads that can never go on are an error with a message, and so is memory that is not the device's.
+//
+// Kernels are compiled with its declarations; what is between EMULATOR_BODIES is compiled once and linked to each.
 
 #define KELVIN_EMULATED
 
@@ -18,9 +20,19 @@
 #include <unistd.h>
 #include <vector>
 
+// Each library has its own, and reaches it without a table.
+#pragma GCC visibility push(hidden)
+
+#ifdef EMULATOR_BODIES
+#define EMULATOR_STATE
+#else
+#define EMULATOR_STATE extern
+#endif
+
 // Saves the caller's registers on its stack, its stack pointer in *save, and goes on where `load` was saved.
 extern "C" void kelvin_switch(void** save, void* load) asm("kelvin_switch");
 
+#ifdef EMULATOR_BODIES
 #if defined(__x86_64__)
 asm(R"(
 .text
@@ -79,14 +91,15 @@ kelvin_switch:
 #else
 #error "the emulator switches between fibers on x86-64 and AArch64 only"
 #endif
+#endif
 
 struct uint3 {
     unsigned x, y, z;
 };
 typedef uint3 dim3;
 
-static uint3 threadIdx, blockIdx;
-static dim3 blockDim, gridDim;
+EMULATOR_STATE uint3 threadIdx, blockIdx;
+EMULATOR_STATE dim3 blockDim, gridDim;
 
 namespace emulator {
 
@@ -165,31 +178,88 @@ struct Warp {
     unsigned alive, at_meeting;
 };
 
-static std::mutex one_launch_at_a_time;
-static Fiber fibers[MAX_THREADS];
-static Warp warps[MAX_THREADS / WARP];
-static unsigned num_threads, num_alive, num_at_barrier, current;
-static void* scheduler;
-static unsigned char *stacks, *shared_end, *shared_memory;
-static size_t page_bytes;
+EMULATOR_STATE std::mutex one_launch_at_a_time;
+EMULATOR_STATE Fiber fibers[MAX_THREADS];
+EMULATOR_STATE Warp warps[MAX_THREADS / WARP];
+EMULATOR_STATE unsigned num_threads, num_alive, num_at_barrier, current;
+EMULATOR_STATE void* scheduler;
+EMULATOR_STATE unsigned char *stacks, *shared_end, *shared_memory;
+EMULATOR_STATE size_t page_bytes;
 
-static void (*call)(const void* arguments);
-static const void* call_arguments;
+EMULATOR_STATE void (*call)(const void* arguments);
+EMULATOR_STATE const void* call_arguments;
 
-static bool failed;
-static char message[2048];
-static sigjmp_buf fault;
+EMULATOR_STATE bool failed;
+EMULATOR_STATE char message[2048];
+EMULATOR_STATE sigjmp_buf fault;
 
 // Whether the thread that ran last only looked whether it can go on.
-static bool ran_in_vain;
+EMULATOR_STATE bool ran_in_vain;
 // Whether what comes by itself may come: as early as can be in a block whose last thread runs first, and when nobody can do
 // anything else in one whose first does.
-static bool may_arrive;
+EMULATOR_STATE bool may_arrive;
 
-static void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler); }
+inline void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler); }
 
 // Ends the launch with an error: the thread never goes on.
-[[noreturn]] static void fail(Place place, const char* format, ...) {
+[[noreturn]] void fail(Place place, const char* format, ...);
+
+// Lets the threads that `like` waits for go on if all of them that are left have come to the same meeting.
+void settle_meeting(unsigned first, const Fiber& like);
+
+// Waits for all threads of the block; `resolve`, if any, is called once with everyone's operation.
+void wait_for_block(const char* word, Place place, void* operation = nullptr,
+                    void (*resolve)(void* const*, unsigned) = nullptr);
+
+// Waits for the threads of the warp that `mask` names; then `Operation::resolve` has been called once for all.
+template <class Operation>
+static void meet(unsigned mask, Operation& own, const char* word, Place place) {
+    Fiber& self = fibers[current];
+    if (!(mask >> (current % WARP) & 1)) fail(place, "%s with the mask %08x, which leaves this lane out", word, mask);
+    self.word = word;
+    self.place = place;
+    self.mask = mask;
+    self.operation = &own;
+    self.resolve = [](void* const* operations, unsigned present) {
+        Operation::resolve(reinterpret_cast<Operation* const*>(operations), present);
+    };
+    self.state = State::at_meeting;
+    warps[current / WARP].at_meeting |= 1u << current % WARP;
+    settle_meeting(current - current % WARP, self);
+    if (self.state != State::ready) suspend();
+}
+
+// Lets others run until `holds`.
+template <class Condition>
+static void wait_until(const char* word, Place place, const Condition& holds) {
+    Fiber& self = fibers[current];
+    self.word = word;
+    self.place = place;
+    for (bool has_moved = true; !holds(); has_moved = false) {
+        ran_in_vain = !has_moved;
+        suspend();
+    }
+}
+
+struct Launch {
+    const void* arguments;
+    size_t num_argument_bytes;
+    unsigned grid[3];
+    unsigned block;
+    size_t shared_bytes;
+    // In which order threads run; kernels must not depend on it.
+    bool backward;
+};
+
+// Runs all blocks; says whether it went well, and otherwise what happened in `report`.
+bool run_blocks(void (*kernel)(const void* arguments), size_t num_argument_bytes, const Launch& launch, char* report,
+                size_t report_bytes);
+
+// Ends the launch because the running thread touched `address`.
+[[noreturn]] void touched(const void* address);
+
+#ifdef EMULATOR_BODIES
+void fail(Place place, const char* format, ...) {
     int length = snprintf(message, sizeof message, "%s:%d: thread %u of block (%u, %u, %u): ", place.file, place.line,
                           threadIdx.x, blockIdx.x, blockIdx.y, blockIdx.z);
     va_list arguments;
@@ -200,8 +270,7 @@ static void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler)
     for (;;) suspend();
 }
 
-// Lets the threads that `like` waits for go on if all of them that are left have come to the same meeting.
-static void settle_meeting(unsigned first, const Fiber& like) {
+void settle_meeting(unsigned first, const Fiber& like) {
     Warp& warp = warps[first / WARP];
     const unsigned present = like.mask & warp.alive;
     if (present & ~warp.at_meeting) return;
@@ -237,27 +306,7 @@ static void settle_barrier() {
     num_at_barrier = 0;
 }
 
-// Waits for the threads of the warp that `mask` names; then `Operation::resolve` has been called once for all.
-template <class Operation>
-static void meet(unsigned mask, Operation& own, const char* word, Place place) {
-    Fiber& self = fibers[current];
-    if (!(mask >> (current % WARP) & 1)) fail(place, "%s with the mask %08x, which leaves this lane out", word, mask);
-    self.word = word;
-    self.place = place;
-    self.mask = mask;
-    self.operation = &own;
-    self.resolve = [](void* const* operations, unsigned present) {
-        Operation::resolve(reinterpret_cast<Operation* const*>(operations), present);
-    };
-    self.state = State::at_meeting;
-    warps[current / WARP].at_meeting |= 1u << current % WARP;
-    settle_meeting(current - current % WARP, self);
-    if (self.state != State::ready) suspend();
-}
-
-// Waits for all threads of the block; `resolve`, if any, is called once with everyone's operation.
-static void wait_for_block(const char* word, Place place, void* operation = nullptr,
-                           void (*resolve)(void* const*, unsigned) = nullptr) {
+void wait_for_block(const char* word, Place place, void* operation, void (*resolve)(void* const*, unsigned)) {
     Fiber& self = fibers[current];
     self.word = word;
     self.place = place;
@@ -267,18 +316,6 @@ static void wait_for_block(const char* word, Place place, void* operation = null
     num_at_barrier++;
     settle_barrier();
     if (self.state != State::ready) suspend();
-}
-
-// Lets others run until `holds`.
-template <class Condition>
-static void wait_until(const char* word, Place place, const Condition& holds) {
-    Fiber& self = fibers[current];
-    self.word = word;
-    self.place = place;
-    for (bool has_moved = true; !holds(); has_moved = false) {
-        ran_in_vain = !has_moved;
-        suspend();
-    }
 }
 
 static void fiber_main() {
@@ -399,39 +436,19 @@ static bool reserve_memory(unsigned num_threads) {
     return true;
 }
 
-template <class Arguments>
-struct Entry {
-    static void (*kernel)(Arguments);
-    static void run(const void* arguments) { kernel(*static_cast<const Arguments*>(arguments)); }
-};
-template <class Arguments>
-void (*Entry<Arguments>::kernel)(Arguments);
-
-struct Launch {
-    const void* arguments;
-    size_t num_argument_bytes;
-    unsigned grid[3];
-    unsigned block;
-    size_t shared_bytes;
-    // In which order threads run; kernels must not depend on it.
-    bool backward;
-};
-
-// Runs all blocks; says whether it went well, and otherwise what happened in `report`.
-template <class Arguments>
-static bool run(void (*kernel)(Arguments), const Launch& launch, char* report, size_t report_bytes) {
+bool run_blocks(void (*kernel)(const void*), size_t num_argument_bytes, const Launch& launch, char* report,
+                size_t report_bytes) {
     std::lock_guard<std::mutex> guard(one_launch_at_a_time);
     if (!reserve_memory(launch.block)) {
         snprintf(report, report_bytes, "no memory for the stacks of the threads");
         return false;
     }
-    if ((sizeof(Arguments) + 7) / 8 * 8 != launch.num_argument_bytes) {
-        snprintf(report, report_bytes, "the kernel's arguments take %zu bytes, the launch gives %zu", sizeof(Arguments),
-                 launch.num_argument_bytes);
+    if ((num_argument_bytes + 7) / 8 * 8 != launch.num_argument_bytes) {
+        snprintf(report, report_bytes, "the kernel's arguments take %zu bytes, the launch gives %zu",
+                 num_argument_bytes, launch.num_argument_bytes);
         return false;
     }
-    Entry<Arguments>::kernel = kernel;
-    call = &Entry<Arguments>::run;
+    call = kernel;
     call_arguments = launch.arguments;
     num_threads = launch.block;
     // It ends where the forbidden page begins, but for what aligns it.
@@ -449,8 +466,7 @@ static bool run(void (*kernel)(Arguments), const Launch& launch, char* report, s
     return !failed;
 }
 
-// Ends the launch because the running thread touched `address`.
-[[noreturn]] static void touched(const void* address) {
+void touched(const void* address) {
     auto place = static_cast<const unsigned char*>(address);
     const bool on_stack = place >= stacks && place < stacks + MAX_THREADS * STACK_BYTES;
     const bool behind_shared = place >= shared_end && place < shared_end + page_bytes;
@@ -463,4 +479,18 @@ static bool run(void (*kernel)(Arguments), const Launch& launch, char* report, s
     siglongjmp(fault, 1);
 }
 
+#endif
+
+template <auto kernel>
+struct Entry;
+template <class Arguments, void (*kernel)(Arguments)>
+struct Entry<kernel> {
+    static bool run(const Launch& launch, char* report, size_t report_bytes) {
+        const auto call = [](const void* arguments) { kernel(*static_cast<const Arguments*>(arguments)); };
+        return run_blocks(call, sizeof(Arguments), launch, report, report_bytes);
+    }
+};
+
 }  // namespace emulator
+
+#pragma GCC visibility pop

@@ -29,18 +29,7 @@ struct LoadMatrices {
     Place place;
     unsigned to[4];
 
-    static void resolve(LoadMatrices* const* lanes, unsigned present) {
-        check_all_present(present, "load_matrices", lanes[__builtin_ctz(present)]->place);
-        for (unsigned lane = 0; lane < WARP; lane++) {
-            for (unsigned q = 0; q < 4; q++) {
-                LoadMatrices* const* rows = lanes + 8 * q;
-                const unsigned r = lane / 4, c = 2 * (lane % 4);
-                const unsigned low = lanes[lane]->transposed ? rows[c]->row[r] : rows[r]->row[c];
-                const unsigned high = lanes[lane]->transposed ? rows[c + 1]->row[r] : rows[r]->row[c + 1];
-                lanes[lane]->to[q] = low | high << 16;
-            }
-        }
-    }
+    static void resolve(LoadMatrices* const* lanes, unsigned present);
 };
 
 inline void load_four_matrices(unsigned (&to)[4], const void* row, bool transposed, Place place) {
@@ -60,32 +49,49 @@ struct MultiplyAdd {
     Place place;
 
     // Products are exact; they are summed in double and rounded once.
-    static void resolve(MultiplyAdd* const* lanes, unsigned present) {
-        check_all_present(present, "multiply_add", lanes[__builtin_ctz(present)]->place);
-        double a[16][16], b[16][8];
-        for (unsigned lane = 0; lane < WARP; lane++) {
+    static void resolve(MultiplyAdd* const* lanes, unsigned present);
+};
+
+#ifdef EMULATOR_BODIES
+void LoadMatrices::resolve(LoadMatrices* const* lanes, unsigned present) {
+    check_all_present(present, "load_matrices", lanes[__builtin_ctz(present)]->place);
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        for (unsigned q = 0; q < 4; q++) {
+            LoadMatrices* const* rows = lanes + 8 * q;
             const unsigned r = lane / 4, c = 2 * (lane % 4);
-            for (unsigned q = 0; q < 4; q++) {
-                double* to = &a[r + q % 2 * 8][c + q / 2 * 8];
-                to[0] = low_half(lanes[lane]->a[q]);
-                to[1] = high_half(lanes[lane]->a[q]);
-            }
-            for (unsigned q = 0; q < 2; q++) {
-                b[8 * q + c][r] = low_half(lanes[lane]->b[q]);
-                b[8 * q + c + 1][r] = high_half(lanes[lane]->b[q]);
-            }
-        }
-        for (unsigned row = 0; row < 16; row++) {
-            double sums[8] = {};
-            for (unsigned k = 0; k < 16; k++)
-                for (unsigned column = 0; column < 8; column++) sums[column] += a[row][k] * b[k][column];
-            for (unsigned column = 0; column < 8; column++) {
-                float& sum = lanes[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2];
-                sum = (float)(sum + sums[column]);
-            }
+            const unsigned low = lanes[lane]->transposed ? rows[c]->row[r] : rows[r]->row[c];
+            const unsigned high = lanes[lane]->transposed ? rows[c + 1]->row[r] : rows[r]->row[c + 1];
+            lanes[lane]->to[q] = low | high << 16;
         }
     }
-};
+}
+
+void MultiplyAdd::resolve(MultiplyAdd* const* lanes, unsigned present) {
+    check_all_present(present, "multiply_add", lanes[__builtin_ctz(present)]->place);
+    double a[16][16], b[16][8];
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        const unsigned r = lane / 4, c = 2 * (lane % 4);
+        for (unsigned q = 0; q < 4; q++) {
+            double* to = &a[r + q % 2 * 8][c + q / 2 * 8];
+            to[0] = low_half(lanes[lane]->a[q]);
+            to[1] = high_half(lanes[lane]->a[q]);
+        }
+        for (unsigned q = 0; q < 2; q++) {
+            b[8 * q + c][r] = low_half(lanes[lane]->b[q]);
+            b[8 * q + c + 1][r] = high_half(lanes[lane]->b[q]);
+        }
+    }
+    for (unsigned row = 0; row < 16; row++) {
+        double sums[8] = {};
+        for (unsigned k = 0; k < 16; k++)
+            for (unsigned column = 0; column < 8; column++) sums[column] += a[row][k] * b[k][column];
+        for (unsigned column = 0; column < 8; column++) {
+            float& sum = lanes[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2];
+            sum = (float)(sum + sums[column]);
+        }
+    }
+}
+#endif
 
 }  // namespace emulator
 

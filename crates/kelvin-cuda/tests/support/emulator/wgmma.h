@@ -2,8 +2,16 @@
 
 namespace emulator {
 
+struct WaitProducts {
+    unsigned thread, pending;
+    Place place;
+
+    static void resolve(WaitProducts* const* lanes, unsigned present);
+};
+
+#ifdef EMULATOR_BODIES
 // Number (row, k) of an operand, `row` being a column of B: core matrices of eight times sixteen bytes.
-inline double operand_number(const Operand& of, unsigned row, unsigned k) {
+static double operand_number(const Operand& of, unsigned row, unsigned k) {
     size_t bytes = of.first + (size_t)of.along_k * (k / 8) + (size_t)of.across * (row / 8);
     bytes += of.is_across ? k % 8 * 16 + row % 8 * 2 : row % 8 * 16 + k % 8 * 2;
     unsigned short bits;
@@ -12,7 +20,7 @@ inline double operand_number(const Operand& of, unsigned row, unsigned k) {
 }
 
 // Works out the oldest product of a warp, whose rows of A are its own sixteen.
-inline void work_out(Fiber* const* lanes, unsigned warp_of_four) {
+static void work_out(Fiber* const* lanes, unsigned warp_of_four) {
     Product& like = lanes[0]->products[0];
     std::vector<double> b(16 * like.columns);
     for (unsigned k = 0; k < 16; k++)
@@ -46,26 +54,22 @@ inline void work_out(Fiber* const* lanes, unsigned warp_of_four) {
     }
 }
 
-struct WaitProducts {
-    unsigned thread, pending;
-    Place place;
-
-    static void resolve(WaitProducts* const* lanes, unsigned present) {
-        check_all_present(present, "wait_products", lanes[__builtin_ctz(present)]->place);
-        Fiber* own[WARP];
-        for (unsigned lane = 0; lane < WARP; lane++) own[lane] = &fibers[lanes[lane]->thread];
-        for (unsigned lane = 1; lane < WARP; lane++) {
-            bool same = own[lane]->products.size() == own[0]->products.size() &&
-                        own[lane]->num_product_groups == own[0]->num_product_groups;
-            for (size_t i = 0; same && i < own[0]->products.size(); i++)
-                same = own[lane]->products[i].is_like(own[0]->products[i]);
-            if (!same) fail(lanes[lane]->place, "lanes of a warp ask for different products");
-        }
-        while (!own[0]->products.empty() &&
-               own[0]->products[0].group + lanes[0]->pending < own[0]->num_product_groups)
-            work_out(own, lanes[0]->thread / WARP % 4);
+void WaitProducts::resolve(WaitProducts* const* lanes, unsigned present) {
+    check_all_present(present, "wait_products", lanes[__builtin_ctz(present)]->place);
+    Fiber* own[WARP];
+    for (unsigned lane = 0; lane < WARP; lane++) own[lane] = &fibers[lanes[lane]->thread];
+    for (unsigned lane = 1; lane < WARP; lane++) {
+        bool same = own[lane]->products.size() == own[0]->products.size() &&
+                    own[lane]->num_product_groups == own[0]->num_product_groups;
+        for (size_t i = 0; same && i < own[0]->products.size(); i++)
+            same = own[lane]->products[i].is_like(own[0]->products[i]);
+        if (!same) fail(lanes[lane]->place, "lanes of a warp ask for different products");
     }
-};
+    while (!own[0]->products.empty() &&
+           own[0]->products[0].group + lanes[0]->pending < own[0]->num_product_groups)
+        work_out(own, lanes[0]->thread / WARP % 4);
+}
+#endif
 
 }  // namespace emulator
 
