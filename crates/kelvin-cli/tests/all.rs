@@ -11,10 +11,12 @@ mod durable;
 mod export;
 mod faults;
 mod images;
+mod only_repetition;
 mod report;
 mod sampled_repetitions;
 mod select;
 mod select_small_models;
+mod vector_instructions;
 mod verify;
 mod watch;
 

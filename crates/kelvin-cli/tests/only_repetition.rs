@@ -1,9 +1,8 @@
 //! A piece of a sweep: one repetition alone has the numbers that it has in the whole sweep, and says that it is a piece.
 
-mod support;
-
 use std::path::Path;
 
+use crate::support;
 use serde_json::Value;
 use tempfile::TempDir;
 

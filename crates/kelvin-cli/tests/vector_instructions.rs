@@ -1,15 +1,15 @@
 //! `KELVIN_VECTOR`: picks vector instructions, changes no file of a run, and is refused where the processor lacks them.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
+use crate::support::{self, command};
 use kelvin::vector::Instructions;
 use serde_json::Value;
 use tempfile::TempDir;
 
 fn kelvin(folder: &Path, instructions: &str, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kelvin"));
-    command.current_dir(folder).env("KELVIN_VECTOR", instructions).args(arguments).output().unwrap()
+    command(folder, arguments).env("KELVIN_VECTOR", instructions).output().unwrap()
 }
 
 fn errors(output: &Output) -> String {
@@ -117,7 +117,7 @@ fn a_benchmark_names_its_instructions_and_warns_of_narrow_ones() {
 #[test]
 fn a_benchmark_takes_any_experiment() {
     let folder = TempDir::new().unwrap();
-    let presets = Command::new(env!("CARGO_BIN_EXE_kelvin")).args(["presets", "concrete"]).output().unwrap();
+    let presets = support::kelvin(folder.path(), &["presets", "concrete"]);
     let toml = String::from_utf8(presets.stdout).unwrap().replace("hidden = [64]", "hidden = [12, 7]");
     std::fs::write(folder.path().join("mine.toml"), toml).unwrap();
     for (asked, case) in [("mine.toml", "concrete/824"), ("concrete", "concrete/824"), ("stripes", "stripes/64")] {
@@ -153,7 +153,7 @@ fn what_the_processor_lacks_is_refused_before_anything_is_written() {
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64", target_env = "gnu"))]
 fn no_multiply_add_is_a_library_call() {
-    let program = std::fs::read(env!("CARGO_BIN_EXE_kelvin")).unwrap();
+    let program = std::fs::read(support::PROGRAM).unwrap();
     for name in [&b"\0fmaf\0"[..], b"\0fma\0"] {
         let is_linked = program.windows(name.len()).any(|bytes| bytes == name);
         assert!(!is_linked, "{} is linked", String::from_utf8_lossy(name));

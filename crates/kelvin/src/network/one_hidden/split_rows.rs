@@ -243,6 +243,7 @@ impl<S: Simd> Backward<'_, S> {
 
     /// Adds e·x of the columns from `first` to `end` where a unit is on, and e itself if `BIAS`.
     #[inline(always)]
+    #[expect(clippy::needless_range_loop, reason = "sums stay in registers where their places are indices")]
     fn columns<const J: usize, const BIAS: bool>(&mut self, simd: S, first: usize, end: usize) {
         let zero = simd.splat_f32s(0.0);
         let mut sums = [[zero; PAIR]; J];
@@ -267,8 +268,7 @@ impl<S: Simd> Backward<'_, S> {
             }
         }
         for column in first..end {
-            let at = self.shape.at::<J>(column);
-            self.sums[at..at + PAIR].copy_from_slice(&sums[column]);
+            self.sums[self.shape.at::<J>(column)..][..PAIR].copy_from_slice(&sums[column]);
         }
         if BIAS {
             self.bias_sums[self.shape.vector..][..PAIR].copy_from_slice(&bias_sums);
