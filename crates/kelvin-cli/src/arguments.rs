@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Parser)]
 #[command(name = "kelvin", version, about, max_term_width = 100)]
 #[command(
-    after_help = "Start with `kelvin run concrete` (a table) or `kelvin run stripes` (images), or with\n`kelvin run --data my.csv --target y` for your own table."
+    after_help = "Start with `kelvin run concrete` (a table) or `kelvin run stripes` (images), or with\n`kelvin run --data my.csv --target y` for your own table.\n\nEnvironment: KELVIN_DATA (folder of data sets), KELVIN_DEVICE (auto, cpu, cuda), KELVIN_VECTOR (avx512, avx2,\nneon or scalar instead of the widest vector instructions that the processor has)."
 )]
 pub struct Arguments {
     #[command(subcommand)]
