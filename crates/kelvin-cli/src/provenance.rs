@@ -145,6 +145,7 @@ impl Provenance {
         *self = began;
         let last = self.continued.last().unwrap_or(&first);
         let mut notes = Vec::new();
+        let has_other_vectors = last.vector_instructions != now.vector_instructions;
         let statistically = "numbers agree with those of a run in one go statistically, not digit by digit";
         if last.device_kind() != now.device_kind() {
             let (before, now) = (last.device_kind(), now.device_kind());
@@ -161,7 +162,7 @@ impl Provenance {
                 before.0, before.1, now.0, now.1
             ));
         }
-        if !notes.is_empty() {
+        if has_other_vectors || !notes.is_empty() {
             self.continued.push(now);
         }
         notes

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use kelvin::vector::Instructions;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -120,6 +121,10 @@ fn scattered(index: u64, most: u64) -> u64 {
 /// Starts kelvin and kills it after so many milliseconds, as `kill -9` would; whether it had ended before.
 fn killed_after(folder: &Path, arguments: &[&str], milliseconds: u64) -> bool {
     let mut child = kelvin(folder, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    killed(&mut child, milliseconds)
+}
+
+fn killed(child: &mut Child, milliseconds: u64) -> bool {
     std::thread::sleep(Duration::from_millis(milliseconds));
     let had_ended = child.try_wait().unwrap().is_some_and(|status| status.success());
     child.kill().unwrap();
@@ -127,6 +132,7 @@ fn killed_after(folder: &Path, arguments: &[&str], milliseconds: u64) -> bool {
     had_ended
 }
 
+/// Also where it goes on with vectors of another width each time.
 #[test]
 fn a_run_that_is_killed_again_and_again_ends_as_if_left_alone() {
     let folder = TempDir::new().unwrap();
@@ -134,15 +140,29 @@ fn a_run_that_is_killed_again_and_again_ends_as_if_left_alone() {
     succeeds(here, &with(&["run", "concrete", "--out", "alone"], &[&SHORT]));
     let arguments = with(&["run", "concrete", "--out", "killed"], &[&SHORT]);
     let resume = ["resume", "killed", "--quiet", "--threads", "2"];
+    let mut widths: Vec<Instructions> = Instructions::available().filter(|at| at.has_fused_multiply_add()).collect();
+    if widths.is_empty() {
+        widths.push(Instructions::Scalar);
+    }
     for attempt in 0..12 {
         let begun = here.join("killed/checkpoints/run.json").exists();
         // Both ways to go on.
         let arguments = if begun && attempt % 2 == 1 { &resume[..] } else { &arguments[..] };
-        if killed_after(here, arguments, 20 + scattered(attempt, 350)) {
+        let mut command = kelvin(here, arguments);
+        command.env("KELVIN_VECTOR", widths[attempt as usize % widths.len()].name());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        if killed(&mut child, 20 + scattered(attempt, 350)) {
             break;
         }
     }
     succeeds(here, &resume);
+    // Where it went on is part of its provenance.
+    let path = here.join("killed/provenance.json");
+    let mut provenance: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    provenance.as_object_mut().unwrap().remove("continued");
+    std::fs::write(&path, serde_json::to_vec(&provenance).unwrap()).unwrap();
+    let alone: Value = serde_json::from_slice(&std::fs::read(here.join("alone/provenance.json")).unwrap()).unwrap();
+    assert_eq!(provenance["vector_instructions"], alone["vector_instructions"]);
     assert_same_results(&here.join("killed"), &here.join("alone"));
     let left: Vec<_> = std::fs::read_dir(here.join("killed/checkpoints")).unwrap().collect();
     assert!(left.len() <= 6, "{left:?}");

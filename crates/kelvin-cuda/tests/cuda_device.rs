@@ -1,13 +1,15 @@
 //! A GPU keeps the contract of a device; skipped loudly where there is none.
 
+mod support;
+
 use std::sync::Arc;
 use std::thread;
 
-use crate::support::gpu_for_tests;
 use bytemuck::{Pod, Zeroable};
 use kelvin_cuda::device::{Address, Kernel, Launch};
 use kelvin_cuda::kernels::text_of;
 use kelvin_cuda::{Buffer, CudaDevice, Device, DeviceError};
+use support::gpu_for_tests;
 
 #[repr(C)]
 #[derive(Clone, Copy, Pod, Zeroable)]

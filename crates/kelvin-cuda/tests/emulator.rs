@@ -1,10 +1,12 @@
 //! The primitives of `gpu.cuh` and CUDA's words on the device of the tests, against plain computations.
 
-use crate::support::{device_for_tests, run_body};
+mod support;
+
 use bytemuck::{Pod, Zeroable};
 use kelvin_cuda::Buffer;
 use kelvin_cuda::device::{Address, Launch};
 use kelvin_cuda::kernels::text_of;
+use support::{device_for_tests, run_body};
 
 fn bf16(number: f32) -> u16 {
     let bits = number.to_bits();

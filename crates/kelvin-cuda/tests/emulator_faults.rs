@@ -1,8 +1,10 @@
 //! What the emulator catches: threads that wait for ever, memory that is not theirs, bytes read before they have come.
 
-use crate::support::{emulator_for_tests, run_body};
+mod support;
+
 use kelvin_cuda::device::Launch;
 use kelvin_cuda::kernels::text_of;
+use support::{emulator_for_tests, run_body};
 
 /// What `run_body` says of a kernel that fails.
 fn failure(name: &str, body: &str, block: u32) -> Option<String> {

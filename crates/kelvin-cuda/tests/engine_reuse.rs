@@ -1,7 +1,9 @@
 //! One engine for many posteriors: it answers for the one it is asked about, and holds the memory of one.
 
-use crate::image_support::{examples, normals, parameters};
-use crate::support::{WatchedDevice, device_for_tests};
+mod image_support;
+mod support;
+
+use image_support::{examples, normals, parameters};
 use kelvin::data::{Examples, Targets};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
@@ -11,6 +13,7 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Plan, Silent};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{CudaEngine, Precision};
+use support::{WatchedDevice, device_for_tests};
 
 const NUM_IMAGES: usize = 8;
 

@@ -2,16 +2,20 @@
 //!
 //! The emulator would take minutes: it runs them only where `KELVIN_TEST_DEVICE=emulator` asks for it.
 
+#[path = "../../kelvin/tests/support/mod.rs"]
+mod golden;
+mod support;
+
 use std::sync::Arc;
 
-use crate::golden::{Golden, relative_error, to_f64};
-use crate::support::{device_for_tests, gpu_for_tests};
+use golden::{Golden, relative_error, to_f64};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Network, Rows, Weights};
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin_cuda::{Device, ImageEngine, Precision};
+use support::{device_for_tests, gpu_for_tests};
 
 fn device() -> Option<Arc<dyn Device>> {
     if std::env::var_os("KELVIN_TEST_DEVICE").is_some() { device_for_tests() } else { gpu_for_tests() }

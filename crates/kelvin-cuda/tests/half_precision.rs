@@ -1,8 +1,9 @@
 //! What bf16 changes: gradients by little, temperatures and predictive scores by no more than chance.
 
+mod support;
+
 use std::sync::{Arc, Mutex};
 
-use crate::support::{device_for_tests, gpu_for_tests};
 use kelvin::data::{Examples, ImageSet, Inputs, Targets, known_dataset};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
@@ -14,6 +15,7 @@ use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{Batches, Chain, ChainState, CpuEngine, Engine, Integrator, Keep, Langevin, Motion, Plan};
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::{CudaEngine, Device, Precision};
+use support::{device_for_tests, gpu_for_tests};
 
 fn engine(device: &Arc<dyn Device>, precision: Precision) -> CudaEngine {
     CudaEngine::new(vec![Arc::clone(device)], precision)

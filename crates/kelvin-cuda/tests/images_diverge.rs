@@ -1,7 +1,9 @@
 //! Chains of image networks that leave the finite numbers stop where those of the CPU do, alone and with what they had.
 
-use crate::image_support::{examples, normals, parameters, posterior};
-use crate::support::device_for_tests;
+mod image_support;
+mod support;
+
+use image_support::{examples, normals, parameters, posterior};
 use kelvin::network::{Layer, Network, Shape};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
@@ -9,6 +11,7 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::{ImageEngine, Precision};
+use support::device_for_tests;
 
 const NUM_IMAGES: usize = 20;
 

@@ -1,7 +1,9 @@
 //! Outputs, gradients and statistics on the device are those of the CPU, for every operation.
 
-use crate::image_support::{self, examples, networks, parameters, posterior, relative_error, statistics};
-use crate::support::device_for_tests;
+mod image_support;
+mod support;
+
+use image_support::{examples, networks, parameters, posterior, relative_error, statistics};
 use kelvin::data::{Augmentation, Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
@@ -11,6 +13,7 @@ use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{ImageEngine, Precision};
+use support::device_for_tests;
 
 /// Compares two gradients tensor by tensor, against a share of the norm of all where a tensor has (nearly) none.
 fn assert_gradient(what: &str, network: &Network, found: &[f32], wanted: &[f32], tolerance: f64, share: f64) {

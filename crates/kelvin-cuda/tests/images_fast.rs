@@ -1,14 +1,17 @@
 //! The tensor cores' kernels give the CPU's gradients, for every way they are compiled.
 
+mod image_support;
+mod support;
+
 use std::sync::Arc;
 
-use crate::image_support::{examples, parameters, posterior, relative_error, statistics};
-use crate::support::{EmulatedDevice, device_for_tests};
+use image_support::{examples, parameters, posterior, relative_error, statistics};
 use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Potential};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent, run_population};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{Device, ImageEngine, Precision};
+use support::{EmulatedDevice, device_for_tests};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { filters, kernel, stride }

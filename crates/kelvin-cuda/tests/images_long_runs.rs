@@ -1,8 +1,10 @@
 //! What only long runs and large batches of the image engine meet: searches that pause, more steps than are read ahead, and
 //! batches in several passes.
 
-use crate::image_support::{examples, normals, parameters, posterior, relative_error, resnet};
-use crate::support::device_for_tests;
+mod image_support;
+mod support;
+
+use image_support::{examples, normals, parameters, posterior, relative_error, resnet};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Shape};
@@ -14,6 +16,7 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_cuda::{CudaEngine, ImageEngine, Precision};
+use support::device_for_tests;
 
 const NUM_IMAGES: usize = 20;
 

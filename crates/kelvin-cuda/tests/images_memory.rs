@@ -1,14 +1,17 @@
 //! What the engine of images asks of a device: it keeps what serves again, and gives all back, whatever fails.
 
+mod image_support;
+mod support;
+
 use std::sync::Arc;
 
-use crate::image_support::{examples, parameters, posterior};
-use crate::support::{FAULT, WatchedDevice, device_for_tests};
+use image_support::{examples, parameters, posterior};
 use kelvin::data::Examples;
 use kelvin::network::{Layer, Network, Rows, Shape, Weights};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Silent};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{DeviceError, ImageEngine, Precision};
+use support::{FAULT, WatchedDevice, device_for_tests};
 
 const NUM_IMAGES: usize = 8;
 

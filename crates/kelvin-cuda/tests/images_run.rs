@@ -1,10 +1,12 @@
 //! Chains of image networks on the device move as on the CPU, whatever the groups and waves, and go on bit for bit.
 
+mod image_support;
+mod support;
+
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use crate::image_support::{examples, parameters, posterior, relative_error, resnet};
-use crate::support::device_for_tests;
+use image_support::{examples, parameters, posterior, relative_error, resnet};
 use kelvin::data::Augmentation;
 use kelvin::network::{Layer, Network, Rows, Shape};
 use kelvin::potential::Posterior;
@@ -14,6 +16,7 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{Device, ImageEngine, Precision};
+use support::device_for_tests;
 
 const NUM_IMAGES: usize = 20;
 

@@ -5,10 +5,11 @@
 //! 5 % too large, judged by the same check, must be rejected. Without a GPU the same code takes a few steps on the emulator, and is
 //! held against the CPU engine.
 
+mod posterior_support;
+mod support;
+
 use std::sync::{Arc, Mutex};
 
-use crate::posterior_support::{PRIOR_VARIANCE, Unknowing, normals, z};
-use crate::support::{device_for_tests, gpu_for_tests};
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::{LinearRegression, PhaseLaw, Quadratic};
 use kelvin::likelihood::Likelihood;
@@ -20,6 +21,8 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{CudaEngine, Device, Precision};
+use posterior_support::{PRIOR_VARIANCE, Unknowing, normals, z};
+use support::{device_for_tests, gpu_for_tests};
 
 const MOMENTUM: f64 = 0.9;
 /// The noise of a twin, in standard deviations; its temperature is off by the square.

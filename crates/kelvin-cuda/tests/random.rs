@@ -1,14 +1,16 @@
 //! Random numbers, orders and augmentations on the device are those of `kelvin::random` and `kelvin::data`.
 
+mod support;
+
 use std::sync::Arc;
 
-use crate::support::device_for_tests;
 use bytemuck::{Pod, Zeroable};
 use kelvin::data::{Augmentation, Placement, Shape, scaled, write_augmented};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin_cuda::device::{Address, Launch};
 use kelvin_cuda::kernels::text_of;
 use kelvin_cuda::{Buffer, Device};
+use support::device_for_tests;
 
 const BLOCK: u32 = 128;
 

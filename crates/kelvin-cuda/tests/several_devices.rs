@@ -1,10 +1,12 @@
 //! Chains and draws that are dealt out to several devices are those of one.
 
+mod image_support;
+mod support;
+
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
-use crate::image_support::{examples, parameters};
-use crate::support::device_for_tests;
+use image_support::{examples, parameters};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Rows, Shape};
 use kelvin::potential::Posterior;
@@ -12,6 +14,7 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{Batches, Chain, ChainState, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{CudaEngine, Precision};
+use support::device_for_tests;
 
 const NUM_CHAINS: usize = 5;
 const NUM_IMAGES: usize = 24;

@@ -1,10 +1,11 @@
 //! Small networks on the device of the tests: the same trajectories as the CPU engine, by every rule.
 
+mod support;
+mod table_support;
+
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
-use crate::support::{device_for_tests, gpu_for_tests};
-use crate::table_support::{AnyRule, Problem, assert_near, plan, relative_error, sampler, search};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
@@ -15,6 +16,8 @@ use kelvin::sampler::{
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 use kelvin_cuda::{CudaEngine, Device, Precision, TableEngine, TableError};
+use support::{device_for_tests, gpu_for_tests};
+use table_support::{AnyRule, Problem, assert_near, plan, relative_error, sampler, search};
 
 /// A kept chain and its state.
 type Seen = (usize, ChainState);
