@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kelvin::experiment::{Experiment, Problem, Settings};
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
-use kelvin::vector::{Instructions, VARIABLE};
+use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
 
 use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
 use crate::output::{say, wrapped};
@@ -63,7 +63,7 @@ fn say_how_slow() {
     }
     let why = match Instructions::widest() {
         Instructions::Scalar => "this processor has neither AVX2 with fused multiply-adds nor NEON".to_owned(),
-        widest => format!("{VARIABLE}={used} is set, though this processor has {widest}"),
+        widest => format!("{ENVIRONMENT_VARIABLE}={used} is set, though this processor has {widest}"),
     };
     say(&wrapped(&format!("note: {why}: numbers are worked on one by one, about ten times slower"), "  "));
 }

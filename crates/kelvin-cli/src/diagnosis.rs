@@ -59,7 +59,7 @@ pub struct Tensors {
 /// A search for β from one start.
 #[derive(Debug, Serialize)]
 pub struct Search {
-    /// From 1.
+    /// The number of the start, counted from 1.
     pub start: u32,
     pub beta: Option<f64>,
     pub validation_lpd: Option<f64>,

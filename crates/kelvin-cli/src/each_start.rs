@@ -19,7 +19,7 @@ pub const SEARCHING: [(&str, &str); 3] = [("guo", "Guo et al."), ("map", "MAP"),
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartChoice {
     pub method: String,
-    /// From 1.
+    /// The number of the start, counted from 1.
     pub start: u32,
     pub inverse_temperature: f64,
     /// Test scores of its chain; none where that kept no draw.

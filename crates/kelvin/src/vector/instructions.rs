@@ -11,7 +11,7 @@ use pulp::{Simd, WithSimd};
 use thiserror::Error;
 
 /// The environment variable that names the instructions to use.
-pub const VARIABLE: &str = "KELVIN_VECTOR";
+pub const ENVIRONMENT_VARIABLE: &str = "KELVIN_VECTOR";
 
 /// A set of vector instructions that hot loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,17 +30,17 @@ pub enum Instructions {
 /// Why instructions cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum InstructionsError {
-    /// No such name.
-    #[error("{VARIABLE}={found} names no vector instructions\n  this processor has: {available}")]
+    /// The name belongs to no set of instructions.
+    #[error("{ENVIRONMENT_VARIABLE}={found} names no vector instructions\n  this processor has: {available}")]
     Unknown {
         /// The name that was given.
         found: String,
         /// What the processor has.
         available: String,
     },
-    /// Instructions of other processors.
+    /// The processor lacks these instructions.
     #[error(
-        "{VARIABLE}={asked} asks for vector instructions that this processor does not have\n  this processor has: {available}"
+        "{ENVIRONMENT_VARIABLE}={asked} asks for vector instructions that this processor does not have\n  this processor has: {available}"
     )]
     Missing {
         /// What was asked for.
@@ -135,7 +135,7 @@ impl Instructions {
 
     /// What the environment asks for: the widest, unless `KELVIN_VECTOR` names others.
     pub fn check_environment() -> Result<Self, InstructionsError> {
-        match std::env::var_os(VARIABLE) {
+        match std::env::var_os(ENVIRONMENT_VARIABLE) {
             None => Ok(Self::widest()),
             Some(name) if name.is_empty() => Ok(Self::widest()),
             Some(name) => Self::asked(&name.to_string_lossy()),

@@ -5,7 +5,7 @@
 
 mod instructions;
 
-pub use instructions::{Instructions, InstructionsError, VARIABLE};
+pub use instructions::{ENVIRONMENT_VARIABLE, Instructions, InstructionsError};
 pub(crate) use instructions::{dispatch, dispatch_vectors};
 
 use pulp::{Simd, WithSimd};

@@ -10,7 +10,7 @@ use kelvin::network::Evaluator;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
 use kelvin::temperature::Temperature;
-use kelvin::vector::{Instructions, VARIABLE};
+use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;
@@ -29,10 +29,10 @@ const GPU_SECONDS: f64 = 1.0;
 struct Timing {
     case: String,
     device: String,
-    /// On the CPU.
+    /// The vector instructions in use; none on GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     vector_instructions: Option<&'static str>,
-    /// On the CPU.
+    /// Threads that chains are spread over; none on GPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     threads: Option<usize>,
     chains: usize,
@@ -89,7 +89,7 @@ pub fn bench(arguments: &BenchArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the rows of a case when its turn comes.
+/// Makes a network and its rows when its turn comes, so that only one set of rows is in memory.
 type MakeWork = Box<dyn FnOnce() -> anyhow::Result<Work>>;
 
 /// What is to be timed: cases of the benchmark, or the network of an experiment.
@@ -119,7 +119,7 @@ fn warn_of_narrow_vectors() {
     let (used, widest) = (Instructions::in_use(), Instructions::widest());
     if used != widest {
         say(&format!(
-            "warning: timed with {used} vector instructions ({VARIABLE}={used}); this processor has {widest}\n  unset {VARIABLE} to use them\n"
+            "warning: timed with {used} vector instructions ({ENVIRONMENT_VARIABLE}={used}); this processor has {widest}\n  unset {ENVIRONMENT_VARIABLE} to use them\n"
         ));
     }
 }
@@ -186,7 +186,7 @@ impl Timer<'_> {
         Ok(readings.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Steps that take about [`CPU_SECONDS`], from one chain that doubles its steps until they can be timed.
+    /// Steps that take about [`CPU_SECONDS`], from one chain that takes four times as many steps until they can be timed.
     fn steps_of_a_reading(&self, posterior: &Posterior<'_>, engine: &dyn Engine) -> anyhow::Result<u64> {
         let mut num_steps = 1;
         loop {

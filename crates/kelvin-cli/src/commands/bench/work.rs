@@ -8,7 +8,7 @@ use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 
-/// A network with rows to learn from, and how a chain steps on them.
+/// What is timed: a network with rows to learn from, its batches and its step size.
 pub struct Work {
     pub name: String,
     pub network: Network,
@@ -30,7 +30,7 @@ pub const CASES: [&str; 6] =
     ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "mnist-cnn", "resnet20"];
 
 impl Work {
-    /// One of [`CASES`].
+    /// A network of the benchmark, by its name in [`CASES`], with made-up rows.
     pub fn of_case(name: &str) -> anyhow::Result<Self> {
         let table = |num_inputs, hidden: &[usize], num_outputs| Network::dense(num_inputs, hidden, num_outputs);
         let (network, num_examples, batch_size, learning_rate) = match name {

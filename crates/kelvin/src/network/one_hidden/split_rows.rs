@@ -222,7 +222,7 @@ fn weighted_sum<S: Simd, const J: usize>(
 
 struct Backward<'a, S: Simd> {
     shape: Shape,
-    /// e·x.
+    /// e·x of the block, laid out as its inputs are.
     scaled: &'a [f32],
     errors: &'a [f32],
     masks: &'a [[S::f32s; PAIR]],
