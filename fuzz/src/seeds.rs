@@ -155,7 +155,7 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
     (sampler.ramp_start, sampler.ramp_end, sampler.burn_in, sampler.cycle, sampler.epochs) = (1, 2, 4, 2, 5000);
     let problem = Problem::new(Problem::read_dataset(&settings, None).expect("embedded rows"), &settings);
     let problem = problem.expect("a problem");
-    let experiment = Experiment::new(&problem, settings).expect("an experiment");
+    let experiment = Experiment::new(problem, settings).expect("an experiment");
     let folder = tempfile::tempdir().expect("a folder");
     let asked = AtomicUsize::new(0);
     let should_stop = || asked.fetch_add(1, Ordering::Relaxed) > 20;

@@ -19,12 +19,12 @@ const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
 };
 
 /// An experiment on the device asked for; where one is only hoped for and cannot be had, a line on standard error says so.
-pub fn experiment<'p>(
+pub fn experiment(
     asked: DeviceArguments,
     quiet: bool,
-    problem: &'p Problem,
+    problem: impl Into<Arc<Problem>>,
     settings: Settings,
-) -> anyhow::Result<Experiment<'p>> {
+) -> anyhow::Result<Experiment> {
     let engine = open(asked, quiet)?;
     let mut experiment = Experiment::on(engine, problem, settings)?;
     match (asked.device, experiment.engine.accepts(&experiment.posterior)) {

@@ -28,7 +28,7 @@ pub struct StartChoice {
 
 /// Asks every method that searches for the β of each start alone, and samples a chain of the same number there.
 pub fn each_start(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     laboratory: &WatchedLaboratory<'_>,
     selectors: &[Box<dyn Selector>],
 ) -> anyhow::Result<Vec<StartChoice>> {
@@ -69,11 +69,11 @@ impl Laboratory for OneStart<'_, '_> {
         self.whole.engine()
     }
 
-    fn posterior(&self) -> &Posterior<'_> {
+    fn posterior(&self) -> &Posterior {
         self.whole.posterior()
     }
 
-    fn validation(&self) -> &HeldOut<'_> {
+    fn validation(&self) -> &HeldOut {
         self.whole.validation()
     }
 

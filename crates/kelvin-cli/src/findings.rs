@@ -186,7 +186,7 @@ pub struct Agreement {
 
 impl Findings {
     /// The facts of an experiment, without anything found yet.
-    pub fn of(experiment: &Experiment<'_>, command: RunCommand) -> anyhow::Result<Self> {
+    pub fn of(experiment: &Experiment, command: RunCommand) -> anyhow::Result<Self> {
         let settings = &experiment.settings;
         let repetitions = match command {
             RunCommand::Sweep => settings.run.repetitions,
@@ -243,7 +243,7 @@ impl Findings {
     /// Adds the chains, cycle by cycle.
     pub fn add_chains(
         &mut self,
-        experiment: &Experiment<'_>,
+        experiment: &Experiment,
         chains: &[SampledChain],
         seconds: &[f64],
     ) -> anyhow::Result<()> {
@@ -354,8 +354,8 @@ fn not_finished(folder: &Path, path: &Path, error: &std::io::Error) -> anyhow::E
 }
 
 impl ProblemFacts {
-    fn of(experiment: &Experiment<'_>) -> Self {
-        let problem = experiment.problem;
+    fn of(experiment: &Experiment) -> Self {
+        let problem = &experiment.problem;
         let table = problem.table();
         let shape = problem.network.input();
         Self {

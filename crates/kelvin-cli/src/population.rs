@@ -25,7 +25,7 @@ pub type Timed<T> = (Vec<T>, Vec<f64>);
 
 /// Searches for β, or goes on with it.
 pub fn choose(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     folder: &RunFolder,
     interrupt: &Interrupt,
     repetitions: &[u32],
@@ -55,7 +55,7 @@ pub fn choose(
 
 /// Samples chains, or goes on with them; their draws are in the folder when it returns.
 pub fn sample(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     folder: &RunFolder,
     interrupt: &Interrupt,
     specs: &[ChainSpec],
@@ -103,7 +103,7 @@ pub fn sample(
 
 /// Runs a stage that is stored in the folder's checkpoints on its way.
 fn stored<T>(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     folder: &RunFolder,
     interrupt: &Interrupt,
     progress: &Progress,

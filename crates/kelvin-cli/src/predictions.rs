@@ -59,12 +59,12 @@ impl Predictions {
     /// Of draws at the test rows, whose accumulated distribution is `predictive`; intervals are those of `draws`, and there are none
     /// where none are given: quantiles of mixtures are dear.
     pub fn of<'d>(
-        experiment: &Experiment<'_>,
+        experiment: &Experiment,
         inverse_temperature: f64,
         predictive: &Predictive,
         draws: impl IntoIterator<Item = &'d Draws>,
     ) -> anyhow::Result<Self> {
-        let problem = experiment.problem;
+        let problem = &experiment.problem;
         let rows: Vec<usize> = match problem.table() {
             Some(table) => table.split.test.clone(),
             None => (0..problem.test.len()).collect(),
@@ -232,7 +232,7 @@ impl ClassPrediction {
 
 /// The ends of the central interval at each test row, in standardised units; NaN where there are no draws to tell.
 fn intervals<'d>(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     variance: ByModel<f64>,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> anyhow::Result<Vec<ByModel<(f64, f64)>>> {
@@ -241,7 +241,7 @@ fn intervals<'d>(
         let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
         return Ok(vec![unknown; experiment.test.num_rows()]);
     }
-    let problem = experiment.problem;
+    let problem = &experiment.problem;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
     let mut intervals = Vec::new();
     for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {

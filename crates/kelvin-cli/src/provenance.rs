@@ -59,7 +59,7 @@ pub struct Continued {
 
 impl Continued {
     /// Those of this process.
-    pub fn now(experiment: &Experiment<'_>) -> Self {
+    pub fn now(experiment: &Experiment) -> Self {
         Self {
             kelvin: env!("CARGO_PKG_VERSION").into(),
             commit: env!("KELVIN_COMMIT").into(),
@@ -86,8 +86,8 @@ pub fn this_kelvin() -> String {
 }
 
 impl Provenance {
-    pub fn new(asked_sha256: String, experiment: &Experiment<'_>) -> Self {
-        let problem = experiment.problem;
+    pub fn new(asked_sha256: String, experiment: &Experiment) -> Self {
+        let problem = &experiment.problem;
         let hashes = data_hashes(problem);
         let table = problem.table().map(|table| &table.dataset);
         Self {

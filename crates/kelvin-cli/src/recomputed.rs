@@ -21,7 +21,7 @@ const OTHER_PRECISION: f64 = 0.05;
 /// Every row of results.json, and its predictions, from the draws.
 pub fn check_scores(
     run: &FinishedRun,
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     provenance: Option<&Provenance>,
     draws: &BTreeMap<String, Draws>,
     checks: &mut Checks,
@@ -75,7 +75,7 @@ pub fn check_scores(
 /// Learning theory of every chain, from its draws.
 pub fn check_learning_theory(
     run: &FinishedRun,
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     provenance: Option<&Provenance>,
     draws: &BTreeMap<String, Draws>,
     checks: &mut Checks,
@@ -130,7 +130,7 @@ fn tolerance(provenance: Option<&Provenance>, now: &Continued) -> (f64, String) 
 }
 
 /// A row and its predictions, computed again: chain by chain, as they were accumulated.
-fn again(experiment: &Experiment<'_>, row: &Row, draws: &[&Draws]) -> anyhow::Result<(Row, Predictions)> {
+fn again(experiment: &Experiment, row: &Row, draws: &[&Draws]) -> anyhow::Result<(Row, Predictions)> {
     let mut chains = draws.iter().map(|draws| HeldOutPredictives::of_draws(experiment, row.beta, draws));
     let mut pooled = chains.next().context("there is no chain")??;
     for chain in chains {

@@ -71,7 +71,7 @@ pub const BETA_STAR: &str = "β\u{302}*";
 impl Row {
     /// The plug-in of an optimiser's result.
     pub fn sgd(
-        experiment: &Experiment<'_>,
+        experiment: &Experiment,
         choice: &JointChoice,
         repetition: Option<u32>,
         seconds: f64,
@@ -86,7 +86,7 @@ impl Row {
 
     /// The pooled draws of chains at one β; also the predictive distribution at each test row.
     pub fn posterior(
-        experiment: &Experiment<'_>,
+        experiment: &Experiment,
         method: Method,
         group: &ChainGroup<'_>,
         repetition: Option<u32>,

@@ -103,7 +103,7 @@ mod tests {
             };
             let draws: Vec<Draws> = (0..3).map(point).collect();
             let numbers: Vec<f32> = (0..5 * 203u32).map(|i| ((i * 37 % 101) as f32 - 50.0) / 30.0).collect();
-            let inputs = Inputs::Numbers(numbers);
+            let inputs = Inputs::Numbers(numbers.into());
             let outputs = |rows_each: Option<usize>| {
                 let mut blocks = RowBlocks::new(&network, likelihood, &inputs, 3);
                 blocks.rows_each = rows_each.unwrap_or(blocks.rows_each);
@@ -125,7 +125,7 @@ mod tests {
     fn blocks_are_smaller_the_more_draws_there_are() {
         let network = Network::new(Shape::flat(1), vec![Layer::Dense { units: 10 }]).unwrap();
         let likelihood = Likelihood::Categorical { num_classes: 10 };
-        let inputs = Inputs::Numbers(vec![0.0]);
+        let inputs = Inputs::Numbers(vec![0.0].into());
         let rows = |draws| RowBlocks::new(&network, likelihood, &inputs, draws).rows_each;
         assert_eq!(rows(1_000_000), ROWS_TOGETHER);
         assert!((MOST_OUTPUTS..MOST_OUTPUTS + 10 * 100 * ROWS_TOGETHER).contains(&(rows(100) * 10 * 100)));

@@ -105,7 +105,7 @@ impl RunFolder {
     }
 
     /// Writes what is known before the first step; says where a run goes on under other circumstances than it began.
-    pub fn write_start(&self, experiment: &Experiment<'_>) -> anyhow::Result<()> {
+    pub fn write_start(&self, experiment: &Experiment) -> anyhow::Result<()> {
         let mut provenance = Provenance::new(self.record.identity(), experiment);
         if let Some(began) = Provenance::read(&self.path.join(PROVENANCE)) {
             let notes = provenance.go_on_from(began);

@@ -37,7 +37,7 @@ pub struct SelectResult<'a> {
 
 impl<'a> SelectResult<'a> {
     pub fn new(
-        experiment: &'a Experiment<'_>,
+        experiment: &'a Experiment,
         starts: u32,
         methods: &'a [Choice],
         refused: &'a [Refusal],

@@ -65,7 +65,7 @@ impl Observer for Relay<'_> {
 }
 
 pub struct WatchedLaboratory<'e> {
-    experiment: &'e Experiment<'e>,
+    experiment: &'e Experiment,
     inner: ExperimentLaboratory<'e>,
     relay: &'e Relay<'e>,
     num_starts: u32,
@@ -74,7 +74,7 @@ pub struct WatchedLaboratory<'e> {
 
 impl<'e> WatchedLaboratory<'e> {
     pub fn new(
-        experiment: &'e Experiment<'e>,
+        experiment: &'e Experiment,
         relay: &'e Relay<'e>,
         num_starts: u32,
         quiet: bool,
@@ -210,11 +210,11 @@ impl Laboratory for WatchedLaboratory<'_> {
         self.inner.engine()
     }
 
-    fn posterior(&self) -> &Posterior<'_> {
+    fn posterior(&self) -> &Posterior {
         self.inner.posterior()
     }
 
-    fn validation(&self) -> &HeldOut<'_> {
+    fn validation(&self) -> &HeldOut {
         self.inner.validation()
     }
 

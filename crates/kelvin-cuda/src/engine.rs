@@ -58,7 +58,7 @@ impl PartialEq for ExamplesIdentity {
 }
 
 impl Subject {
-    fn of(posterior: &Posterior<'_>) -> Self {
+    fn of(posterior: &Posterior) -> Self {
         Self {
             network: posterior.network().clone(),
             likelihood: posterior.likelihood(),
@@ -74,7 +74,7 @@ impl Place {
         &self,
         subject: &Subject,
         reuses: impl Fn(&Subject) -> bool,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         precision: Precision,
     ) -> Result<Arc<ImageEngine>, EngineError> {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -89,7 +89,7 @@ impl Place {
     }
 
     /// What moves populations of a posterior here.
-    fn population(&self, posterior: &Posterior<'_>, precision: Precision) -> Result<Population, EngineError> {
+    fn population(&self, posterior: &Posterior, precision: Precision) -> Result<Population, EngineError> {
         if let Some(tables) = population::tables(&self.device, posterior)? {
             return Ok(Population::Tables(tables));
         }
@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// The same, of no kind of network in particular.
-    fn any_network(&self, posterior: &Posterior<'_>, precision: Precision) -> Result<Population, EngineError> {
+    fn any_network(&self, posterior: &Posterior, precision: Precision) -> Result<Population, EngineError> {
         let precision = precision_for(posterior, precision);
         let subject = Subject::of(posterior);
         Ok(Population::Images(self.images(&subject, |last| *last == subject, posterior, precision)?))
@@ -129,7 +129,7 @@ impl CudaEngine {
         &self,
         subject: &Subject,
         reuses: impl Fn(&Subject) -> bool + Sync,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         draws: &[D],
         on: impl Fn(&ImageEngine, &[D], usize) -> Result<Vec<R>, DeviceError> + Sync,
     ) -> Result<Vec<R>, EngineError> {
@@ -154,7 +154,7 @@ fn serves_tables(motion: Motion<'_>) -> bool {
 }
 
 /// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
-fn precision_for(posterior: &Posterior<'_>, asked: Precision) -> Precision {
+fn precision_for(posterior: &Posterior, asked: Precision) -> Precision {
     if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
-fn posterior_of<'a>(held_out: &HeldOut<'a>) -> Result<Posterior<'a>, EngineError> {
+fn posterior_of<'a>(held_out: &HeldOut) -> Result<Posterior, EngineError> {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: "CUDA".into(), source };
     let likelihood = match held_out.targets() {
         Targets::Real(_) => Likelihood::Gaussian { noise_variance: 1.0 },
@@ -198,7 +198,7 @@ impl Engine for CudaEngine {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    fn describe_for(&self, posterior: &Posterior<'_>) -> String {
+    fn describe_for(&self, posterior: &Posterior) -> String {
         format!("{} ({})", self.describe(), precision_for(posterior, self.precision).name())
     }
 
@@ -206,13 +206,13 @@ impl Engine for CudaEngine {
         true
     }
 
-    fn accepts(&self, posterior: &Posterior<'_>) -> Result<(), EngineError> {
+    fn accepts(&self, posterior: &Posterior) -> Result<(), EngineError> {
         self.places[0].population(posterior, self.precision).map(drop)
     }
 
     fn arrangement(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         plan: &Plan,
         num_chains: usize,
     ) -> Result<Option<String>, EngineError> {
@@ -225,7 +225,7 @@ impl Engine for CudaEngine {
 
     fn run(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         motion: Motion<'_>,
         plan: &Plan,
         chains: &mut [Chain],
@@ -241,7 +241,7 @@ impl Engine for CudaEngine {
         })
     }
 
-    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
+    fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
         if !matches!(held_out.evaluator(), Evaluator::Images(_)) {
             return CpuEngine.outputs(held_out, weights);
         }
@@ -255,7 +255,7 @@ impl Engine for CudaEngine {
 
     fn gradients(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         likelihood_weights: &[f64],
         batches: &[Rows<'_>],
@@ -277,7 +277,7 @@ impl Engine for CudaEngine {
 
     fn batch_statistics(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         batches: &[Vec<Rows<'_>>],
     ) -> Result<Vec<Vec<f32>>, EngineError> {
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn priors_that_the_kernels_do_not_have_are_refused_before_anything_is_done() {
         let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
-        let inputs = Inputs::Numbers(vec![0.5; 4]);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
         let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
         let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
         // One hidden layer has an engine of its own; both know one prior.
@@ -375,7 +375,7 @@ mod tests {
         let (first, second): (Arc<[u8]>, Arc<[u8]>) = (vec![1, 2].into(), vec![1, 2].into());
         assert!(images(&first) == images(&first) && images(&first) != images(&second));
         let numbers = || {
-            let inputs = Inputs::Numbers(vec![0.5, 1.5]);
+            let inputs = Inputs::Numbers(vec![0.5, 1.5].into());
             ExamplesIdentity(Examples { inputs, num_features: 2, targets: Targets::Classes(vec![0]) })
         };
         assert!(numbers() == numbers());

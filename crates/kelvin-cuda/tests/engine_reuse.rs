@@ -41,7 +41,7 @@ impl Problem {
         Self { network, noise_variance: 0.2, prior_variance: 0.5, examples }
     }
 
-    fn posterior(&self) -> Posterior<'_> {
+    fn posterior(&self) -> Posterior {
         let likelihood = Likelihood::Gaussian { noise_variance: self.noise_variance };
         let prior = IsotropicGaussian::new(self.prior_variance).unwrap();
         Posterior::new(&self.network, likelihood, prior, &self.examples).unwrap()

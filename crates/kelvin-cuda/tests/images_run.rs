@@ -125,7 +125,7 @@ fn assert_same_course(what: &str, found: (&[Chain], &Remember), wanted: (&[Chain
     assert_eq!(found, wanted, "{what}: who started");
 }
 
-fn engine(device: &Arc<dyn Device>, posterior: &Posterior<'_>, group: usize, wave: usize) -> ImageEngine {
+fn engine(device: &Arc<dyn Device>, posterior: &Posterior, group: usize, wave: usize) -> ImageEngine {
     ImageEngine::new(device.clone(), posterior, Precision::Single).unwrap().with_sizes(group, wave)
 }
 

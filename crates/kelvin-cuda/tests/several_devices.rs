@@ -22,7 +22,7 @@ const NUM_IMAGES: usize = 24;
 /// Evaluates each draw on the engine that shows it, and notes who moved how far.
 struct Notes<'a> {
     engine: &'a CudaEngine,
-    posterior: &'a Posterior<'a>,
+    posterior: &'a Posterior,
     /// Of each chain: kept states with their Σ log p, and steps.
     kept: Mutex<Vec<Vec<(ChainState, f64)>>>,
     steps: Mutex<Vec<u64>>,

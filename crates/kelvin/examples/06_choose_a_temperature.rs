@@ -22,7 +22,7 @@ fn main() -> Fallible<()> {
     let rows = Problem::read_dataset(&settings, data.as_deref().map(std::path::Path::new))?;
     let problem = Problem::new(rows, &settings)?;
     let settings = if is_full { settings } else { settings.quick(1) };
-    let experiment = Experiment::new(&problem, settings)?;
+    let experiment = Experiment::new(problem, settings)?;
     let laboratory = ExperimentLaboratory::new(&experiment, starts, &Silent);
 
     println!("{:<14} {:>8} {:>24} {:>8} {:>8} {:>8}", "method", "β", "interval", "chains", "SM LPD", "TM LPD");
@@ -53,7 +53,7 @@ fn main() -> Fallible<()> {
         (Criterion::PointError, Standard),
         (Criterion::Coverage, Tempered),
     ] {
-        if criterion.applies_to(problem.likelihood) {
+        if criterion.applies_to(experiment.problem.likelihood) {
             let selector = GridSelector { inverse_temperatures: grid.clone(), criterion, model };
             chosen.push(selector.choose(&measured)?);
         }
@@ -66,7 +66,7 @@ fn main() -> Fallible<()> {
 }
 
 /// One row of the table, with the test scores of chains at the chosen β.
-fn show(experiment: &Experiment<'_>, laboratory: &ExperimentLaboratory<'_>, selection: &Selection) -> Fallible<()> {
+fn show(experiment: &Experiment, laboratory: &ExperimentLaboratory<'_>, selection: &Selection) -> Fallible<()> {
     let beta = selection.inverse_temperature;
     let draws = laboratory.sample(&[beta])?.remove(0);
     let scores: Scores = experiment.predictive(&experiment.test, beta, &draws)?.scores()?;

@@ -35,23 +35,23 @@ impl SpareWorkspaces {
 }
 
 /// Held-out rows of a network, in the form its evaluator reads.
-pub struct HeldOut<'a> {
+pub struct HeldOut {
     network: Network,
     workspaces: Arc<SpareWorkspaces>,
     inputs: PreparedInputs,
-    examples: &'a Examples,
+    examples: Examples,
 }
 
-impl<'a> HeldOut<'a> {
+impl HeldOut {
     /// Prepares examples for a network.
-    pub fn new(network: &Network, examples: &'a Examples) -> Self {
+    pub fn new(network: &Network, examples: &Examples) -> Self {
         Self::sharing(&Arc::new(SpareWorkspaces::new(&network.evaluator())), network, examples)
     }
 
     /// The same with workspaces that others use as well.
-    pub fn sharing(workspaces: &Arc<SpareWorkspaces>, network: &Network, examples: &'a Examples) -> Self {
+    pub fn sharing(workspaces: &Arc<SpareWorkspaces>, network: &Network, examples: &Examples) -> Self {
         let inputs = workspaces.evaluator.prepare(&examples.inputs);
-        Self { network: network.clone(), workspaces: Arc::clone(workspaces), inputs, examples }
+        Self { network: network.clone(), workspaces: Arc::clone(workspaces), inputs, examples: examples.clone() }
     }
 
     /// Whose outputs are asked for.
@@ -65,12 +65,12 @@ impl<'a> HeldOut<'a> {
     }
 
     /// The rows as they came.
-    pub fn examples(&self) -> &'a Examples {
-        self.examples
+    pub fn examples(&self) -> &Examples {
+        &self.examples
     }
 
     /// The answers.
-    pub fn targets(&self) -> &'a Targets {
+    pub fn targets(&self) -> &Targets {
         &self.examples.targets
     }
 

@@ -114,25 +114,25 @@ pub enum PosteriorError {
     NoRows,
 }
 
-/// The posterior of a network's parameters given examples.
-pub struct Posterior<'a> {
+/// The posterior of a network's parameters given examples; owns what it needs, so that it can be kept and sent anywhere.
+pub struct Posterior {
     network: Network,
     workspaces: Arc<SpareWorkspaces>,
     layout: Layout,
     initial_statistics: Vec<f32>,
     inputs: PreparedInputs,
-    examples: &'a Examples,
+    examples: Examples,
     likelihood: Likelihood,
-    prior: Box<dyn Prior + 'a>,
+    prior: Box<dyn Prior>,
 }
 
-impl<'a> Posterior<'a> {
+impl Posterior {
     /// The posterior of `network` under `likelihood` and `prior`, given `examples`.
     pub fn new(
         network: &Network,
         likelihood: Likelihood,
-        prior: impl Prior + 'a,
-        examples: &'a Examples,
+        prior: impl Prior + 'static,
+        examples: &Examples,
     ) -> Result<Self, PosteriorError> {
         Self::with_evaluator(network, network.evaluator(), likelihood, prior, examples)
     }
@@ -142,8 +142,8 @@ impl<'a> Posterior<'a> {
         network: &Network,
         evaluator: Evaluator,
         likelihood: Likelihood,
-        prior: impl Prior + 'a,
-        examples: &'a Examples,
+        prior: impl Prior + 'static,
+        examples: &Examples,
     ) -> Result<Self, PosteriorError> {
         likelihood.check(&examples.targets)?;
         let (inputs, outputs) = (network.num_inputs(), network.num_outputs());
@@ -160,7 +160,7 @@ impl<'a> Posterior<'a> {
             workspaces: Arc::new(SpareWorkspaces::new(&evaluator)),
             layout: network.layout(),
             initial_statistics: network.initial_statistics(),
-            examples,
+            examples: examples.clone(),
             likelihood,
             prior: Box::new(prior),
         })
@@ -172,8 +172,8 @@ impl<'a> Posterior<'a> {
     }
 
     /// What it is given.
-    pub fn examples(&self) -> &'a Examples {
-        self.examples
+    pub fn examples(&self) -> &Examples {
+        &self.examples
     }
 
     /// The prior.
@@ -253,7 +253,7 @@ impl<'a> Posterior<'a> {
     }
 }
 
-impl Potential for Posterior<'_> {
+impl Potential for Posterior {
     type Workspace = Workspace;
 
     fn dim(&self) -> usize {
@@ -296,7 +296,7 @@ impl Potential for Posterior<'_> {
     }
 }
 
-impl TemperedModel for Posterior<'_> {
+impl TemperedModel for Posterior {
     fn tempered_gradient(
         &self,
         position: &[f32],

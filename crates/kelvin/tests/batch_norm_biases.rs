@@ -7,7 +7,7 @@
 
 use std::sync::Mutex;
 
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Targets};
 use kelvin::exact::Quadratic;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Role, Shape};
@@ -43,7 +43,7 @@ fn examples() -> Examples {
     let mut inputs = vec![0.0; NUM_IMAGES * 16];
     NoiseKey { seed: 8, purpose: Purpose::Synthetic, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let labels = inputs.chunks_exact(16).map(|image| u32::from(image[5] + image[10] > 0.0)).collect();
-    Examples { inputs: Inputs::Numbers(inputs), num_features: 16, targets: Targets::Classes(labels) }
+    Examples { inputs: inputs.into(), num_features: 16, targets: Targets::Classes(labels) }
 }
 
 /// The time average of b² of every bias of every chain, at noise of this temperature.

@@ -25,13 +25,13 @@ enum AnyRule {
     Ascent(JointAscent),
 }
 
-impl<'a> Rule<Posterior<'a>> for AnyRule {
+impl<'a> Rule<Posterior> for AnyRule {
     fn step(
         &self,
-        potential: &Posterior<'a>,
+        potential: &Posterior,
         name: &StepName,
         chain: &mut Chain,
-        scratch: &mut Scratch<<Posterior<'a> as Potential>::Workspace>,
+        scratch: &mut Scratch<<Posterior as Potential>::Workspace>,
     ) -> Result<(), Divergence> {
         match self {
             Self::Sampler(rule) => rule.step(potential, name, chain, scratch),
@@ -41,8 +41,8 @@ impl<'a> Rule<Posterior<'a>> for AnyRule {
 
     fn has_momentum_temperature(&self) -> bool {
         match self {
-            Self::Sampler(rule) => Rule::<Posterior<'a>>::has_momentum_temperature(rule),
-            Self::Ascent(rule) => Rule::<Posterior<'a>>::has_momentum_temperature(rule),
+            Self::Sampler(rule) => Rule::<Posterior>::has_momentum_temperature(rule),
+            Self::Ascent(rule) => Rule::<Posterior>::has_momentum_temperature(rule),
         }
     }
 }
@@ -99,7 +99,7 @@ struct Problem {
 }
 
 impl Problem {
-    fn posterior(&self) -> Posterior<'_> {
+    fn posterior(&self) -> Posterior {
         let prior = IsotropicGaussian::new(0.5).unwrap();
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
     }
@@ -176,7 +176,7 @@ fn plan(seed: u64, num_steps: u64) -> Plan {
 }
 
 /// Runs the chains and gives every kept state of each.
-fn kept<'a>(potential: &Posterior<'a>, rule: &AnyRule, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
+fn kept<'a>(potential: &Posterior, rule: &AnyRule, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
     let draws = Mutex::new(vec![Vec::new(); chains.len()]);
     run_population(potential, rule, plan, chains, &|index: usize, chain: &Chain| {
         draws.lock().unwrap()[index].push(chain.state.clone());
@@ -387,7 +387,7 @@ fn the_step_scale_keeps_the_friction() {
 
 /// √(mean of (∇Ũ/n)² + floor) of each tensor over the given batches, divided by the smallest.
 fn masses_by_hand(
-    potential: &Posterior<'_>,
+    potential: &Posterior,
     position: &[f32],
     mode: Mode<'_>,
     batches: &[Vec<u32>],

@@ -25,7 +25,7 @@ fn settings() -> Settings {
     settings
 }
 
-fn specs(experiment: &Experiment<'_>) -> Vec<ChainSpec> {
+fn specs(experiment: &Experiment) -> Vec<ChainSpec> {
     let _ = experiment;
     let spec = |repetition, slot, inverse_temperature: f64| ChainSpec {
         label: format!("β = {inverse_temperature}, chain {repetition}"),
@@ -67,9 +67,9 @@ impl Observer for Clockwork {
     }
 }
 
-fn with_experiment(settings: Settings, test: impl FnOnce(&Experiment<'_>)) {
+fn with_experiment(settings: Settings, test: impl FnOnce(&Experiment)) {
     let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
-    test(&Experiment::new(&problem, settings).unwrap());
+    test(&Experiment::new(problem, settings).unwrap());
 }
 
 /// A folder of a run, and what was repaired in it.
@@ -96,7 +96,7 @@ impl Folder {
     }
 
     /// Samples for so many steps, or to the end.
-    fn sample(&self, experiment: &Experiment<'_>, watch: &Clockwork) -> Result<Vec<SampledChain>, ExperimentError> {
+    fn sample(&self, experiment: &Experiment, watch: &Clockwork) -> Result<Vec<SampledChain>, ExperimentError> {
         let specs = specs(experiment);
         let path = |spec: &ChainSpec| self.draws(spec);
         let about = |spec: &ChainSpec| BTreeMap::from([("label", spec.label.clone())]);
@@ -107,7 +107,7 @@ impl Folder {
         Ok(experiment.sample_durably(&specs, &files, &durable, watch)?.0)
     }
 
-    fn select(&self, experiment: &Experiment<'_>, watch: &Clockwork) -> Result<Vec<JointChoice>, ExperimentError> {
+    fn select(&self, experiment: &Experiment, watch: &Clockwork) -> Result<Vec<JointChoice>, ExperimentError> {
         let should_stop = || watch.is_over();
         let tell = |recovery: &Recovery| self.told.lock().unwrap().push(recovery.to_string());
         let durable = durable(self.folder.path(), &should_stop, &tell);
@@ -139,7 +139,7 @@ fn assert_same(found: &[SampledChain], expected: &[SampledChain]) {
 }
 
 /// Goes on until the end, stopped after so many steps each time; how often it was stopped.
-fn to_the_end(folder: &Folder, experiment: &Experiment<'_>, steps: u64) -> (Vec<SampledChain>, usize) {
+fn to_the_end(folder: &Folder, experiment: &Experiment, steps: u64) -> (Vec<SampledChain>, usize) {
     for stops in 0.. {
         match folder.sample(experiment, &Clockwork::for_steps(steps)) {
             Ok(chains) => return (chains, stops),

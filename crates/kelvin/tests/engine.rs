@@ -37,7 +37,7 @@ fn networks() -> [Network; 2] {
     [Network::dense(144, &[5], 4).unwrap(), Network::resnet_for(shape, 8, 4, Normalisation::BATCH).unwrap()]
 }
 
-fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior<'a> {
+fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: 4 };
     Posterior::new(network, likelihood, IsotropicGaussian::new(1.0).unwrap(), examples).unwrap()
 }
@@ -229,7 +229,7 @@ impl Engine for Disguised {
 
     fn run(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         motion: Motion<'_>,
         plan: &Plan,
         chains: &mut [Chain],
@@ -248,14 +248,14 @@ impl Engine for Disguised {
         Ok(())
     }
 
-    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
+    fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
         self.evaluates()?;
         CpuEngine.outputs(held_out, weights)
     }
 
     fn gradients(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         likelihood_weights: &[f64],
         batches: &[Rows<'_>],
@@ -266,7 +266,7 @@ impl Engine for Disguised {
 
     fn batch_statistics(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         batches: &[Vec<Rows<'_>>],
     ) -> Result<Vec<Vec<f32>>, EngineError> {
@@ -291,14 +291,14 @@ fn specs() -> Vec<ChainSpec> {
     vec![spec(Slot::Bayes, 1.0), spec(Slot::Chosen, 3.0), spec(Slot::Grid(0), 0.5)]
 }
 
-fn sampled(engine: Arc<dyn Engine>, problem: &Problem) -> Result<Vec<SampledChain>, ExperimentError> {
-    Experiment::on(engine, problem, settings())?.sample(&specs(), &Silent)
+fn sampled(engine: Arc<dyn Engine>, problem: &Arc<Problem>) -> Result<Vec<SampledChain>, ExperimentError> {
+    Experiment::on(engine, Arc::clone(problem), settings())?.sample(&specs(), &Silent)
 }
 
 #[test]
 fn draws_and_choices_do_not_depend_on_how_many_chains_are_shown_together() {
     let settings = settings();
-    let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
+    let problem = Arc::new(Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap());
     let alone = sampled(Arc::new(CpuEngine), &problem).unwrap();
     let together = sampled(Arc::new(Disguised(Manner::Together)), &problem).unwrap();
     for (alone, together) in alone.iter().zip(&together) {
@@ -306,7 +306,7 @@ fn draws_and_choices_do_not_depend_on_how_many_chains_are_shown_together() {
         assert_eq!(alone.draws, together.draws);
     }
     let choices = |engine: Arc<dyn Engine>| {
-        Experiment::on(engine, &problem, settings.clone()).unwrap().select(&[0, 1, 2], &Silent).unwrap()
+        Experiment::on(engine, Arc::clone(&problem), settings.clone()).unwrap().select(&[0, 1, 2], &Silent).unwrap()
     };
     assert_eq!(choices(Arc::new(CpuEngine)), choices(Arc::new(Disguised(Manner::Together))));
 }
@@ -314,11 +314,11 @@ fn draws_and_choices_do_not_depend_on_how_many_chains_are_shown_together() {
 #[test]
 fn a_failing_engine_ends_the_run_with_its_own_words() {
     let settings = settings();
-    let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
+    let problem = Arc::new(Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap());
     for (manner, words) in [(Manner::FailsAtOnce, "the device is lost"), (Manner::FailsLater, "out of memory")] {
         let message = format!("the disguised engine failed: {words}");
         assert_eq!(sampled(Arc::new(Disguised(manner)), &problem).unwrap_err().to_string(), message);
-        let experiment = Experiment::on(Arc::new(Disguised(manner)), &problem, settings.clone()).unwrap();
+        let experiment = Experiment::on(Arc::new(Disguised(manner)), Arc::clone(&problem), settings.clone()).unwrap();
         assert_eq!(experiment.select(&[0], &Silent).unwrap_err().to_string(), message);
     }
 }

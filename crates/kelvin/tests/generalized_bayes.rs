@@ -153,7 +153,7 @@ fn evidence_is_exact_for_a_linear_network() {
     let squares: f64 = design.chunks_exact(9).zip(&answers).map(residual).sum();
     let size: f64 = exact.mean().iter().map(|theta| theta * theta).sum();
     let expected = 0.1 * answers.len() as f64 / (squares + size);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let selection = EvidenceSelector.select(&ExperimentLaboratory::new(&experiment, 1, &Silent)).unwrap();
     assert_eq!(selection.goal, Goal::Evidence);
     let found = selection.inverse_temperature;

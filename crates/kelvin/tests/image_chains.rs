@@ -3,6 +3,8 @@
 
 use std::sync::Mutex;
 
+use std::sync::Arc;
+
 use kelvin::data::{Augmentation, Examples, Inputs, Targets, known_dataset};
 use kelvin::experiment::{ChainSpec, DrawStatistics, Experiment, Problem, SampledChain, Settings, Slot, preset};
 use kelvin::likelihood::Likelihood;
@@ -29,7 +31,7 @@ fn network() -> Network {
     Network::resnet_for(Shape::image(12, 12, 1), 8, 4, Normalisation::BATCH).unwrap()
 }
 
-fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior<'a> {
+fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: 4 };
     Posterior::new(network, likelihood, IsotropicGaussian::new(1.0).unwrap(), examples).unwrap()
 }
@@ -49,7 +51,7 @@ fn chains(network: &Network) -> Vec<Chain> {
     (0..3).map(chain).collect()
 }
 
-fn kept(posterior: &Posterior<'_>, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
+fn kept(posterior: &Posterior, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
     let states = Mutex::new(vec![Vec::new(); chains.len()]);
     run_population(posterior, &rule(), plan, chains, &|index: usize, chain: &Chain| {
         states.lock().unwrap()[index].push(chain.state.clone());
@@ -126,18 +128,17 @@ fn tiny(change: impl Fn(&mut Settings)) -> Settings {
     settings
 }
 
-fn sampled(settings: Settings) -> (Problem, SampledChain) {
+fn sampled(settings: Settings) -> (Arc<Problem>, SampledChain) {
     sampled_at(1.0, settings)
 }
 
-fn sampled_at(inverse_temperature: f64, settings: Settings) -> (Problem, SampledChain) {
+fn sampled_at(inverse_temperature: f64, settings: Settings) -> (Arc<Problem>, SampledChain) {
     let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
     let spec =
         ChainSpec { label: "a chain".into(), repetition: 0, slot: Slot::Bayes, inverse_temperature, start: None };
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let chain = experiment.sample(&[spec], &Silent).unwrap().remove(0);
-    drop(experiment);
-    (problem, chain)
+    (experiment.problem, chain)
 }
 
 #[test]
@@ -261,7 +262,7 @@ fn batches_that_batch_norm_cannot_use_are_refused() {
     let refused = |change: fn(&mut Settings), phrases: &[&str]| {
         let settings = tiny(change);
         let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
-        let error = Experiment::new(&problem, settings).err().expect("a refusal").to_string();
+        let error = Experiment::new(problem, settings).err().expect("a refusal").to_string();
         assert!(phrases.iter().all(|phrase| error.contains(phrase)), "{error}");
     };
     refused(

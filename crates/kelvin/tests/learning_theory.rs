@@ -10,7 +10,7 @@ const NUM_ROWS: usize = 1500;
 const HALF_THE_PARAMETERS: f64 = 2.0;
 
 /// Draws at β, seen by the training rows.
-fn theory(laboratory: &ConjugateLaboratory<'_>, train: &HeldOut<'_>, beta: f64) -> LearningTheory {
+fn theory(laboratory: &ConjugateLaboratory<'_>, train: &HeldOut, beta: f64) -> LearningTheory {
     let draws = laboratory.sample(&[beta]).unwrap().remove(0);
     HeldOutDraws::new(laboratory, train, beta, &draws).unwrap().learning_theory().unwrap()
 }

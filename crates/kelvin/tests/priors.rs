@@ -27,7 +27,7 @@ fn chains_without_information_are_draws_of_the_prior() {
         (sampler.ramp_start, sampler.ramp_end, sampler.burn_in) = (0, 0, 2000);
         (sampler.epochs, sampler.cycle) = (22_000, 50);
         let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
-        let experiment = Experiment::new(&problem, settings).unwrap();
+        let experiment = Experiment::new(problem, settings).unwrap();
         let spec = |repetition| ChainSpec {
             label: "prior".into(),
             repetition,

@@ -40,7 +40,7 @@ fn problem(settings: &Settings) -> Problem {
 fn joint_ascent_is_a_selector() {
     let settings = settings();
     let problem = problem(&settings);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let laboratory = ExperimentLaboratory::new(&experiment, 3, &Silent);
     let selection = JointSelector::default().select(&laboratory).unwrap();
     let choices = experiment.select(&[0, 1, 2], &Silent).unwrap();
@@ -68,7 +68,7 @@ fn with_a_prior_for_each_row_beta_is_a_maximum() {
     let per_datum = AscentObjective { prior: PriorShare::PerDatum, ..AscentObjective::default() };
     let found = |settings: &Settings| {
         let problem = problem(settings);
-        let experiment = Experiment::new(&problem, settings.clone()).unwrap();
+        let experiment = Experiment::new(problem, settings.clone()).unwrap();
         let laboratory = ExperimentLaboratory::new(&experiment, 2, &Silent);
         let examples = experiment.posterior.examples();
         let Targets::Real(targets) = &examples.targets else { panic!("numbers") };
@@ -152,11 +152,14 @@ fn a_search_that_diverges_before_it_looks_again_says_so_and_answers_its_start() 
     settings.selection.learning_rate = 1e30;
     settings.selection.clip_norm = 1e30;
     let problem = problem(&settings);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let choices = experiment.select(&[0, 2], &Silent).unwrap();
     for (choice, repetition) in choices.iter().zip([0, 2]) {
         assert_eq!((choice.inverse_temperature, choice.best, choice.path.len()), (1.0, 0, 1));
-        assert_eq!(choice.position, problem.network.initial_parameters(experiment.settings.run.seed, repetition));
+        assert_eq!(
+            choice.position,
+            experiment.problem.network.initial_parameters(experiment.settings.run.seed, repetition)
+        );
         assert!(choice.validation_lpd().is_finite());
         let Some(Warning::SelectionDiverged { start, step, beta }) = choice.diverged_at_once(repetition + 1) else {
             panic!("no warning of {:?}", choice.divergence)
@@ -174,7 +177,7 @@ fn a_search_that_diverges_before_it_looks_again_says_so_and_answers_its_start() 
 fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
     let settings = settings();
     let problem = problem(&settings);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let laboratory = ExperimentLaboratory::new(&experiment, 2, &Silent);
     let draws = laboratory.sample(&[1.0, 3.0]).unwrap();
     assert_eq!(
@@ -207,7 +210,7 @@ fn chains_that_start_where_searches_end_share_them_with_selectors() {
     let mut settings = settings();
     settings.sampler.start = Start::Search;
     let problem = problem(&settings);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let begun = Begun(AtomicUsize::new(0));
     let laboratory = ExperimentLaboratory::new(&experiment, 2, &begun);
     let count = || begun.0.load(Ordering::Relaxed);
@@ -234,7 +237,7 @@ fn chains_that_start_where_searches_end_share_them_with_selectors() {
 fn post_hoc_scaling_fits_the_validation_rows() {
     let settings = settings();
     let problem = problem(&settings);
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let laboratory = ExperimentLaboratory::new(&experiment, 1, &Silent);
     let selection = GuoSelector.select(&laboratory).unwrap();
     let frozen = AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() };

@@ -35,10 +35,8 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
         ExportFormatArgument::Csv => write_csv(&out, &run, &selection, &draws, &asked)?,
         ExportFormatArgument::Arviz | ExportFormatArgument::Npz | ExportFormatArgument::Tensorboard => {
             let problem = if draws.is_empty() { None } else { rows(&run, arguments.data_dir.as_deref()) };
-            let experiment = problem
-                .as_ref()
-                .map(|problem| device::experiment(arguments.device, true, problem, run.settings.clone()));
-            let experiment = experiment.transpose()?;
+            let on_device = |problem| device::experiment(arguments.device, true, problem, run.settings.clone());
+            let experiment = problem.map(on_device).transpose()?;
             write_arrays(arguments.format, &out, &run, &selection, &draws, &asked, experiment.as_ref())?;
         }
     }
@@ -147,7 +145,7 @@ fn write_arrays(
     selection: &Selection<'_>,
     draws: &[Draws],
     tensors: &[Tensor],
-    experiment: Option<&Experiment<'_>>,
+    experiment: Option<&Experiment>,
 ) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", out.display());
     let export = Export::new(run, selection, draws, tensors, experiment)?;

@@ -18,7 +18,7 @@ pub mod watch;
 
 use std::path::Path;
 
-use kelvin::experiment::{Experiment, Problem, Settings};
+use kelvin::experiment::{Experiment, Problem};
 
 use crate::arguments::ConductArguments;
 use crate::device;
@@ -44,32 +44,14 @@ pub struct Request<'a> {
     pub conduct: &'a ConductArguments,
 }
 
-impl<'a> Request<'a> {
-    /// The rows, and what is asked of them.
-    fn split(self) -> anyhow::Result<(Problem, Question<'a>)> {
+impl Request<'_> {
+    /// The experiment on its device, and the folder it is stored in; settings that a pilot has found are the found ones.
+    fn open(self) -> anyhow::Result<(Experiment, RunFolder)> {
         let Self { command, source: Source { settings, data, automatic }, out, fresh, conduct } = self;
         let problem = Problem::new(data, &settings)?;
-        Ok((problem, Question { command, settings, automatic, out, fresh, conduct }))
-    }
-}
-
-/// A request without its rows.
-struct Question<'a> {
-    command: RunCommand,
-    settings: Settings,
-    automatic: bool,
-    out: Option<&'a Path>,
-    fresh: bool,
-    conduct: &'a ConductArguments,
-}
-
-impl Question<'_> {
-    /// The experiment on its device, and the folder it is stored in; settings that a pilot has found are the found ones.
-    fn open<'p>(self, problem: &'p Problem) -> anyhow::Result<(Experiment<'p>, RunFolder)> {
-        let Self { command, settings, automatic, out, fresh, conduct } = self;
         let mut experiment = device::experiment(conduct.device, conduct.quiet, problem, settings)?;
         // The folder is named after the settings as they were asked for, before any pilot.
-        let (settings, hashes) = (&mut experiment.settings, data_hashes(problem));
+        let (settings, hashes) = (&mut experiment.settings, data_hashes(&experiment.problem));
         let record = RunRecord::new(command, automatic, settings, hashes, conduct.data_dir.as_deref())?;
         let folder = RunFolder::open(out, &settings.name, record, fresh)?;
         if let Some(rate) = folder.record().tuned_learning_rate {

@@ -1,5 +1,7 @@
 //! `kelvin run`: choose β, sample at β = 1 and β̂*, score, report.
 
+use std::sync::Arc;
+
 use kelvin::diagnostics::Warning;
 use kelvin::draws::Draws;
 use kelvin::experiment::{
@@ -69,9 +71,9 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
 pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let (conduct, command) = (request.conduct, request.command);
     let (quiet, grid) = (conduct.quiet || conduct.json, command == RunCommand::RunGrid);
-    let (problem, question) = request.split()?;
     let interrupt = Interrupt::listen()?;
-    let (mut experiment, mut folder) = question.open(&problem)?;
+    let (mut experiment, mut folder) = request.open()?;
+    let problem = Arc::clone(&experiment.problem);
 
     let repetitions: Vec<u32> = (0..experiment.settings.run.chains).collect();
     let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
@@ -173,7 +175,7 @@ fn best_choice(choices: &[JointChoice]) -> Option<&JointChoice> {
     finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
 }
 
-fn chain_specs(experiment: &Experiment<'_>, choices: &[JointChoice], beta: f64, grid: bool) -> Vec<ChainSpec> {
+fn chain_specs(experiment: &Experiment, choices: &[JointChoice], beta: f64, grid: bool) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for repetition in 0..experiment.settings.run.chains {
         let start = experiment.start(choices.get(repetition as usize));
@@ -195,7 +197,7 @@ fn chain_specs(experiment: &Experiment<'_>, choices: &[JointChoice], beta: f64, 
 
 /// Chains by temperature, in the order of the table; a temperature without any draw is an error for β = 1 and β̂*.
 fn groups<'a>(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     chains: &'a [SampledChain],
     beta: f64,
     grid: bool,

@@ -41,7 +41,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     out.as_deref().map(open_folder).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;
     let interrupt = Interrupt::listen()?;
-    let mut experiment = device::experiment(conduct.device, conduct.quiet, &problem, source.settings)?;
+    let mut experiment = device::experiment(conduct.device, conduct.quiet, problem, source.settings)?;
     let starts = starts.unwrap_or(experiment.settings.run.chains);
     let quiet = conduct.quiet || conduct.json;
     let relay = Relay::new(&interrupt);
@@ -68,7 +68,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
 
     let name = &experiment.settings.name;
     let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
-    let classes = matches!(problem.likelihood, Likelihood::Categorical { .. });
+    let classes = matches!(experiment.problem.likelihood, Likelihood::Categorical { .. });
     let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
     let table = selection_table(name, &lines, classes);
     if let Some(folder) = &out {
@@ -108,7 +108,7 @@ fn note_about_the_rest(rest: usize, searches: f64) -> String {
 }
 
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
-fn tune(experiment: &mut Experiment<'_>, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searched> {
+fn tune(experiment: &mut Experiment, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searched> {
     let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searched::new());
     let choices = laboratory.search(AscentObjective::default())?;
     let searched = laboratory.into_searched();
@@ -194,7 +194,7 @@ struct Judged {
 
 /// Samples once at each β that was chosen, all in one population, and scores test rows.
 fn judge(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     laboratory: &WatchedLaboratory<'_>,
     selections: Vec<Selection>,
 ) -> anyhow::Result<Vec<Choice>> {

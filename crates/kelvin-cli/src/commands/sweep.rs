@@ -1,5 +1,7 @@
 //! `kelvin sweep`: the population of the paper's experiment, with its tables and figures.
 
+use std::sync::Arc;
+
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, Measured, SampledChain, Slot};
 use kelvin::selection::JointChoice;
@@ -58,9 +60,9 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
 pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
     let conduct = request.conduct;
     let quiet = conduct.quiet || conduct.json;
-    let (problem, question) = request.split()?;
     let interrupt = Interrupt::listen()?;
-    let (mut experiment, mut folder) = question.open(&problem)?;
+    let (mut experiment, mut folder) = request.open()?;
+    let problem = Arc::clone(&experiment.problem);
 
     let repetitions: Vec<u32> = experiment.settings.run.own_repetitions().collect();
     let (choices, search_seconds) = choose(&experiment, &folder, &interrupt, &repetitions, quiet)?;
@@ -139,7 +141,7 @@ pub fn carry_out(request: Request<'_>) -> anyhow::Result<()> {
 }
 
 /// Grid, β = 1 and β̂* of each repetition that is to have chains.
-fn chain_specs(experiment: &Experiment<'_>, repetitions: &[u32], choices: &[JointChoice]) -> Vec<ChainSpec> {
+fn chain_specs(experiment: &Experiment, repetitions: &[u32], choices: &[JointChoice]) -> Vec<ChainSpec> {
     let run = &experiment.settings.run;
     let (grid, num_sampled) = (&run.grid, run.num_sampled_repetitions());
     let mut specs = Vec::new();
@@ -163,7 +165,7 @@ fn chain_specs(experiment: &Experiment<'_>, repetitions: &[u32], choices: &[Join
 
 /// How far the repetitions agree at each temperature of the grid; what is doubtful goes to `warnings`.
 fn agreement(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     chains: &[SampledChain],
     warnings: &mut Vec<Warning>,
 ) -> anyhow::Result<Vec<Agreement>> {

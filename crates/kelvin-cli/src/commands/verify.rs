@@ -142,7 +142,7 @@ fn check_run(arguments: &VerifyArguments, run: &FinishedRun, checks: &mut Checks
         return Ok(());
     };
     check_split(run, &problem, checks);
-    let experiment = device::experiment(arguments.device, arguments.json, &problem, run.settings.clone())?;
+    let experiment = device::experiment(arguments.device, arguments.json, problem, run.settings.clone())?;
     check_scores(run, &experiment, provenance.as_ref(), &draws, checks);
     check_learning_theory(run, &experiment, provenance.as_ref(), &draws, checks);
     Ok(())

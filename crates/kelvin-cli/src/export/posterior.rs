@@ -73,7 +73,7 @@ impl<'r> Export<'r> {
         selection: &'r Selection<'r>,
         draws: &'r [Draws],
         tensors: &'r [Tensor],
-        experiment: Option<&'r Experiment<'r>>,
+        experiment: Option<&'r Experiment>,
     ) -> anyhow::Result<Self> {
         let has_draws = !draws.is_empty();
         let tensors = if has_draws { tensors } else { &[] };

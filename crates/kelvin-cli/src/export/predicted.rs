@@ -10,7 +10,7 @@ use super::array::{Array, Coordinate, Element, f64_bytes};
 use crate::findings::{ChainFindings, Units};
 
 pub struct Predicted<'e> {
-    pub experiment: &'e Experiment<'e>,
+    pub experiment: &'e Experiment,
     targets: Answers<'e>,
     /// Places in the table, or among the test images.
     rows: Vec<usize>,
@@ -29,8 +29,8 @@ impl<'e> Predicted<'e> {
     pub const UNITS: &'static str = "answers and means are in original units; log densities are of standardised units, as \
                                      kelvin's LPD is";
 
-    pub fn new(experiment: &'e Experiment<'e>) -> anyhow::Result<Self> {
-        let problem = experiment.problem;
+    pub fn new(experiment: &'e Experiment) -> anyhow::Result<Self> {
+        let problem = &experiment.problem;
         let targets = match (&problem.test.targets, problem.likelihood) {
             (Targets::Real(targets), Likelihood::Gaussian { noise_variance }) => {
                 let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
@@ -116,7 +116,7 @@ impl<'e> Predicted<'e> {
     }
 
     pub fn coordinates(&self) -> Vec<Coordinate> {
-        let problem = self.experiment.problem;
+        let problem = &self.experiment.problem;
         let mut coordinates = vec![Coordinate::of_numbers("row", self.rows.iter().copied())];
         if let Some(table) = problem.table() {
             coordinates.push(Coordinate::of_words("feature", &table.dataset.feature_names));

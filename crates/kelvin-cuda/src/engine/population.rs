@@ -39,7 +39,7 @@ impl Population {
 }
 
 /// The engine of tables, where it serves a posterior.
-pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior<'_>) -> Result<Option<TableEngine>, EngineError> {
+pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<TableEngine>, EngineError> {
     if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
         return Ok(None);
     }
@@ -53,7 +53,7 @@ pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior<'_>) -> Result<Opt
 /// The engine of images for a posterior.
 pub fn images(
     device: &Arc<dyn Device>,
-    posterior: &Posterior<'_>,
+    posterior: &Posterior,
     precision: Precision,
 ) -> Result<ImageEngine, EngineError> {
     ImageEngine::new(Arc::clone(device), posterior, precision).map_err(|error| match error {

@@ -220,11 +220,7 @@ impl ImageEngine {
     ///
     /// # Errors
     /// Where the device fails, or the prior is none that it knows.
-    pub fn new(
-        device: Arc<dyn Device>,
-        posterior: &Posterior<'_>,
-        precision: Precision,
-    ) -> Result<Self, ImageEngineError> {
+    pub fn new(device: Arc<dyn Device>, posterior: &Posterior, precision: Precision) -> Result<Self, ImageEngineError> {
         let variance = posterior.prior().isotropic_variance().ok_or(ImageEngineError::Prior)?;
         let program = posterior.network().program();
         let mut plan = Plan::new(program);

@@ -57,7 +57,7 @@ impl TableEngine {
     ///
     /// # Errors
     /// [`TableError::Unsupported`] where the network, its size, the inputs or the prior are of another kind.
-    pub fn new(device: Arc<dyn Device>, posterior: &Posterior<'_>) -> Result<Self, TableError> {
+    pub fn new(device: Arc<dyn Device>, posterior: &Posterior) -> Result<Self, TableError> {
         let unsupported = |what: String, needs: &'static str| TableError::Unsupported { what, needs };
         let (network, examples) = (posterior.network(), posterior.examples());
         let sizes = Sizes::of(network, posterior.likelihood())

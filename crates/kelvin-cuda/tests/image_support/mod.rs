@@ -159,13 +159,13 @@ pub fn examples(network: &Network, count: usize, bytes: bool) -> Examples {
     let inputs = if bytes {
         Inputs::Bytes(numbers.iter().map(|&x| (128.0 + 60.0 * x).clamp(0.0, 255.0) as u8).collect())
     } else {
-        Inputs::Numbers(numbers)
+        numbers.into()
     };
     let labels = (0..count as u32).map(|row| row * 7 % 3).collect();
     Examples { inputs, num_features: network.num_inputs(), targets: Targets::Classes(labels) }
 }
 
-pub fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior<'a> {
+pub fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: network.num_outputs() };
     let prior = IsotropicGaussian::new(0.5).unwrap();
     Posterior::with_evaluator(network, network.general_evaluator(), likelihood, prior, examples).unwrap()

@@ -1,6 +1,6 @@
 //! Posteriors with parameters that the likelihood does not know, so that these have the prior at the temperature; and z.
 
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Network, Role, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
@@ -58,7 +58,7 @@ impl Unknowing {
         assert_eq!(unknown.len(), 112);
         Self {
             network,
-            examples: Examples { inputs: Inputs::Numbers(inputs), num_features: 64, targets: Targets::Classes(labels) },
+            examples: Examples { inputs: inputs.into(), num_features: 64, targets: Targets::Classes(labels) },
             unknown,
             batch_size: Some(16),
             likelihood: Likelihood::Categorical { num_classes: 2 },
@@ -80,7 +80,7 @@ impl Unknowing {
         }
     }
 
-    pub fn posterior(&self) -> Posterior<'_> {
+    pub fn posterior(&self) -> Posterior {
         let prior = IsotropicGaussian::new(PRIOR_VARIANCE).unwrap();
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
     }

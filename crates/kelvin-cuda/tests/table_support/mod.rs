@@ -49,7 +49,7 @@ impl Problem {
         }
     }
 
-    pub fn posterior(&self) -> Posterior<'_> {
+    pub fn posterior(&self) -> Posterior {
         let prior = IsotropicGaussian::new(0.5).unwrap();
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
     }
@@ -84,7 +84,7 @@ pub enum AnyRule {
 }
 
 impl AnyRule {
-    pub fn on_cpu(&self, posterior: &Posterior<'_>, plan: &Plan, chains: &mut [Chain], observer: &impl Observer) {
+    pub fn on_cpu(&self, posterior: &Posterior, plan: &Plan, chains: &mut [Chain], observer: &impl Observer) {
         match self {
             Self::Sampler(rule) => run_population(posterior, rule, plan, chains, observer),
             Self::Search(rule) => run_population(posterior, rule, plan, chains, observer),

@@ -17,9 +17,9 @@ pub enum Targets {
 /// What networks take in, row after row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inputs {
-    /// (Standardised) numbers.
-    Numbers(Vec<f32>),
-    /// Pixels of images; each counts as its byte over 255. Shared, since images are large.
+    /// (Standardised) numbers. Shared, like the bytes, since inputs may be large.
+    Numbers(Arc<[f32]>),
+    /// Pixels of images; each counts as its byte over 255.
     Bytes(Arc<[u8]>),
 }
 
@@ -48,11 +48,11 @@ impl Inputs {
 
 impl From<Vec<f32>> for Inputs {
     fn from(numbers: Vec<f32>) -> Self {
-        Self::Numbers(numbers)
+        Self::Numbers(numbers.into())
     }
 }
 
-/// Inputs (row-major) and targets of the same rows.
+/// Inputs (row-major) and targets of the same rows. A clone shares the inputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Examples {
     /// `len() × num_features` numbers, row after row.
@@ -87,7 +87,7 @@ impl Examples {
         }
         Self {
             inputs: match &self.inputs {
-                Inputs::Numbers(numbers) => Inputs::Numbers(picked(numbers, self.num_features, rows)),
+                Inputs::Numbers(numbers) => Inputs::Numbers(picked(numbers, self.num_features, rows).into()),
                 Inputs::Bytes(bytes) => Inputs::Bytes(picked(bytes, self.num_features, rows).into()),
             },
             num_features: self.num_features,

@@ -120,7 +120,7 @@ fn settings_for(
 /// σ² and σ_p² as one trial of the search suggests them; nothing where the trial fails.
 fn trial_model(dataset: &Dataset, settings: &Settings) -> Option<ModelSettings> {
     let problem = Problem::new(dataset.clone(), settings).ok()?;
-    let experiment = Experiment::new(&problem, settings.clone()).ok()?;
+    let experiment = Experiment::new(problem, settings.clone()).ok()?;
     let choice = experiment.select(&[0], &Silent).ok()?.into_iter().next()?;
     if choice.diverged_at_once(1).is_some() {
         return None;
@@ -129,7 +129,7 @@ fn trial_model(dataset: &Dataset, settings: &Settings) -> Option<ModelSettings> 
     let noise_variance = found.clamp(LEAST_NOISE, MOST_NOISE);
     let expected_beta = noise_variance / found;
     let squares: f64 = choice.position.iter().map(|&weight| f64::from(weight).powi(2)).sum();
-    let n = problem.train.len() as f64;
+    let n = experiment.problem.train.len() as f64;
     let most = (n / 1000.0).clamp(LEAST_PRIOR, MOST_PRIOR);
     let prior_variance = (expected_beta * squares / n).clamp(LEAST_PRIOR, most);
     Some(ModelSettings { noise_variance, prior_variance, ..settings.model.clone() })

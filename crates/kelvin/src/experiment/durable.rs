@@ -161,7 +161,7 @@ impl Durable<'_> {
     }
 }
 
-impl Experiment<'_> {
+impl Experiment {
     /// [`Experiment::select`] that can be stopped at any moment and goes on where it was; a finished search is not run again.
     /// Also the seconds that each search took.
     ///

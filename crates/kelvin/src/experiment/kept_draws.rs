@@ -18,7 +18,7 @@ use crate::temperature::Tempering;
 /// U and ⟨θ, ∇U⟩/d of a draw, on images as they are: an augmented training set has no energy of its own.
 pub(super) struct DrawEnergy<'a> {
     engine: &'a dyn Engine,
-    posterior: &'a Posterior<'a>,
+    posterior: &'a Posterior,
     tempering: Tempering,
     rows: EnergyRows,
 }
@@ -63,7 +63,7 @@ impl EnergyRows {
 impl<'a> DrawEnergy<'a> {
     pub fn new(
         engine: &'a dyn Engine,
-        posterior: &'a Posterior<'a>,
+        posterior: &'a Posterior,
         settings: &SamplerSettings,
         has_batch_norm: bool,
     ) -> Self {
@@ -96,7 +96,7 @@ fn positions<'c>(chains: &[(usize, &'c Chain)]) -> Vec<&'c [f32]> {
 /// of each batch, over one epoch or its first hundred batches. Images are not augmented, like those to be judged on.
 pub(super) struct FreshStatistics<'a> {
     engine: &'a dyn Engine,
-    posterior: &'a Posterior<'a>,
+    posterior: &'a Posterior,
     seed: u64,
     batch_size: usize,
 }
@@ -104,7 +104,7 @@ pub(super) struct FreshStatistics<'a> {
 const MOST_BATCHES: usize = 100;
 
 impl<'a> FreshStatistics<'a> {
-    pub fn new(engine: &'a dyn Engine, posterior: &'a Posterior<'a>, seed: u64, batch_size: usize) -> Self {
+    pub fn new(engine: &'a dyn Engine, posterior: &'a Posterior, seed: u64, batch_size: usize) -> Self {
         Self { engine, posterior, seed, batch_size }
     }
 
@@ -134,7 +134,7 @@ pub(super) struct Keepsake {
 
 /// Watches a population, keeps its draws, and counts what they predict.
 pub(super) struct KeepDraws<'a> {
-    experiment: &'a Experiment<'a>,
+    experiment: &'a Experiment,
     energy: DrawEnergy<'a>,
     fresh: Option<FreshStatistics<'a>>,
     /// Whether momenta have a temperature.
@@ -148,7 +148,7 @@ pub(super) struct KeepDraws<'a> {
 
 impl<'a> KeepDraws<'a> {
     pub fn new(
-        experiment: &'a Experiment<'a>,
+        experiment: &'a Experiment,
         energy: DrawEnergy<'a>,
         fresh: Option<FreshStatistics<'a>>,
         measured: bool,

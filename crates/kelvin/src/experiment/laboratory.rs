@@ -24,7 +24,7 @@ pub type Searched = Vec<(AscentObjective, Vec<JointChoice>)>;
 
 /// Searches and chains of an experiment, each of them from the starts of so many repetitions; no search is made twice.
 pub struct ExperimentLaboratory<'e> {
-    experiment: &'e Experiment<'e>,
+    experiment: &'e Experiment,
     repetitions: Vec<u32>,
     progress: &'e dyn Observer,
     searched: RefCell<Searched>,
@@ -32,13 +32,13 @@ pub struct ExperimentLaboratory<'e> {
 
 impl<'e> ExperimentLaboratory<'e> {
     /// Runs from the starts of repetitions 0, 1, …, watched by `progress`.
-    pub fn new(experiment: &'e Experiment<'e>, num_starts: u32, progress: &'e dyn Observer) -> Self {
+    pub fn new(experiment: &'e Experiment, num_starts: u32, progress: &'e dyn Observer) -> Self {
         Self::remembering(experiment, num_starts, progress, Searched::new())
     }
 
     /// The same, with searches that another laboratory of the same starts has made.
     pub fn remembering(
-        experiment: &'e Experiment<'e>,
+        experiment: &'e Experiment,
         num_starts: u32,
         progress: &'e dyn Observer,
         searched: Searched,
@@ -151,11 +151,11 @@ impl Laboratory for ExperimentLaboratory<'_> {
         &*self.experiment.engine
     }
 
-    fn posterior(&self) -> &Posterior<'_> {
+    fn posterior(&self) -> &Posterior {
         &self.experiment.posterior
     }
 
-    fn validation(&self) -> &HeldOut<'_> {
+    fn validation(&self) -> &HeldOut {
         &self.experiment.validation
     }
 

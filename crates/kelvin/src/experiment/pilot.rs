@@ -16,7 +16,7 @@ const HEATING: f64 = 1.1;
 /// Trials before giving up; the diagnostics of the run itself then speak.
 const TRIALS: usize = 10;
 
-impl Experiment<'_> {
+impl Experiment {
     /// Lowers `sampler.learning_rate` until chains that start at `position` are not heated by the discretisation or
     /// by minibatch noise at β = 1 and at the given β (the colder heats first, the hotter strays furthest); returns
     /// the rate found.

@@ -26,7 +26,7 @@ pub(super) trait Population {
 
 /// Searches for β from several starts.
 pub(super) struct Searches<'a> {
-    pub experiment: &'a Experiment<'a>,
+    pub experiment: &'a Experiment,
     pub rule: JointAscent,
     pub plan: Plan,
     pub searches: Vec<Search>,
@@ -50,7 +50,7 @@ impl Population for Searches<'_> {
 
 /// Chains that are sampled, with what they have kept.
 pub(super) struct Sampled<'a> {
-    pub experiment: &'a Experiment<'a>,
+    pub experiment: &'a Experiment,
     pub rule: Langevin,
     pub plan: Plan,
     pub chains: Vec<Chain>,
@@ -61,7 +61,7 @@ pub(super) struct Sampled<'a> {
 impl Sampled<'_> {
     /// Whether momenta have a temperature.
     pub fn measures_momentum(&self) -> bool {
-        Rule::<Posterior<'_>>::has_momentum_temperature(&self.rule)
+        Rule::<Posterior>::has_momentum_temperature(&self.rule)
     }
 }
 

@@ -87,42 +87,47 @@ pub struct SampledChain {
     pub scores: RunningScores,
 }
 
-/// A problem with its posterior, ready to be optimised and sampled.
-pub struct Experiment<'p> {
+/// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
+pub struct Experiment {
     /// The settings.
     pub settings: Settings,
     /// The rows.
-    pub problem: &'p Problem,
+    pub problem: Arc<Problem>,
     /// The posterior of the training rows.
-    pub posterior: Posterior<'p>,
+    pub posterior: Posterior,
     /// Validation rows.
-    pub validation: HeldOut<'p>,
+    pub validation: HeldOut,
     /// Test rows.
-    pub test: HeldOut<'p>,
+    pub test: HeldOut,
     /// Rows of another set.
-    pub out_of_distribution: Option<HeldOut<'p>>,
+    pub out_of_distribution: Option<HeldOut>,
     /// Training rows as they are looked at by learning theory.
-    pub training_sample: HeldOut<'p>,
+    pub training_sample: HeldOut,
     /// Where chains move and draws are evaluated.
     pub engine: Arc<dyn Engine>,
 }
 
-impl<'p> Experiment<'p> {
+impl Experiment {
     /// Checks the settings, builds the posterior, and checks that the batches fit. Runs on the CPU.
-    pub fn new(problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
+    pub fn new(problem: impl Into<Arc<Problem>>, settings: Settings) -> Result<Self, ExperimentError> {
         Self::on(Arc::new(CpuEngine), problem, settings)
     }
 
     /// The same on an engine of one's choice.
-    pub fn on(engine: Arc<dyn Engine>, problem: &'p Problem, settings: Settings) -> Result<Self, ExperimentError> {
+    pub fn on(
+        engine: Arc<dyn Engine>,
+        problem: impl Into<Arc<Problem>>,
+        settings: Settings,
+    ) -> Result<Self, ExperimentError> {
+        let problem: Arc<Problem> = problem.into();
         settings.check()?;
         let prior = settings.model.build_prior(&problem.network.layout())?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
-        let held_out = |examples| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
+        let held_out = |examples: &_| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
         let training_sample = held_out(&problem.training_sample);
-        settings.check_against(problem)?;
+        settings.check_against(&problem)?;
         let experiment =
             Self { settings, problem, posterior, validation, test, out_of_distribution, training_sample, engine };
         experiment.selection_steps()?;
@@ -285,7 +290,7 @@ impl<'p> Experiment<'p> {
     /// The predictive distribution of draws at held-out rows of this experiment.
     pub fn predictive<'d>(
         &self,
-        held_out: &HeldOut<'_>,
+        held_out: &HeldOut,
         inverse_temperature: f64,
         draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Predictive, ExperimentError> {

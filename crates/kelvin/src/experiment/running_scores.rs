@@ -23,8 +23,8 @@ pub struct HeldOutPredictives {
 
 impl HeldOutPredictives {
     /// Of no draws yet, at this inverse temperature.
-    pub fn new(experiment: &Experiment<'_>, inverse_temperature: f64) -> Result<Self, ExperimentError> {
-        let at = |held_out: &HeldOut<'_>| {
+    pub fn new(experiment: &Experiment, inverse_temperature: f64) -> Result<Self, ExperimentError> {
+        let at = |held_out: &HeldOut| {
             Predictive::new(experiment.problem.likelihood, held_out.targets(), inverse_temperature)
         };
         Ok(Self {
@@ -38,12 +38,8 @@ impl HeldOutPredictives {
     ///
     /// # Errors
     /// Where draws cannot be read, or their outputs are no numbers.
-    pub fn of_draws(
-        experiment: &Experiment<'_>,
-        inverse_temperature: f64,
-        draws: &Draws,
-    ) -> Result<Self, ExperimentError> {
-        let at = |held_out: &HeldOut<'_>| experiment.predictive(held_out, inverse_temperature, [draws]);
+    pub fn of_draws(experiment: &Experiment, inverse_temperature: f64, draws: &Draws) -> Result<Self, ExperimentError> {
+        let at = |held_out: &HeldOut| experiment.predictive(held_out, inverse_temperature, [draws]);
         Ok(Self {
             validation: at(&experiment.validation)?,
             test: at(&experiment.test)?,
@@ -86,7 +82,7 @@ pub struct RunningScores {
 
 impl RunningScores {
     /// Of no draws yet.
-    pub fn new(experiment: &Experiment<'_>, inverse_temperature: f64) -> Result<Self, ExperimentError> {
+    pub fn new(experiment: &Experiment, inverse_temperature: f64) -> Result<Self, ExperimentError> {
         let predictives = HeldOutPredictives::new(experiment, inverse_temperature)?;
         let training = Some(no_training_densities(experiment, inverse_temperature));
         Ok(Self { predictives, validation_lpd: Vec::new(), failed_at: None, training })
@@ -141,7 +137,7 @@ impl RunningScores {
     }
 }
 
-fn no_training_densities(experiment: &Experiment<'_>, inverse_temperature: f64) -> TrainingDensities {
+fn no_training_densities(experiment: &Experiment, inverse_temperature: f64) -> TrainingDensities {
     let Experiment { training_sample, problem, .. } = experiment;
     TrainingDensities::new(inverse_temperature, training_sample.num_rows()).standing_for(problem.train.len())
 }
@@ -151,7 +147,7 @@ fn no_training_densities(experiment: &Experiment<'_>, inverse_temperature: f64) 
 /// # Errors
 /// Where draws cannot be read or evaluated.
 pub fn training_densities(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     inverse_temperature: f64,
     draws: &Draws,
 ) -> Result<TrainingDensities, ExperimentError> {
@@ -166,7 +162,7 @@ pub fn training_densities(
 
 /// Counts one draw of each of these chains at the training rows.
 fn count_training_densities(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     scores: &mut [&mut RunningScores],
     draws: &[(u64, Weights<'_>)],
 ) -> Result<(), ExperimentError> {
@@ -186,7 +182,7 @@ fn count_training_densities(
 
 /// Counts one draw of each of these chains, at the step it was kept at; chains are counted side by side.
 pub(super) fn count_draws(
-    experiment: &Experiment<'_>,
+    experiment: &Experiment,
     scores: &mut [&mut RunningScores],
     draws: &[(u64, Weights<'_>)],
 ) -> Result<(), ExperimentError> {

@@ -53,7 +53,7 @@ pub struct ImageRows {
 /// The numbers of images.
 #[derive(Clone, Debug)]
 pub(super) enum Pixels {
-    Numbers(Vec<f32>),
+    Numbers(Arc<[f32]>),
     /// A pixel is its byte over 255.
     Bytes(Arc<[u8]>),
 }

@@ -91,7 +91,7 @@ impl Predictive {
     pub fn of_draws<'d, E: From<PredictiveError> + From<EngineError> + From<DrawsError>>(
         engine: &dyn Engine,
         likelihood: Likelihood,
-        held_out: &HeldOut<'_>,
+        held_out: &HeldOut,
         inverse_temperature: f64,
         draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Self, E> {

@@ -11,7 +11,7 @@ use crate::sampler::{Engine, EngineError, evaluated_together};
 /// Where draws cannot be read, the engine fails, or `take` does.
 pub fn for_each_output<E: From<EngineError> + From<DrawsError>>(
     engine: &dyn Engine,
-    held_out: &HeldOut<'_>,
+    held_out: &HeldOut,
     draws: &Draws,
     mut take: impl FnMut(Vec<f32>) -> Result<(), E>,
 ) -> Result<(), E> {

@@ -59,7 +59,7 @@ pub trait Engine: Send + Sync {
     fn describe(&self) -> String;
 
     /// The same with what depends on the posterior: "NVIDIA H200 (bf16)".
-    fn describe_for(&self, posterior: &Posterior<'_>) -> String {
+    fn describe_for(&self, posterior: &Posterior) -> String {
         let _ = posterior;
         self.describe()
     }
@@ -73,7 +73,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] says why not.
-    fn accepts(&self, posterior: &Posterior<'_>) -> Result<(), EngineError> {
+    fn accepts(&self, posterior: &Posterior) -> Result<(), EngineError> {
         let _ = posterior;
         Ok(())
     }
@@ -82,7 +82,7 @@ pub trait Engine: Send + Sync {
     /// nothing to choose.
     fn arrangement(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         plan: &Plan,
         num_chains: usize,
     ) -> Result<Option<String>, EngineError> {
@@ -93,7 +93,7 @@ pub trait Engine: Send + Sync {
     /// Moves every chain to `plan.num_steps`; a chain that diverges stops and says so, the others go on.
     fn run(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         motion: Motion<'_>,
         plan: &Plan,
         chains: &mut [Chain],
@@ -101,13 +101,13 @@ pub trait Engine: Send + Sync {
     ) -> Result<(), EngineError>;
 
     /// Outputs of all held-out rows for each set of weights, row-major.
-    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError>;
+    fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError>;
 
     /// For each position and its weight w: Σ log p(y|x,θ) over the batches in training mode, each a batch of its own to
     /// batch norm, and ∇(−log p(θ) − w Σ log p(y|x,θ)).
     fn gradients(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         likelihood_weights: &[f64],
         batches: &[Rows<'_>],
@@ -116,7 +116,7 @@ pub trait Engine: Send + Sync {
     /// For each position and its batches: means and variances of batch norms, the plain average of those of each batch.
     fn batch_statistics(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         batches: &[Vec<Rows<'_>>],
     ) -> Result<Vec<Vec<f32>>, EngineError>;
@@ -136,7 +136,7 @@ impl Engine for CpuEngine {
 
     fn run(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         motion: Motion<'_>,
         plan: &Plan,
         chains: &mut [Chain],
@@ -149,13 +149,13 @@ impl Engine for CpuEngine {
         Ok(())
     }
 
-    fn outputs(&self, held_out: &HeldOut<'_>, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
+    fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
         Ok(weights.par_iter().with_max_len(1).map(|&weights| held_out.outputs(weights)).collect())
     }
 
     fn gradients(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         likelihood_weights: &[f64],
         batches: &[Rows<'_>],
@@ -172,7 +172,7 @@ impl Engine for CpuEngine {
 
     fn batch_statistics(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         positions: &[&[f32]],
         batches: &[Vec<Rows<'_>>],
     ) -> Result<Vec<Vec<f32>>, EngineError> {

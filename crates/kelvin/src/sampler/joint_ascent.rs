@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    fn start(posterior: &Posterior<'_>) -> ChainState {
+    fn start(posterior: &Posterior) -> ChainState {
         let position = posterior.network().initial_parameters(3, 0);
         ChainState { log_beta: 0.4, ..ChainState::at_rest(position, &posterior.layout()) }
     }

@@ -42,7 +42,7 @@ impl<'a> HeldOutDraws<'a> {
     /// Where draws cannot be read or evaluated.
     pub fn new<'d>(
         laboratory: &dyn Laboratory,
-        rows: &HeldOut<'a>,
+        rows: &'a HeldOut,
         inverse_temperature: f64,
         draws: impl IntoIterator<Item = &'d Draws>,
     ) -> Result<Self, SelectionError> {

@@ -173,11 +173,11 @@ pub struct Search {
 /// Where the engine fails.
 pub fn choose_jointly(
     engine: &dyn Engine,
-    posterior: &Posterior<'_>,
+    posterior: &Posterior,
     rule: &JointAscent,
     plan: &Plan,
     searches: &mut [Search],
-    validation: &HeldOut<'_>,
+    validation: &HeldOut,
     progress: &dyn Observer,
 ) -> Result<(), EngineError> {
     let mut chains: Vec<Chain> = searches.iter().map(|search| search.chain.clone()).collect();
@@ -201,8 +201,8 @@ pub fn choose_jointly(
 
 struct BestCheckpoint<'a> {
     engine: &'a dyn Engine,
-    posterior: &'a Posterior<'a>,
-    validation: &'a HeldOut<'a>,
+    posterior: &'a Posterior,
+    validation: &'a HeldOut,
     progress: &'a dyn Observer,
     choices: Vec<Mutex<Option<JointChoice>>>,
     failure: FirstFailure,

@@ -15,10 +15,10 @@ pub trait Laboratory {
     fn engine(&self) -> &dyn Engine;
 
     /// The posterior of the training rows.
-    fn posterior(&self) -> &Posterior<'_>;
+    fn posterior(&self) -> &Posterior;
 
     /// The rows to choose by.
-    fn validation(&self) -> &HeldOut<'_>;
+    fn validation(&self) -> &HeldOut;
 
     /// What the temperature divides.
     fn tempering(&self) -> Tempering;

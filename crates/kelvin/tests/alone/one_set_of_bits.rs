@@ -148,7 +148,7 @@ fn experiments() -> Vec<(&'static str, Settings)> {
 /// Every number of a search and two chains: positions, draws, energies, temperatures, scores.
 fn experiment(settings: Settings) -> Vec<u8> {
     let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let choices = experiment.select(&[0], &Silent).unwrap();
     let spec = |slot, inverse_temperature| ChainSpec {
         label: String::new(),
@@ -169,7 +169,7 @@ fn experiment(settings: Settings) -> Vec<u8> {
 fn small_run() -> Vec<u8> {
     let (_, settings) = experiments().swap_remove(0);
     let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
-    let experiment = Experiment::new(&problem, settings).unwrap();
+    let experiment = Experiment::new(problem, settings).unwrap();
     let choices = experiment.select(&[0], &Silent).unwrap();
     let spec =
         ChainSpec { label: String::new(), repetition: 0, slot: Slot::Bayes, inverse_temperature: 1.0, start: None };

@@ -76,8 +76,8 @@ impl LinearProblem {
 pub struct ConjugateLaboratory<'a> {
     problem: &'a LinearProblem,
     pub exact: LinearRegression,
-    posterior: Posterior<'a>,
-    validation: HeldOut<'a>,
+    posterior: Posterior,
+    validation: HeldOut,
     /// What β is the power of in the draws.
     pub tempering: Tempering,
     num_chains: u64,
@@ -155,11 +155,11 @@ impl Laboratory for ConjugateLaboratory<'_> {
         &CpuEngine
     }
 
-    fn posterior(&self) -> &Posterior<'_> {
+    fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
-    fn validation(&self) -> &HeldOut<'_> {
+    fn validation(&self) -> &HeldOut {
         &self.validation
     }
 

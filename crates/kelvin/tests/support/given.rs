@@ -27,9 +27,9 @@ pub struct GivenLaboratory<'a> {
     /// What it is made of.
     pub given: &'a Given,
     /// The posterior of its rows.
-    pub posterior: Posterior<'a>,
+    pub posterior: Posterior,
     /// The rows to choose by.
-    pub validation: HeldOut<'a>,
+    pub validation: HeldOut,
 }
 
 impl Given {
@@ -53,11 +53,11 @@ impl Laboratory for GivenLaboratory<'_> {
         &CpuEngine
     }
 
-    fn posterior(&self) -> &Posterior<'_> {
+    fn posterior(&self) -> &Posterior {
         &self.posterior
     }
 
-    fn validation(&self) -> &HeldOut<'_> {
+    fn validation(&self) -> &HeldOut {
         &self.validation
     }
 

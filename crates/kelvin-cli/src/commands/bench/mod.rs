@@ -172,7 +172,7 @@ impl Timer<'_> {
     /// When each chain was read.
     fn readings_on_threads(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         engine: &dyn Engine,
         num_chains: usize,
         steps_and_readings: [u64; 2],
@@ -187,7 +187,7 @@ impl Timer<'_> {
     }
 
     /// Steps that take about [`CPU_SECONDS`], from one chain that takes four times as many steps until they can be timed.
-    fn steps_of_a_reading(&self, posterior: &Posterior<'_>, engine: &dyn Engine) -> anyhow::Result<u64> {
+    fn steps_of_a_reading(&self, posterior: &Posterior, engine: &dyn Engine) -> anyhow::Result<u64> {
         let mut num_steps = 1;
         loop {
             let readings = self.readings_on_threads(posterior, engine, 1, [num_steps, 1])?;
@@ -225,7 +225,7 @@ impl Timer<'_> {
     /// flattered.
     fn seconds_together(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         engine: &dyn Engine,
         num_chains: usize,
         [steps, num_readings]: [u64; 2],
@@ -248,7 +248,7 @@ impl Timer<'_> {
     /// would first have to touch all its memory.
     fn run(
         &self,
-        posterior: &Posterior<'_>,
+        posterior: &Posterior,
         engine: &dyn Engine,
         num_chains: usize,
         [steps_between, num_readings]: [u64; 2],

@@ -73,7 +73,7 @@ impl Work {
         }
     }
 
-    pub fn posterior(&self) -> anyhow::Result<Posterior<'_>> {
+    pub fn posterior(&self) -> anyhow::Result<Posterior> {
         Ok(match &self.prior {
             Prior::Benchmark => {
                 Posterior::new(&self.network, self.likelihood, IsotropicGaussian::new(0.1)?, &self.examples)?

@@ -65,7 +65,7 @@ impl ImageStack {
     pub(super) fn prepare(&self, inputs: &Inputs) -> ImageRows {
         let num_rows = inputs.len() / self.plan.program.values[0].shape.len();
         let pixels = match inputs {
-            Inputs::Numbers(numbers) => Pixels::Numbers(numbers.clone()),
+            Inputs::Numbers(numbers) => Pixels::Numbers(Arc::clone(numbers)),
             Inputs::Bytes(bytes) => Pixels::Bytes(Arc::clone(bytes)),
         };
         ImageRows { pixels, num_rows }

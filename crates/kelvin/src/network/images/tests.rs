@@ -197,7 +197,7 @@ fn single_precision_agrees_with_the_reference_on_any_number_of_threads() {
     for (name, network) in networks() {
         let setting = setting(&network);
         let (parameters, statistics) = (narrow(&setting.parameters), narrow(&setting.statistics));
-        let inputs = setting.stack.prepare(&Inputs::Numbers(narrow(&setting.inputs)));
+        let inputs = setting.stack.prepare(&narrow(&setting.inputs).into());
         let rows: Vec<u32> = (0..NUM_IMAGES as u32).collect();
         for mode in [Mode::Training, Mode::Inference(&statistics)] {
             let (_, wanted) = setting.half_squares(&setting.parameters, mode != Mode::Training);
@@ -231,7 +231,7 @@ fn all_rows_are_the_sum_of_their_batches() {
     let Evaluator::Images(stack) = network.general_evaluator() else { unreachable!() };
     let parameters = network.initial_parameters(0, 0);
     let count = 2 * ImageStack::BATCH as u32 + 7;
-    let inputs = stack.prepare(&Inputs::Numbers(narrow(&normals(count as usize * 16, 0))));
+    let inputs = stack.prepare(&narrow(&normals(count as usize * 16, 0)).into());
     let mut work = stack.workspace(false);
     let mut sum = |rows: Rows<'_>| {
         let mut gradient = vec![f32::NAN; parameters.len()];
@@ -257,7 +257,7 @@ fn bytes_are_pixels_over_255() {
         stack.outputs(Weights::plain(&parameters), &prepared, Rows::All, &mut outputs, &mut work);
         outputs
     };
-    assert_eq!(outputs(Inputs::Bytes(bytes.into())), outputs(Inputs::Numbers(numbers)));
+    assert_eq!(outputs(Inputs::Bytes(bytes.into())), outputs(numbers.into()));
 }
 
 /// Bytes and the same pixels as numbers are augmented alike, and not left alone.
@@ -278,6 +278,6 @@ fn numbers_are_augmented_as_bytes_are() {
         gradient
     };
     let of_bytes = gradient(Inputs::Bytes(bytes.into()), augmented);
-    assert_eq!(of_bytes, gradient(Inputs::Numbers(numbers.clone()), augmented));
-    assert_ne!(of_bytes, gradient(Inputs::Numbers(numbers), Rows::These(&list)));
+    assert_eq!(of_bytes, gradient(numbers.clone().into(), augmented));
+    assert_ne!(of_bytes, gradient(numbers.into(), Rows::These(&list)));
 }
