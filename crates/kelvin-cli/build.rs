@@ -4,12 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// What the binary is made of, seen from this folder.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 10] = [
     "build.rs",
     "src",
     "Cargo.toml",
     "../kelvin/src",
-    "../kelvin/presets",
+    "../kelvin-study/src",
+    "../kelvin-study/presets",
+    "../kelvin-study/Cargo.toml",
     "../kelvin/Cargo.toml",
     "../../Cargo.toml",
     "../../Cargo.lock",

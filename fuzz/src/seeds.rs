@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kelvin::draws::{DrawLog, DrawShape, Draws, Measurements};
-use kelvin::experiment::{ChainSpec, DrawFiles, Durable, Experiment, Problem, Settings, Slot, preset, presets};
 use kelvin::network::{Layer, Network, Shape, Weights};
 use kelvin::sampler::Silent;
+use kelvin_study::durable::{DrawFiles, Durable};
+use kelvin_study::experiment::{ChainSpec, Experiment, Slot};
+use kelvin_study::problem::Problem;
+use kelvin_study::settings::{Settings, preset, presets};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use serde_json::json;
 

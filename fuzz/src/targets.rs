@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use kelvin::data::{Dataset, ImageSet, Images, Split, Standardiser, Table, labels_from_idx, prediction_inputs};
 use kelvin::draws::{DrawLog, Draws};
-use kelvin::experiment::{Settings, num_chains_of_checkpoint, preset, with_override};
+use kelvin_study::checkpoint::num_chains_of_checkpoint;
+use kelvin_study::settings::{Settings, preset, with_override};
 use sha2::{Digest, Sha256};
 
 use crate::seeds;

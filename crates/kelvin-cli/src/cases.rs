@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use kelvin::data::Inputs;
-use kelvin::experiment::Problem;
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::problem::Problem;
 
 use crate::chart::encode;
 use crate::figures::shown_row;

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use kelvin::experiment::{Experiment, Problem, Settings};
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
+use kelvin_study::experiment::Experiment;
+use kelvin_study::problem::Problem;
+use kelvin_study::settings::Settings;
 
 use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
 use crate::output::{say, wrapped};

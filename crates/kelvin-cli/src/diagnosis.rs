@@ -1,7 +1,7 @@
 //! Whether the chains of a run can be believed: what was measured at each temperature, in each tensor, by each search.
 
 use kelvin::diagnostics::{autocorrelation_time, bulk_ess, rhat, tail_ess, temperature_band};
-use kelvin::experiment::Measured;
+use kelvin_study::experiment::Measured;
 use serde::Serialize;
 
 use crate::chart::significant;

@@ -1,13 +1,13 @@
 //! What each start of a search chose on its own, judged by its own chain: the paper's comparison of selectors.
 
 use kelvin::draws::Draws;
-use kelvin::experiment::Experiment;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::predictive::Scores;
 use kelvin::sampler::{AscentObjective, Engine};
 use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError, Selector};
 use kelvin::temperature::Tempering;
+use kelvin_study::experiment::Experiment;
 use serde::{Deserialize, Serialize};
 
 use crate::watched_laboratory::WatchedLaboratory;

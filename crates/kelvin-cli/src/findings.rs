@@ -4,11 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning};
-use kelvin::experiment::{Experiment, Problem, ProblemSource, SampledChain};
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::Potential;
 use kelvin::predictive::ByModel;
 use kelvin::selection::{Checkpoint, JointChoice};
+use kelvin_study::experiment::{Experiment, SampledChain};
+use kelvin_study::problem::{Problem, ProblemSource};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::population::draws_name;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelvin::draws::Draws;
-use kelvin::experiment::{DrawsSetting, Problem, Settings};
 use kelvin::network::{Network, Shape};
+use kelvin_study::problem::Problem;
+use kelvin_study::settings::{DrawsSetting, Settings};
 
 use crate::findings::Findings;
 use crate::provenance::{Provenance, data_hashes};

@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use kelvin::experiment::ExperimentError;
+use kelvin_study::error::ExperimentError;
 use unicode_width::UnicodeWidthStr;
 
 use crate::interrupt::Stopped;

@@ -1,7 +1,7 @@
 //! The paper's tables from the rows of a sweep: point predictions, LPD, kinetic temperature, R̂, wall-clock.
 
-use kelvin::experiment::OutOfDistributionScores;
 use kelvin::predictive::{PredictiveModel, Scores};
+use kelvin_study::experiment::OutOfDistributionScores;
 
 use crate::chart::{fixed, significant};
 use crate::findings::{Agreement, Findings};

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::draws::DrawsError;
-use kelvin::experiment::{
-    ChainSpec, CheckpointError, DrawFiles, Durable, Experiment, ExperimentError, Recovery, SampledChain, Slot,
-};
 use kelvin::selection::JointChoice;
+use kelvin_study::checkpoint::CheckpointError;
+use kelvin_study::durable::{DrawFiles, Durable, Recovery};
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::{ChainSpec, Experiment, SampledChain, Slot};
 
 use crate::chart::significant;
 use crate::interrupt::{Interrupt, resume_command};

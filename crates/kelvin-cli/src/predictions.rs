@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use kelvin::data::Targets;
 use kelvin::draws::Draws;
-use kelvin::experiment::Experiment;
 use kelvin::predictive::{
     ByModel, ClassificationPredictive, GaussianMixture, Predictive, PredictiveModel, RegressionPredictive,
 };
+use kelvin_study::experiment::Experiment;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
 use crate::findings::Units;

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use kelvin::data::{Examples, Inputs, Target, Targets};
-use kelvin::experiment::{Experiment, Problem, ProblemSource};
 use kelvin::vector::Instructions;
+use kelvin_study::experiment::Experiment;
+use kelvin_study::problem::{Problem, ProblemSource};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use kelvin::draws::Draws;
-use kelvin::experiment::{Experiment, HeldOutPredictives, training_densities};
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::experiment::{Experiment, HeldOutPredictives, training_densities};
 use serde_json::{Value, json};
 
 use crate::checks::{Checks, Comparison, Outcome, in_full};

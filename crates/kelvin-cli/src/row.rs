@@ -2,11 +2,12 @@
 
 use anyhow::Context;
 use kelvin::draws::Draws;
-use kelvin::experiment::{
-    ChainGroup, Experiment, ExperimentError, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain, Slot,
-};
 use kelvin::predictive::{ByModel, Scores};
 use kelvin::selection::JointChoice;
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::{
+    ChainGroup, Experiment, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain, Slot,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::predictions::Predictions;

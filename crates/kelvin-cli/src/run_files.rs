@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use kelvin::experiment::Settings;
+use kelvin_study::settings::Settings;
 
 use crate::cases::{Cases, read_pictures};
 use crate::figures::shown_row;

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use kelvin::experiment::{Experiment, Settings};
 use kelvin::write_file::write_atomically;
+use kelvin_study::experiment::Experiment;
+use kelvin_study::settings::Settings;
 use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings};

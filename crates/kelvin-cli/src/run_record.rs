@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use kelvin::experiment::{RunSettings, Settings};
+use kelvin_study::settings::{RunSettings, Settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -246,7 +246,7 @@ fn flat(text: &str) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kelvin::experiment::preset;
+    use kelvin_study::settings::preset;
 
     #[test]
     fn differences_are_named_by_their_keys() {

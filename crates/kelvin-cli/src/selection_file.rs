@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, bail};
-use kelvin::experiment::Experiment;
 use kelvin::predictive::Scores;
 use kelvin::selection::{BetaInterval, Cost, Goal};
+use kelvin_study::experiment::Experiment;
 use serde::{Deserialize, Serialize};
 
 use crate::each_start::StartChoice;

@@ -1,7 +1,7 @@
 //! The names of settings where one is asked for that does not exist: the nearest first, the rest by section.
 
 use kelvin::data::nearest_name;
-use kelvin::experiment::ExperimentError;
+use kelvin_study::error::ExperimentError;
 
 use crate::output::{WrongFlags, wrapped};
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use kelvin::data::{Dataset, Table};
-use kelvin::experiment::{
-    DataSettings, Problem, RunSettings, Settings, SourceData, TaskSetting, automatic_settings, preset, with_override,
-};
+use kelvin_study::experiment::automatic_settings;
+use kelvin_study::problem::{Problem, SourceData};
+use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
 use crate::output::{WrongFlags, say, wrapped};

@@ -4,12 +4,14 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use kelvin::draws::Draws;
-use kelvin::experiment::{ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, Searched, Slot, Start};
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Chain, DrawReading, Engine, Observer};
 use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError};
 use kelvin::temperature::Tempering;
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::{ChainSpec, Experiment, ExperimentLaboratory, Searched, Slot};
+use kelvin_study::settings::Start;
 
 use crate::chart::significant;
 use crate::interrupt::Interrupt;

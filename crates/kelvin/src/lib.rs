@@ -1,7 +1,7 @@
 //! Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and predicts with it.
 //!
 //! ```text
-//! data ─▶ network ─▶ potential ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ experiment
+//! data ─▶ network ─▶ potential ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ selection
 //! ```
 //! A module imports only from its left (`tests/architecture.rs` keeps it so); `random`, `exact` and
 //! `diagnostics` import nothing but each other and serve all.
@@ -10,7 +10,6 @@ pub mod data;
 pub mod diagnostics;
 pub mod draws;
 pub mod exact;
-pub mod experiment;
 pub mod held_out;
 pub mod likelihood;
 pub mod network;
@@ -23,7 +22,3 @@ pub mod selection;
 pub mod temperature;
 pub mod vector;
 pub mod write_file;
-
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct ReadmeExamples;

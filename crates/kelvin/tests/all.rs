@@ -7,9 +7,6 @@ mod batch_norm_biases;
 mod conformance;
 mod conjugate_selectors;
 mod data_files;
-mod durable;
-mod engine;
-mod generalized_bayes;
 mod golden_closed_forms;
 mod golden_diagnostics;
 mod golden_images;
@@ -17,13 +14,10 @@ mod golden_joint_sgd;
 mod golden_mlp;
 mod golden_predictive;
 mod golden_trajectory;
-mod image_chains;
 mod known_posterior;
 mod learning_theory;
 mod logistic_models;
 mod parsers;
-mod priors;
-mod selectors;
 mod small_models;
 
 /// A file that is not listed above would be left out in silence.

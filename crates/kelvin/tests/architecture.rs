@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Rooms in the order of the arrow; those of one rank do not know each other.
-const ORDER: [&[&str]; 11] = [
+const ORDER: [&[&str]; 10] = [
     &["random"],
     &["data"],
     &["network"],
@@ -15,7 +15,6 @@ const ORDER: [&[&str]; 11] = [
     &["draws"],
     &["predictive"],
     &["selection"],
-    &["experiment"],
 ];
 /// Rooms that serve all others and import none but `random` and `vector`.
 const SERVANTS: [&str; 4] = ["diagnostics", "exact", "vector", "write_file"];

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use kelvin::draws::Draws;
-use kelvin::experiment::{Experiment, Problem};
 use kelvin::network::Tensor;
 use kelvin::write_file::{replace_with, write_atomically};
+use kelvin_study::experiment::Experiment;
+use kelvin_study::problem::Problem;
 
 use crate::arguments::{ExportArguments, ExportFormatArgument, MethodArgument};
 use crate::device;

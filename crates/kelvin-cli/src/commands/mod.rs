@@ -18,7 +18,8 @@ pub mod watch;
 
 use std::path::Path;
 
-use kelvin::experiment::{Experiment, Problem};
+use kelvin_study::experiment::Experiment;
+use kelvin_study::problem::Problem;
 
 use crate::arguments::ConductArguments;
 use crate::device;

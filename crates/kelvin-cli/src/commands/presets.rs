@@ -1,6 +1,6 @@
 //! `kelvin presets`: what each reproduces, costs and shows; or one of them as TOML.
 
-use kelvin::experiment::{preset, presets as all};
+use kelvin_study::settings::{preset, presets as all};
 
 use crate::output::print_result;
 

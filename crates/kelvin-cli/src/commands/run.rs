@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use kelvin::diagnostics::Warning;
 use kelvin::draws::Draws;
-use kelvin::experiment::{
-    ChainGroup, ChainSpec, Experiment, ExperimentError, ExperimentLaboratory, SampledChain, Slot,
-};
 use kelvin::predictive::ByModel;
 use kelvin::sampler::Silent;
 use kelvin::selection::JointChoice;
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use serde::Serialize;
 
 use super::{Request, threads};

@@ -14,7 +14,6 @@ use crate::selection_table::{
 use crate::watched_laboratory::{Relay, WatchedLaboratory};
 use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{device, source};
-use kelvin::experiment::{Experiment, Problem, Searched};
 use kelvin::likelihood::Likelihood;
 use kelvin::predictive::{ByModel, Scores};
 use kelvin::sampler::{AscentObjective, EngineError};
@@ -22,6 +21,8 @@ use kelvin::selection::{
     GridSelector, JointChoice, Laboratory, MeasuredGrid, Selection, SelectionError, Selector, all_selectors,
     grid_selectors, selector,
 };
+use kelvin_study::experiment::{Experiment, Searched};
+use kelvin_study::problem::Problem;
 
 /// What a practitioner wants to see first.
 const USUAL: [&str; 7] = ["joint", "map", "guo", "refine-sm", "refine-tm", "grid-lpd-sm", "grid-lpd-tm"];

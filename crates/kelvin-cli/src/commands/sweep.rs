@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use kelvin::diagnostics::{Limits, Warning};
-use kelvin::experiment::{ChainGroup, ChainSpec, Experiment, Measured, SampledChain, Slot};
 use kelvin::selection::JointChoice;
+use kelvin_study::experiment::{ChainGroup, ChainSpec, Experiment, Measured, SampledChain, Slot};
 use serde::Serialize;
 
 use super::{Request, threads};

@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 use kelvin::draws::Draws;
-use kelvin::experiment::Experiment;
 use kelvin::network::Tensor;
 use kelvin::predictive::for_each_output;
 use kelvin::temperature::Tempering;
+use kelvin_study::experiment::Experiment;
 use serde_json::{Map, Value, json};
 
 use super::array::{Array, Contents, Coordinate, Element, Sink, f64_bytes};

@@ -1,10 +1,11 @@
 //! What single draws predict at the test rows: outputs, replicated answers and log densities.
 
 use kelvin::data::Targets;
-use kelvin::experiment::{Experiment, ExperimentError};
 use kelvin::likelihood::Likelihood;
 use kelvin::predictive::{ClassificationPredictive, PredictiveModel, RegressionPredictive};
 use kelvin::random::{NoiseKey, Purpose};
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::Experiment;
 
 use super::array::{Array, Coordinate, Element, f64_bytes};
 use crate::findings::{ChainFindings, Units};

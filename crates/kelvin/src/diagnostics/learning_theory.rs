@@ -110,13 +110,13 @@ impl TrainingDensities {
     }
 
     /// All numbers one after the other, for [`TrainingDensities::restore`].
-    pub(crate) fn state(&self) -> Vec<f64> {
+    pub fn state(&self) -> Vec<f64> {
         let of_row = |row: &Row| [row.largest, row.scaled_sum, row.mean, row.squared_deviations];
         std::iter::once(self.num_draws as f64).chain(self.rows.iter().flat_map(of_row)).collect()
     }
 
     /// Takes what was stored of the same rows; `None`, and nothing is changed, where it does not fit.
-    pub(crate) fn restore(&mut self, state: &[f64]) -> Option<()> {
+    pub fn restore(&mut self, state: &[f64]) -> Option<()> {
         let (num_draws, rows) = state.split_first()?;
         if rows.len() != 4 * self.rows.len() {
             return None;

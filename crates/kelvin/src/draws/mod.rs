@@ -67,12 +67,12 @@ impl Draws {
     }
 
     /// None yet, of so many numbers each, of which only what is measured is to be kept.
-    pub(crate) fn unstored(dim: usize) -> Self {
+    pub fn unstored(dim: usize) -> Self {
         Self { place: Place::Nowhere { dim, count: 0 }, ..Self::default() }
     }
 
     /// Unstored draws that were measured before, in the order of [`Draws::series`]; `None` where this does not fit together.
-    pub(crate) fn with_series(self, series: [Vec<f64>; 3]) -> Option<Self> {
+    pub fn with_series(self, series: [Vec<f64>; 3]) -> Option<Self> {
         let [potential_energy, configurational_temperature, kinetic_temperature] = series;
         let count = potential_energy.len();
         let fits = configurational_temperature.len() == count && [0, count].contains(&kinetic_temperature.len());
@@ -107,7 +107,7 @@ impl Draws {
     }
 
     /// Sets memory aside for so many draws in all; growing by doubling would hold up to three times what is kept.
-    pub(crate) fn reserve(&mut self, num_draws: u64) {
+    pub fn reserve(&mut self, num_draws: u64) {
         if let Place::Memory(lot) = &mut self.place {
             lot.reserve(num_draws);
         }
@@ -129,7 +129,7 @@ impl Draws {
     }
 
     /// Whether they are in a log, which is no place to stay.
-    pub(crate) fn is_log(&self) -> bool {
+    pub fn is_log(&self) -> bool {
         matches!(self.place, Place::Log(_))
     }
 
@@ -171,7 +171,8 @@ impl Draws {
         self.lots(usize::MAX).next().unwrap_or(Ok(nothing))
     }
 
-    pub(crate) fn series(&self) -> [&Vec<f64>; 3] {
+    /// The series of energies, temperatures and norms, one number a draw, as checkpoints keep them.
+    pub fn series(&self) -> [&Vec<f64>; 3] {
         [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
     }
 }

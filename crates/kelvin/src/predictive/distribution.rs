@@ -70,14 +70,16 @@ impl Predictive {
         }
     }
 
-    pub(crate) fn state(&self) -> Vec<f64> {
+    /// The sums so far, as checkpoints keep them.
+    pub fn state(&self) -> Vec<f64> {
         match self {
             Self::Regression(predictive) => predictive.state(),
             Self::Classification(predictive) => predictive.state(),
         }
     }
 
-    pub(crate) fn restore(&mut self, state: &[f64]) -> Option<()> {
+    /// Takes up sums that [`Self::state`] gave; `None` where they are of other points.
+    pub fn restore(&mut self, state: &[f64]) -> Option<()> {
         match self {
             Self::Regression(predictive) => predictive.restore(state),
             Self::Classification(predictive) => predictive.restore(state),

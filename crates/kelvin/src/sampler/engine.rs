@@ -188,13 +188,13 @@ const MOST_TOGETHER: usize = 64;
 const MOST_BYTES: usize = 256 << 20;
 
 /// How many chains or draws to evaluate together where each results in so many `f32`.
-pub(crate) fn evaluated_together(num_results: usize) -> usize {
+pub fn evaluated_together(num_results: usize) -> usize {
     (MOST_BYTES / size_of::<f32>() / num_results.max(1)).clamp(1, MOST_TOGETHER)
 }
 
 /// The first failure inside an observer, which has nobody to return it to.
 #[derive(Debug)]
-pub(crate) struct FirstFailure<E = EngineError>(Mutex<Option<E>>);
+pub struct FirstFailure<E = EngineError>(Mutex<Option<E>>);
 
 impl<E> Default for FirstFailure<E> {
     fn default() -> Self {

@@ -17,7 +17,7 @@ mod worked_steps;
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
 pub use engine::{CpuEngine, Engine, EngineError, Motion};
-pub(crate) use engine::{FirstFailure, evaluated_together};
+pub use engine::{FirstFailure, evaluated_together};
 pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};
 pub use langevin::{Conditions, Integrator, Langevin};
 pub use mass::{LayerwiseMass, MassRule};

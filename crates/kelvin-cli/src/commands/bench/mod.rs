@@ -5,12 +5,12 @@ mod work;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use kelvin::experiment::Problem;
 use kelvin::network::Evaluator;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
 use kelvin::temperature::Temperature;
 use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
+use kelvin_study::problem::Problem;
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;

@@ -1,12 +1,13 @@
 //! What `kelvin bench` times: the networks of the benchmark on rows made up for it, or those of an experiment.
 
 use kelvin::data::{Examples, Inputs, Targets};
-use kelvin::experiment::{Problem, Settings};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network};
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
+use kelvin_study::problem::Problem;
+use kelvin_study::settings::Settings;
 
 /// What is timed: a network with rows to learn from, its batches and its step size.
 pub struct Work {

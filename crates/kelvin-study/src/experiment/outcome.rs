@@ -1,0 +1,122 @@
+//! What chains at one temperature measured, and what a user should know of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::ExperimentError;
+use crate::experiment::prepared::SampledChain;
+use crate::experiment::running_scores::HeldOutPredictives;
+use kelvin::diagnostics::{self, Limits, Reading, Warning};
+use kelvin::draws::Draws;
+
+/// Temperatures and agreement of the chains at one inverse temperature.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// 1/mean kinetic temperature at the cycle ends.
+    pub beta_at_cycle_ends: Option<f64>,
+    /// 1/mean kinetic temperature over all steps after burn-in.
+    pub beta_over_all_steps: Option<f64>,
+    /// What the discretisation should show over all steps, without gradient noise.
+    pub expected_beta_over_all_steps: f64,
+    /// 1/mean configurational temperature ⟨θ, ∇U⟩/d of the draws.
+    #[serde(deserialize_with = "diagnostics::number_or_nan")]
+    pub configurational_beta: f64,
+    /// Mean kinetic temperature of each tensor at the cycle ends.
+    pub tensor_temperatures: Vec<f64>,
+    /// Rank-normalised split-R̂ of the potential energy.
+    pub rhat: Option<f64>,
+    /// Bulk effective sample size of the potential energy.
+    pub bulk_ess: Option<f64>,
+    /// Tail effective sample size of the potential energy.
+    pub tail_ess: Option<f64>,
+}
+
+/// Chains at one inverse temperature.
+pub struct ChainGroup<'a> {
+    /// What to call them.
+    pub label: String,
+    /// β.
+    pub inverse_temperature: f64,
+    /// The chains.
+    pub chains: Vec<&'a SampledChain>,
+}
+
+impl ChainGroup<'_> {
+    /// The draws of each chain.
+    pub fn draws(&self) -> impl Iterator<Item = &Draws> {
+        self.chains.iter().map(|chain| &chain.draws)
+    }
+
+    /// What all their draws predict together; `None` where there is no chain.
+    ///
+    /// # Errors
+    /// [`ExperimentError::OutputsNotFinite`] where a draw gave outputs that are no numbers.
+    pub fn predictives(&self) -> Result<Option<HeldOutPredictives>, ExperimentError> {
+        let mut pooled: Option<HeldOutPredictives> = None;
+        for chain in &self.chains {
+            if let Some(step) = chain.scores.failed_at {
+                return Err(ExperimentError::OutputsNotFinite { label: chain.spec.label.clone(), step });
+            }
+            match &mut pooled {
+                None => pooled = Some(chain.scores.predictives.clone()),
+                Some(pooled) => pooled.merge(&chain.scores.predictives)?,
+            }
+        }
+        Ok(pooled)
+    }
+
+    /// How many draws there are.
+    pub fn num_draws(&self) -> usize {
+        self.chains.iter().map(|chain| chain.draws.len()).sum()
+    }
+
+    /// What the chains measured; `expected_inflation` is the mean of 2/(1+μ') over a cycle.
+    pub fn measured(&self, sampler_temperature: f64, expected_inflation: f64) -> Measured {
+        let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        let kept = self.chains.iter().filter_map(|chain| chain.chain.kinetic_kept.mean()).collect();
+        let all = self.chains.iter().filter_map(|chain| chain.chain.kinetic_all.mean()).collect();
+        let configurational =
+            self.chains.iter().flat_map(|chain| chain.draws.configurational_temperature.clone()).collect();
+        let measured_chains = self.chains.iter().filter(|chain| chain.chain.kinetic_kept.num_readings() > 0);
+        let tensors: Vec<&[f64]> = measured_chains.map(|chain| chain.chain.kinetic_kept.tensor_means()).collect();
+        let tensor_temperatures = (0..tensors.first().map_or(0, |first| first.len()))
+            .map(|index| tensors.iter().map(|means| means[index]).sum::<f64>() / tensors.len() as f64)
+            .collect();
+        let energies: Vec<&[f64]> = self
+            .chains
+            .iter()
+            .filter(|chain| chain.chain.divergence.is_none())
+            .map(|chain| &chain.draws.potential_energy[..])
+            .collect();
+        Measured {
+            beta_at_cycle_ends: mean(kept).map(|temperature| 1.0 / temperature),
+            beta_over_all_steps: mean(all).map(|temperature| 1.0 / temperature),
+            expected_beta_over_all_steps: 1.0 / (sampler_temperature * expected_inflation),
+            configurational_beta: mean(configurational).map_or(f64::NAN, |temperature| 1.0 / temperature),
+            tensor_temperatures,
+            rhat: diagnostics::rhat(&energies).ok(),
+            bulk_ess: diagnostics::bulk_ess(&energies).ok(),
+            tail_ess: diagnostics::tail_ess(&energies).ok(),
+        }
+    }
+
+    /// What a user should know before believing the group; chains that diverged are reported one by one elsewhere.
+    pub fn warnings(&self, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
+        let limits = Limits::default();
+        let mut warnings = Vec::new();
+        let target = 1.0 / sampler_temperature;
+        if let Some(beta) = measured.beta_at_cycle_ends {
+            warnings.extend(limits.check_temperature(&self.label, target, beta, Reading::CycleEnds));
+        }
+        if let Some(beta) = measured.beta_over_all_steps {
+            let expected = 1.0 / measured.expected_beta_over_all_steps;
+            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected));
+        }
+        if let Some(rhat) = measured.rhat {
+            warnings.extend(limits.check_agreement(&self.label, rhat));
+        }
+        if let Some(ess) = measured.bulk_ess {
+            warnings.extend(limits.check_effective_draws(&self.label, ess, self.num_draws()));
+        }
+        warnings
+    }
+}

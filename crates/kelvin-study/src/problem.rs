@@ -1,0 +1,405 @@
+//! From settings to training, validation and test rows, network and likelihood; of tables and of images.
+
+use std::path::Path;
+
+use crate::error::ExperimentError;
+use crate::settings::{DataSettings, Settings, TaskSetting};
+use kelvin::data::{
+    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Target,
+    Targets, known_dataset, known_datasets,
+};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Evaluator, Network, Shape};
+use kelvin::random::{Permutation, Purpose};
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SourceData {
+    /// A table.
+    Table(Dataset),
+    /// Images.
+    Images {
+        /// Those to learn from and to be judged on.
+        images: ImageDataset,
+        /// Those of another kind.
+        out_of_distribution: Option<Box<ImageDataset>>,
+    },
+}
+
+impl From<Dataset> for SourceData {
+    fn from(table: Dataset) -> Self {
+        Self::Table(table)
+    }
+}
+
+/// Everything an experiment learns from and is judged on.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Where the rows come from.
+    pub source: ProblemSource,
+    /// Training rows.
+    pub train: Examples,
+    /// Training rows that learning theory looks at: all, or 2000 of them named by the seed.
+    pub training_sample: Examples,
+    /// Validation rows.
+    pub validation: Examples,
+    /// Test rows.
+    pub test: Examples,
+    /// Test rows of another set; its classes are others, so its targets mean nothing.
+    pub out_of_distribution: Option<Examples>,
+    /// The network.
+    pub network: Network,
+    /// The likelihood.
+    pub likelihood: Likelihood,
+}
+
+/// Where rows come from, and how to read more of their kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ProblemSource {
+    /// A table.
+    Table(TableSource),
+    /// Images, which have their own division and are only divided by 255.
+    Images(ImageSource),
+}
+
+/// A table, split and standardised.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TableSource {
+    /// The rows as they were read.
+    pub dataset: Dataset,
+    /// Which rows are for what.
+    pub split: Split,
+    /// Training statistics.
+    pub standardiser: Standardiser,
+}
+
+/// Images of a known set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImageSource {
+    /// The name of the set.
+    pub name: String,
+    /// What the labels stand for.
+    pub class_names: Vec<String>,
+    /// The shape of an image.
+    pub shape: Shape,
+    /// The name of the other set.
+    pub out_of_distribution: Option<String>,
+}
+
+impl Problem {
+    /// Reads the data set that `data.source` names, or the CSV file it points to.
+    pub fn read_dataset(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
+        let data = &settings.data;
+        let known = known_datasets().iter().find(|known| known.name == data.source);
+        match known.filter(|known| known.has_images() || data.target.is_empty()) {
+            Some(known) if known.has_images() => {
+                refuse_table_settings(data)?;
+                // Looked up before anything large is read.
+                let other = data.out_of_distribution.as_deref().map(known_dataset).transpose()?;
+                if known.is_generated() && data.halves != Halves::FileOrder {
+                    let reason =
+                        format!("`{}` is generated, with validation and test images apart; leave it out", data.source);
+                    return Err(ExperimentError::DoesNotApply { key: "data.halves", reason: reason.into() });
+                }
+                let read = |known: &KnownDataset| known.load_images_halved(data_folder, data.halves, settings.run.seed);
+                let images = read(known)?;
+                let other = other.map(|other| read(other).map(Box::new)).transpose()?;
+                Ok(SourceData::Images { images, out_of_distribution: other })
+            }
+            known => {
+                refuse_image_settings(data)?;
+                match known {
+                    Some(known) => {
+                        Ok(SourceData::Table(known.load_without(data_folder, &data.drop, data.task.task())?))
+                    }
+                    None => {
+                        let table = Table::read(Path::new(&data.source))?;
+                        let task = data.task.task();
+                        Ok(SourceData::Table(Dataset::from_table(&table, &data.target, &data.drop, task)?))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Makes rows ready to learn from, and builds the network for them.
+    pub fn new(data: impl Into<SourceData>, settings: &Settings) -> Result<Self, ExperimentError> {
+        match data.into() {
+            SourceData::Table(dataset) => Self::of_table(dataset, settings),
+            SourceData::Images { images, out_of_distribution } => {
+                Self::of_images(images, out_of_distribution.map(|other| *other), settings)
+            }
+        }
+    }
+
+    fn of_table(dataset: Dataset, settings: &Settings) -> Result<Self, ExperimentError> {
+        refuse_image_settings(&settings.data)?;
+        let split = Split::random(dataset.num_rows(), settings.run.seed)?;
+        let standardiser = Standardiser::fit(&dataset, &split.train)?;
+        let likelihood = match &dataset.target {
+            Target::Real(_) => Likelihood::Gaussian { noise_variance: settings.model.noise_variance },
+            Target::Classes { names, .. } => Likelihood::Categorical { num_classes: names.len() },
+        };
+        let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
+        let train = standardiser.examples(&dataset, &split.train)?;
+        Ok(Self {
+            training_sample: sample(&train, settings.run.seed),
+            train,
+            validation: standardiser.examples(&dataset, &split.val)?,
+            test: standardiser.examples(&dataset, &split.test)?,
+            out_of_distribution: None,
+            network,
+            likelihood,
+            source: ProblemSource::Table(TableSource { dataset, split, standardiser }),
+        })
+    }
+
+    fn of_images(
+        images: ImageDataset,
+        other: Option<ImageDataset>,
+        settings: &Settings,
+    ) -> Result<Self, ExperimentError> {
+        let data = &settings.data;
+        let shape = images.shape();
+        let num_classes = images.num_classes();
+        let network = settings.model.build(shape, num_classes)?;
+        if data.augmentation > 0.0 && !matches!(network.evaluator(), Evaluator::Images(_)) {
+            return Err(ExperimentError::DoesNotApply {
+                key: "data.augmentation",
+                reason: "a dense network does not see images as images; use one with convolutions".into(),
+            });
+        }
+        if let Some(other) = other.as_ref().filter(|other| other.shape() != shape) {
+            return Err(ExperimentError::OtherShape {
+                asked: other.name.clone(),
+                found: other.shape(),
+                source_name: images.name,
+                needed: shape,
+            });
+        }
+        let other_name = other.as_ref().map(|other| other.name.clone());
+        let out_of_distribution = other.map(|other| {
+            let count = data.test_images.map_or(other.test.len(), |most| most.min(other.test.len()));
+            let mut examples = examples(other.test.first(count));
+            examples.targets = Targets::Classes(vec![0; count]);
+            examples
+        });
+        let train = examples(first(images.train, "data.train_images", data.train_images)?);
+        Ok(Self {
+            training_sample: sample(&train, settings.run.seed),
+            train,
+            validation: examples(first(images.validation, "data.validation_images", data.validation_images)?),
+            test: examples(first(images.test, "data.test_images", data.test_images)?),
+            out_of_distribution,
+            network,
+            likelihood: Likelihood::Categorical { num_classes },
+            source: ProblemSource::Images(ImageSource {
+                name: images.name,
+                class_names: images.class_names,
+                shape,
+                out_of_distribution: other_name,
+            }),
+        })
+    }
+
+    /// The table, where the rows come from one.
+    pub fn table(&self) -> Option<&TableSource> {
+        match &self.source {
+            ProblemSource::Table(table) => Some(table),
+            ProblemSource::Images(_) => None,
+        }
+    }
+
+    /// The name of the other set of images, where there is one.
+    pub fn out_of_distribution_name(&self) -> Option<&str> {
+        match &self.source {
+            ProblemSource::Table(_) => None,
+            ProblemSource::Images(images) => images.out_of_distribution.as_deref(),
+        }
+    }
+
+    /// What the classes are called; none in a regression.
+    pub fn class_names(&self) -> &[String] {
+        match &self.source {
+            ProblemSource::Table(table) => table.dataset.class_names(),
+            ProblemSource::Images(images) => &images.class_names,
+        }
+    }
+
+    /// The standard deviation by which numbers to predict were divided.
+    pub fn target_std(&self) -> Option<f64> {
+        self.table()?.standardiser.target.as_ref().map(|scale| scale.std)
+    }
+}
+
+fn examples(images: ImageSet) -> Examples {
+    Examples {
+        num_features: images.shape.len(),
+        inputs: Inputs::Bytes(images.pixels.into()),
+        targets: Targets::Classes(images.labels),
+    }
+}
+
+/// The most training rows that each draw is evaluated at.
+const MOST_SAMPLED: usize = 2000;
+
+/// All rows, or so many of them as a draw can be evaluated at in passing.
+fn sample(train: &Examples, seed: u64) -> Examples {
+    if train.len() <= MOST_SAMPLED {
+        return train.clone();
+    }
+    let mut rows = vec![0; MOST_SAMPLED];
+    Permutation::new(seed, Purpose::TrainingSample, 0, 0, train.len()).fill(0, &mut rows);
+    rows.sort_unstable();
+    train.these(&rows)
+}
+
+/// The first so many images, or all.
+fn first(images: ImageSet, key: &'static str, asked: Option<usize>) -> Result<ImageSet, ExperimentError> {
+    match asked {
+        None => Ok(images),
+        Some(asked) if (1..=images.len()).contains(&asked) => Ok(images.first(asked)),
+        Some(asked) => Err(ExperimentError::OutOfRange {
+            key,
+            needs: format!("from 1 to {} (the images there are)", images.len()).into(),
+            found: asked.to_string(),
+        }),
+    }
+}
+
+/// Settings of a table make no sense for images, nor does the set itself as another one.
+fn refuse_table_settings(data: &DataSettings) -> Result<(), ExperimentError> {
+    let given = [
+        ("data.target", !data.target.is_empty()),
+        ("data.drop", !data.drop.is_empty()),
+        ("data.task", data.task != TaskSetting::Auto),
+    ];
+    if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
+        let reason = format!("`{}` is a set of images, which have no columns; leave it out", data.source);
+        return Err(ExperimentError::DoesNotApply { key, reason: reason.into() });
+    }
+    if data.out_of_distribution.as_ref() == Some(&data.source) {
+        let reason = format!("`{}` is the set to learn from; name another of the same shape", data.source);
+        return Err(ExperimentError::DoesNotApply { key: "data.out_of_distribution", reason: reason.into() });
+    }
+    Ok(())
+}
+
+/// Settings of images make no sense for a table.
+fn refuse_image_settings(data: &DataSettings) -> Result<(), ExperimentError> {
+    let given = [
+        ("data.augmentation", data.augmentation != 0.0),
+        ("data.halves", data.halves != Halves::FileOrder),
+        ("data.train_images", data.train_images.is_some()),
+        ("data.validation_images", data.validation_images.is_some()),
+        ("data.test_images", data.test_images.is_some()),
+        ("data.out_of_distribution", data.out_of_distribution.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((key, _)) => Err(ExperimentError::DoesNotApply {
+            key,
+            reason: format!("`{}` is a table, and this setting is for images; leave it out", data.source).into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::preset;
+
+    fn problem(change: impl Fn(&mut Settings)) -> Result<Problem, ExperimentError> {
+        let mut settings = preset("stripes").unwrap().settings();
+        change(&mut settings);
+        Problem::new(Problem::read_dataset(&settings, None)?, &settings)
+    }
+
+    #[test]
+    fn images_become_examples_with_their_own_division() {
+        let problem = problem(|settings| {
+            settings.data.train_images = Some(300);
+            settings.data.validation_images = Some(20);
+            settings.data.test_images = Some(30);
+        })
+        .unwrap();
+        assert_eq!([problem.train.len(), problem.validation.len(), problem.test.len()], [300, 20, 30]);
+        assert_eq!(problem.out_of_distribution.as_ref().unwrap().len(), 30);
+        assert_eq!((problem.train.num_features, problem.likelihood.num_outputs()), (144, 4));
+        let ProblemSource::Images(source) = &problem.source else { panic!("images") };
+        assert_eq!((source.shape, source.name.as_str()), (Shape::image(12, 12, 1), "stripes"));
+        assert_eq!(source.out_of_distribution.as_deref(), Some("rings"));
+        assert!(problem.table().is_none() && problem.target_std().is_none());
+        assert_eq!(problem.class_names().len(), 4);
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_the_images_are_named() {
+        let refused = |change: fn(&mut Settings), phrases: &[&str]| {
+            let error = problem(change).unwrap_err().to_string();
+            assert!(phrases.iter().all(|phrase| error.contains(phrase)), "{error}");
+        };
+        refused(|s| s.data.train_images = Some(9999), &["data.train_images must be from 1 to 512", "got 9999"]);
+        refused(|s| s.data.out_of_distribution = Some("ringz".into()), &["ringz", "did you mean `rings`?"]);
+        refused(|s| s.data.out_of_distribution = Some("naval".into()), &["naval", "holds no images"]);
+        refused(
+            |s| s.data.out_of_distribution = Some("stripes".into()),
+            &["data.out_of_distribution does not apply", "`stripes` is the set to learn from"],
+        );
+        refused(|s| s.data.halves = Halves::Permuted, &["data.halves does not apply", "`stripes` is generated"]);
+        refused(
+            |s| {
+                s.data =
+                    DataSettings { source: "concrete".into(), halves: Halves::Permuted, ..DataSettings::default() };
+            },
+            &["data.halves does not apply", "`concrete` is a table"],
+        );
+        refused(|s| s.data.target = "y".into(), &["data.target does not apply", "`stripes` is a set of images"]);
+        refused(|s| s.data.drop = vec!["x".into()], &["data.drop does not apply", "have no columns"]);
+        refused(|s| s.data.task = TaskSetting::Regression, &["data.task does not apply", "have no columns"]);
+        // The name is wrong whether or not the files of the first set are there.
+        refused(
+            |s| {
+                s.data.source = "mnist".into();
+                s.data.out_of_distribution = Some("fashion".into());
+            },
+            &["no data set is named `fashion`"],
+        );
+        refused(
+            |s| {
+                s.model.layers = None;
+                s.data.augmentation = 0.5;
+            },
+            &["data.augmentation does not apply", "dense network"],
+        );
+        refused(
+            |s| s.data.source = "concrete".into(),
+            &["data.out_of_distribution does not apply", "`concrete` is a table"],
+        );
+    }
+
+    #[test]
+    fn many_training_rows_are_sampled_by_name() {
+        let targets: Vec<f32> = (0..5000_u16).map(f32::from).collect();
+        let many = Examples { inputs: targets.clone().into(), num_features: 1, targets: Targets::Real(targets) };
+        let some = sample(&many, 3);
+        assert_eq!((some.len(), some == sample(&many, 3), some == sample(&many, 4)), (2000, true, false));
+        let few = many.these(&[4, 2]);
+        assert_eq!(sample(&few, 3), few);
+    }
+
+    #[test]
+    fn another_set_must_have_images_of_the_same_shape() {
+        let settings = preset("stripes").unwrap().settings();
+        let images = known_dataset("stripes").unwrap().load_images(None).unwrap();
+        let mut other = images.clone();
+        for part in [&mut other.train, &mut other.validation, &mut other.test] {
+            part.shape.height = 24;
+            part.shape.width = 6;
+        }
+        other.name = "long stripes".into();
+        let data = SourceData::Images { images, out_of_distribution: Some(Box::new(other)) };
+        let error = Problem::new(data, &settings).unwrap_err().to_string();
+        assert!(error.contains("`long stripes` has images of 24×6×1") && error.contains("12×12×1"), "{error}");
+    }
+}

@@ -1,0 +1,407 @@
+//! Settings of an experiment: plain data with defaults, read from TOML.
+
+use serde::{Deserialize, Serialize};
+use toml::de::{DeTable, DeValue};
+
+use crate::error::ExperimentError;
+use crate::settings::model::ModelSettings;
+use crate::settings::sampler::SamplerSettings;
+use kelvin::data::{Halves, Task};
+use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
+
+/// Everything that decides an experiment's numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// What the experiment is called.
+    pub name: String,
+    /// The rows.
+    pub data: DataSettings,
+    /// Network, likelihood and prior.
+    #[serde(default)]
+    pub model: ModelSettings,
+    /// The joint optimisation that chooses β.
+    pub selection: SelectionSettings,
+    /// The sampler.
+    pub sampler: SamplerSettings,
+    /// Seeds, chains, grid.
+    #[serde(default)]
+    pub run: RunSettings,
+}
+
+/// Where the rows come from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataSettings {
+    /// A known data set (a table or images), or the path of a CSV file.
+    pub source: String,
+    /// The column to predict; empty for a known data set's own.
+    #[serde(default)]
+    pub target: String,
+    /// Columns to leave out.
+    #[serde(default)]
+    pub drop: Vec<String>,
+    /// What kind of answer the target is.
+    #[serde(default)]
+    pub task: TaskSetting,
+    /// The probability that an image of a training batch is flipped and cropped.
+    #[serde(default)]
+    pub augmentation: f64,
+    /// Which half of the test images in the files is for validation: `"permuted"`, a random half that `run.seed` names, the same in all
+    /// repetitions, or `"file_order"`, the first half, as where it is not given.
+    #[serde(default, skip_serializing_if = "Halves::is_file_order")]
+    pub halves: Halves,
+    /// Only the first so many training images; all where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub train_images: Option<usize>,
+    /// Only the first so many validation images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub validation_images: Option<usize>,
+    /// Only the first so many test images, also of the other set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test_images: Option<usize>,
+    /// Another known set of images of the same shape: how far does doubt tell it from the test images?
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution: Option<String>,
+}
+
+/// Settings that a file may lack, or have as a table: `--set` knows them all the same.
+pub(crate) const OPTIONAL: [&str; 20] = [
+    "data.halves",
+    "data.train_images",
+    "data.validation_images",
+    "data.test_images",
+    "data.out_of_distribution",
+    "model.network",
+    "model.hidden",
+    "model.normalisation",
+    "model.batch_norm_momentum",
+    "model.batch_norm_epsilon",
+    "model.prior_degrees",
+    "model.start",
+    "model.layers",
+    "selection.log_beta_prior",
+    "selection.schedule",
+    "sampler.energy_rows",
+    "sampler.draws",
+    "run.sampled_repetitions",
+    "run.only_repetition",
+    "run.checkpoint_seconds",
+];
+
+/// The task, or leave to guess it from the target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskSetting {
+    /// Guess.
+    #[default]
+    Auto,
+    /// A number.
+    Regression,
+    /// A class.
+    Classification,
+}
+
+impl TaskSetting {
+    /// The task, if it is given.
+    pub fn task(self) -> Option<Task> {
+        match self {
+            Self::Auto => None,
+            Self::Regression => Some(Task::Regression),
+            Self::Classification => Some(Task::Classification),
+        }
+    }
+}
+
+/// Rows of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum BatchSize {
+    /// So many.
+    Rows(usize),
+    /// All.
+    Full(Full),
+}
+
+/// The word "full".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Full {
+    /// All rows.
+    Full,
+}
+
+impl BatchSize {
+    /// All rows.
+    pub const FULL: Self = Self::Full(Full::Full);
+
+    /// The number of rows, `None` for all.
+    pub fn rows(self) -> Option<usize> {
+        match self {
+            Self::Rows(rows) => Some(rows),
+            Self::Full(_) => None,
+        }
+    }
+}
+
+/// How the optimiser's rate changes over its epochs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RateSchedule {
+    /// Always the same.
+    Constant,
+    /// Half a cosine down to 0.
+    #[default]
+    Cosine,
+    /// From each listed epoch on, the rate times the listed factor.
+    Piecewise(Vec<(u64, f64)>),
+}
+
+/// What the joint optimisation maximises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SelectionObjective {
+    /// Σ log p(y|x,θ,β): the paper's β̂*.
+    #[default]
+    Likelihood,
+    /// The same plus log p(θ).
+    Map,
+    /// The same plus n log p(θ), as the paper prints it.
+    MapPerDatum,
+}
+
+/// The joint optimisation of (θ, log β).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SelectionSettings {
+    /// What is maximised. Weight decay comes on top of a prior; set `weight_decay = 0` for the prior alone.
+    #[serde(default)]
+    pub objective: SelectionObjective,
+    /// Mean and standard deviation of a normal prior on log β; none where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_beta_prior: Option<(f64, f64)>,
+    /// The rate at the start.
+    pub learning_rate: f64,
+    /// How it changes.
+    #[serde(default)]
+    pub schedule: RateSchedule,
+    /// Heavy-ball momentum.
+    #[serde(default = "selection_momentum")]
+    pub momentum: f64,
+    /// Decoupled weight decay of θ.
+    #[serde(default = "one")]
+    pub weight_decay: f64,
+    /// Rows of a step.
+    pub batch_size: BatchSize,
+    /// Passes over the training rows.
+    pub epochs: u64,
+    /// Largest gradient norm.
+    pub clip_norm: f64,
+    /// Whose norm.
+    #[serde(default)]
+    pub clip_scope: ClipScope,
+    /// How often the validation score is looked at: every ⌊epochs/checkpoints⌋ epochs.
+    #[serde(default = "checkpoints")]
+    pub checkpoints: u64,
+}
+
+/// Seeds, chains, grid.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunSettings {
+    /// Names every random number.
+    pub seed: u64,
+    /// Chains at each temperature of a `run`; also starts of the search for β.
+    pub chains: u32,
+    /// Repetitions of a `sweep`.
+    pub repetitions: u32,
+    /// Chains in the first so many repetitions of a `sweep` alone, where they are dear and searches for β are not; in all where
+    /// it is not given. Every repetition has its search, and the scores of what that ended at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sampled_repetitions: Option<u32>,
+    /// This repetition of a `sweep` alone, from 1, with the numbers that it has among all of them; all where it is not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub only_repetition: Option<u32>,
+    /// The inverse temperatures of a grid.
+    pub grid: Vec<f64>,
+    /// The most seconds between two checkpoints; decides no numbers.
+    #[serde(skip_serializing_if = "is_default_checkpoint_seconds")]
+    pub checkpoint_seconds: f64,
+}
+
+impl Default for RunSettings {
+    fn default() -> Self {
+        let grid = vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
+        Self {
+            seed: 0,
+            chains: 4,
+            repetitions: 5,
+            sampled_repetitions: None,
+            only_repetition: None,
+            grid,
+            checkpoint_seconds: CHECKPOINT_SECONDS,
+        }
+    }
+}
+
+impl RunSettings {
+    /// Repetitions of a `sweep` that have chains.
+    pub fn num_sampled_repetitions(&self) -> u32 {
+        self.sampled_repetitions.unwrap_or(self.repetitions)
+    }
+
+    /// The repetitions of a `sweep` that are run, from 0: all of them, or the only one.
+    pub fn own_repetitions(&self) -> std::ops::Range<u32> {
+        self.only_repetition.map_or(0..self.repetitions, |only| only.saturating_sub(1)..only)
+    }
+}
+
+const CHECKPOINT_SECONDS: f64 = 60.0;
+
+fn is_default_checkpoint_seconds(seconds: &f64) -> bool {
+    *seconds == CHECKPOINT_SECONDS
+}
+
+fn selection_momentum() -> f64 {
+    0.9
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn checkpoints() -> u64 {
+    20
+}
+
+impl SelectionSettings {
+    /// What joint ascent is to maximise.
+    pub fn ascent_objective(&self) -> AscentObjective {
+        AscentObjective {
+            prior: match self.objective {
+                SelectionObjective::Likelihood => PriorShare::None,
+                SelectionObjective::Map => PriorShare::Once,
+                SelectionObjective::MapPerDatum => PriorShare::PerDatum,
+            },
+            log_beta: match self.log_beta_prior {
+                None => LogBeta::Free,
+                Some((mean, std)) => LogBeta::Normal { mean, variance: std * std },
+            },
+        }
+    }
+}
+
+impl Settings {
+    /// Reads settings from TOML and checks them; `place` names the text in an error.
+    pub fn from_toml(text: &str, place: &str) -> Result<Self, ExperimentError> {
+        let mut settings: Self = toml::from_str(text).map_err(|error| ExperimentError::Unreadable {
+            place: format!(" in {place}"),
+            reason: error.to_string(),
+        })?;
+        settings.model = settings.model.spelled_out();
+        match settings.check() {
+            Ok(()) => Ok(settings),
+            Err(error) => {
+                let line =
+                    error.key().and_then(|key| line_of(text, key)).map_or(String::new(), |n| format!(", line {n}"));
+                Err(ExperimentError::InFile { place: format!("{place}{line}"), source: Box::new(error) })
+            }
+        }
+    }
+
+    /// Writes settings as TOML, every value spelled out.
+    pub fn to_toml(&self) -> Result<String, ExperimentError> {
+        toml::to_string(self).map_err(|error| ExperimentError::Unwritable { reason: error.to_string() })
+    }
+
+    /// Draws kept by each chain.
+    pub fn draws_per_chain(&self) -> u64 {
+        (self.sampler.epochs - self.sampler.burn_in) / self.sampler.cycle
+    }
+}
+
+/// The line of a TOML text that gives a setting; none where the text leaves it to its default.
+fn line_of(text: &str, key: &str) -> Option<usize> {
+    let whole = DeTable::parse(text).ok()?;
+    let mut table = whole.get_ref();
+    let mut begin = None;
+    for part in key.split('.') {
+        let (name, value) = table.get_key_value(part)?;
+        begin = Some(name.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    Some(1 + text[..begin?].matches('\n').count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{preset, presets};
+    use super::*;
+
+    #[test]
+    fn settings_survive_toml() {
+        for preset in presets() {
+            let settings = preset.settings();
+            assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings, "{}", preset.name);
+        }
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_not_written() {
+        let mut settings = preset("concrete").unwrap().settings();
+        assert!(!settings.to_toml().unwrap().contains("sampled_repetitions"), "run folders are named after this text");
+        settings.run.sampled_repetitions = Some(1);
+        assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings);
+    }
+
+    #[test]
+    fn what_a_dense_network_needs_is_spelled_out() {
+        let text = preset("concrete").unwrap().text.replace("hidden = [64]\n", "");
+        let settings = Settings::from_toml(&text, "text").unwrap();
+        assert!(settings.to_toml().unwrap().contains("hidden = [64]"));
+    }
+
+    #[test]
+    fn a_number_that_makes_no_sense_is_told_with_file_and_line() {
+        let text = preset("concrete").unwrap().settings().to_toml().unwrap();
+        let line = |text: &str, begin: &str| 1 + text.lines().position(|line| line.starts_with(begin)).unwrap();
+        for (of, by, key) in [
+            ("burn_in = 10000", "burn_in = 99999999999", "sampler.burn_in"),
+            ("clip_scope = ", "clip_scope = \"all\"\ncheckpoints = 0 # ", "selection.checkpoints"),
+            ("grid = [0.1, ", "grid = [\n  0.1,\n  -7.0, ", "run.grid"),
+        ] {
+            let bad = text.replacen(of, by, 1).replace("\ncheckpoints = 20", "");
+            let error = Settings::from_toml(&bad, "my.toml").unwrap_err().to_string();
+            let line = line(&bad, key.split_once('.').unwrap().1);
+            assert!(error.starts_with(&format!("my.toml, line {line}: {key} must be ")), "{error}");
+        }
+        let defaulted = text.replacen("epochs = 15000", "epochs = 15", 1).replace("checkpoints = 20\n", "");
+        let error = Settings::from_toml(&defaulted, "my.toml").unwrap_err().to_string();
+        assert!(error.starts_with("my.toml: selection.checkpoints must be at most selection.epochs"), "{error}");
+    }
+
+    #[test]
+    fn objectives_by_name() {
+        let mut settings = preset("concrete").unwrap().settings();
+        assert_eq!(settings.selection.ascent_objective(), AscentObjective::default());
+        for (text, prior) in [("map", PriorShare::Once), ("map_per_datum", PriorShare::PerDatum)] {
+            settings = super::super::with_override(&settings, &format!("selection.objective={text}")).unwrap();
+            assert_eq!(settings.selection.ascent_objective().prior, prior);
+        }
+        settings = super::super::with_override(&settings, "selection.log_beta_prior=[0.5, 2.0]").unwrap();
+        let normal = LogBeta::Normal { mean: 0.5, variance: 4.0 };
+        assert_eq!(settings.selection.ascent_objective().log_beta, normal);
+        assert_eq!(Settings::from_toml(&settings.to_toml().unwrap(), "text").unwrap(), settings);
+        assert!(super::super::with_override(&settings, "selection.objective=mop").is_err());
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let text = preset("concrete").unwrap().settings().to_toml().unwrap().replace("hidden", "hiden");
+        let error = Settings::from_toml(&text, "my.toml").unwrap_err().to_string();
+        assert!(error.contains("my.toml") && error.contains("hiden"), "{error}");
+    }
+}

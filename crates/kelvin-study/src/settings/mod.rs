@@ -1,0 +1,18 @@
+//! Settings: plain data with defaults, presets, and what is checked before anything runs.
+
+pub(crate) mod check;
+mod experiment;
+mod layer_list;
+mod model;
+mod overrides;
+mod presets;
+mod quick;
+mod sampler;
+
+pub use experiment::{
+    BatchSize, DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings, TaskSetting,
+};
+pub use model::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
+pub use overrides::with_override;
+pub use presets::{Preset, preset, presets};
+pub use sampler::{DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, SamplerSettings, Start};
