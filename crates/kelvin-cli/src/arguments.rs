@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::{Deserialize, Serialize};
+use kelvin::predictive::PredictiveModel;
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -352,13 +352,21 @@ pub struct PredictArguments {
     pub json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelArgument {
     /// p(y|x,θ), averaged over the draws (SM-PD)
     Standard,
     /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+}
+
+impl From<ModelArgument> for PredictiveModel {
+    fn from(asked: ModelArgument) -> Self {
+        match asked {
+            ModelArgument::Standard => Self::Standard,
+            ModelArgument::Tempered => Self::Tempered,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,8 @@
 //! Checks of a run folder: what was looked at, how it ended, and the comparison of numbers behind it.
 
+use std::error::Error;
+
+use kelvin_study::error::{Result, StudyError};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,7 +53,7 @@ impl Checks {
     }
 
     /// A success, or a failure with what the error says.
-    pub fn push_result<T>(&mut self, name: impl Into<String>, result: anyhow::Result<T>, passed: &str) -> Option<T> {
+    pub fn push_result<T>(&mut self, name: impl Into<String>, result: Result<T>, passed: &str) -> Option<T> {
         match result {
             Ok(value) => {
                 self.push(name, Outcome::Passed, passed);
@@ -69,9 +72,10 @@ impl Checks {
 }
 
 /// An error with its causes.
-pub fn in_full(error: &anyhow::Error) -> String {
+pub fn in_full(error: &StudyError) -> String {
     let mut text = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    for cause in causes.map(ToString::to_string) {
         if !text.contains(&cause) {
             text.push_str(&format!("\n{cause}"));
         }

@@ -10,7 +10,8 @@ use kelvin_study::problem::Problem;
 use kelvin_study::settings::Settings;
 
 use crate::arguments::{DeviceArgument, DeviceArguments, PrecisionArgument};
-use crate::output::{say, wrapped};
+use crate::output::say;
+use kelvin_report::text::wrapped;
 
 /// About a GPU that was asked for and cannot be had.
 const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {

@@ -2,8 +2,8 @@
 
 use kelvin::diagnostics::Warning;
 
-use crate::chart::significant;
-use crate::output::wrapped;
+use kelvin_report::text::wrapped;
+use kelvin_study::number::significant;
 
 /// All warnings, grouped by kind in the order of their first appearance; why and what to try are said once a kind.
 pub fn in_short(warnings: &[Warning]) -> String {

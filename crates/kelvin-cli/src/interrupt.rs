@@ -3,37 +3,35 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
+use kelvin_study::error::resume_command;
+use kelvin_study::study::Cancel;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Listens for as long as the process lives.
 pub struct Interrupt {
     signal: Arc<AtomicUsize>,
+    cancel: Cancel,
 }
 
 impl Interrupt {
     pub fn listen() -> anyhow::Result<Self> {
-        let (signal, is_second) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+        let (signal, cancel) = (Arc::new(AtomicUsize::new(0)), Cancel::default());
         for number in [SIGINT, SIGTERM] {
-            flag::register_conditional_shutdown(number, 128 + number, Arc::clone(&is_second))
-                .and_then(|_| flag::register(number, Arc::clone(&is_second)))
+            flag::register_conditional_shutdown(number, 128 + number, cancel.flag())
+                .and_then(|_| flag::register(number, cancel.flag()))
                 .and_then(|_| flag::register_usize(number, Arc::clone(&signal), number as usize))
                 .context("cannot listen for Ctrl-C")?;
         }
-        Ok(Self { signal })
+        Ok(Self { signal, cancel })
     }
 
-    /// Whether to stop.
-    pub fn has_come(&self) -> bool {
-        self.signal.load(Ordering::Relaxed) != 0
-    }
-
-    /// An error where it is time to stop, for places without a population.
-    pub fn check(&self, run: &Path) -> anyhow::Result<()> {
-        if self.has_come() { Err(self.stopped(run).into()) } else { Ok(()) }
+    /// What asks a study to stop.
+    pub fn cancel(&self) -> &Cancel {
+        &self.cancel
     }
 
     pub fn stopped(&self, run: &Path) -> Stopped {
@@ -70,8 +68,3 @@ impl fmt::Display for Stopped {
 }
 
 impl std::error::Error for Stopped {}
-
-/// What to type to go on.
-pub fn resume_command(run: &Path) -> String {
-    format!("kelvin resume {}", run.display())
-}

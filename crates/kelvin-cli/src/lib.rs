@@ -1,62 +1,19 @@
 //! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
 
 mod arguments;
-mod case_blocks;
-mod cases;
-mod chart;
 mod checks;
 mod commands;
-mod comparison;
-mod cycles;
 mod device;
-mod diagnosis;
-mod difference;
 mod doubts;
-mod each_start;
-mod escape;
-mod export;
-mod figures;
-mod findings;
-mod finished_run;
-mod gain;
-mod hashes;
 mod interrupt;
-mod latex;
-mod learning_theory;
-mod lock;
 mod output;
-mod page;
-mod page_figure;
-mod paper_layout;
-mod paper_numbers;
-mod paper_tables;
-mod population;
-mod predictions;
-mod present;
-mod progress;
-mod provenance;
 mod recomputed;
-mod report;
-mod row;
-mod row_blocks;
-mod run_files;
-mod run_folder;
-mod run_record;
-mod run_table;
-mod scores_file;
-mod selection_file;
-mod selection_table;
 mod setting_names;
 mod source;
 #[doc(hidden)]
 pub mod stored;
-mod sweep_comparison;
-mod table;
-mod toy_figures;
-mod verdict;
+mod terminal;
 mod watch;
-mod watched_laboratory;
-mod which_way;
 
 use std::process::ExitCode;
 

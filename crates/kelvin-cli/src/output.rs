@@ -3,8 +3,7 @@
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
-use kelvin_study::error::ExperimentError;
-use unicode_width::UnicodeWidthStr;
+use kelvin_study::error::{ExperimentError, StudyError};
 
 use crate::interrupt::Stopped;
 
@@ -20,28 +19,6 @@ pub fn print_result(text: &str) -> anyhow::Result<()> {
 /// Says something on standard error; where nobody listens, nothing is lost.
 pub fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
-}
-
-/// Columns of a terminal that texts are broken to.
-const COLUMNS: usize = 100;
-
-/// A text broken into lines between words, each but the first after `indent`, with a line feed at the end. A
-/// no-break space holds words together.
-pub fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    // The spaces a text begins with stay.
-    let start = text.len() - text.trim_start().len();
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        match lines.last_mut() {
-            Some(line) if line.width() + 1 + word.width() <= COLUMNS => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            Some(_) => lines.push(format!("{indent}{word}")),
-            None => lines.push(format!("{}{word}", &text[..start])),
-        }
-    }
-    format!("{}\n", lines.join("\n").replace('\u{a0}', " "))
 }
 
 /// A combination of flags that cannot be meant.
@@ -87,6 +64,7 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         said = cause;
     }
     let wrong_question = error.is::<WrongFlags>()
-        || error.downcast_ref::<ExperimentError>().is_some_and(ExperimentError::is_wrong_question);
+        || error.downcast_ref::<ExperimentError>().is_some_and(ExperimentError::is_wrong_question)
+        || error.downcast_ref::<StudyError>().is_some_and(StudyError::is_wrong_question);
     ExitCode::from(if wrong_question { 2 } else { 1 })
 }

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
 use kelvin::draws::Draws;
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::error::{Context, Result};
 use kelvin_study::experiment::{Experiment, HeldOutPredictives, training_densities};
 use serde_json::{Value, json};
 
 use crate::checks::{Checks, Comparison, Outcome, in_full};
-use crate::finished_run::FinishedRun;
-use crate::predictions::Predictions;
-use crate::provenance::{Continued, Provenance};
-use crate::row::{HeldOutScores, Method, Row};
+use kelvin_study::findings::{HeldOutScores, Method, Predictions, Row};
+use kelvin_study::folder::{Continued, FinishedRun, Provenance};
 
 /// What f32 sums in another order may change in a score, and what bf16 may.
 const OTHER_ORDER: f64 = 1e-3;
@@ -130,7 +128,7 @@ fn tolerance(provenance: Option<&Provenance>, now: &Continued) -> (f64, String) 
 }
 
 /// A row and its predictions, computed again: chain by chain, as they were accumulated.
-fn again(experiment: &Experiment, row: &Row, draws: &[&Draws]) -> anyhow::Result<(Row, Predictions)> {
+fn again(experiment: &Experiment, row: &Row, draws: &[&Draws]) -> Result<(Row, Predictions)> {
     let mut chains = draws.iter().map(|draws| HeldOutPredictives::of_draws(experiment, row.beta, draws));
     let mut pooled = chains.next().context("there is no chain")??;
     for chain in chains {
@@ -154,7 +152,7 @@ fn scores(row: &Row) -> Value {
 }
 
 /// The scores of an optimiser's point from its predictions.
-fn check_point(run: &FinishedRun, row: &Row, file: &str) -> anyhow::Result<Vec<String>> {
+fn check_point(run: &FinishedRun, row: &Row, file: &str) -> Result<Vec<String>> {
     let predictions = Predictions::read(&run.folder.join(file))?;
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let lpd = |model| mean(predictions.log_densities(model));

@@ -3,7 +3,8 @@
 use kelvin::data::nearest_name;
 use kelvin_study::error::ExperimentError;
 
-use crate::output::{WrongFlags, wrapped};
+use crate::output::WrongFlags;
+use kelvin_report::text::wrapped;
 
 /// The error with its names in a useful order; any other error as it is.
 pub fn with_names_in_order(error: ExperimentError) -> anyhow::Error {

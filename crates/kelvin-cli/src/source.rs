@@ -8,9 +8,9 @@ use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
-use crate::output::{WrongFlags, say, wrapped};
-use crate::run_record::RunRecord;
+use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
+use kelvin_report::text::wrapped;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -65,17 +65,6 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
         say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
     }
     Ok(Source { settings, data, automatic })
-}
-
-/// Reads again what a run folder holds a run of.
-pub fn stored(record: &RunRecord, settings: Settings, data_dir: Option<&Path>) -> anyhow::Result<Source> {
-    let mut reading = settings.clone();
-    let elsewhere = record.working_folder.join(&settings.data.source);
-    if !Path::new(&settings.data.source).exists() && elsewhere.is_file() {
-        reading.data.source = elsewhere.display().to_string();
-    }
-    let data = Problem::read_dataset(&reading, data_dir.or(record.data_folder.as_deref()))?;
-    Ok(Source { settings, data, automatic: record.automatic })
 }
 
 /// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.

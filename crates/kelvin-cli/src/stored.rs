@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::commands::predict::model_from;
-use crate::run_record::RunRecord;
+use kelvin_study::folder::RunRecord;
 
 /// Reads a run.json with all that going on from it asks of it.
 pub fn read_run_record(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ use kelvin::data::{
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Shape};
 use kelvin::random::{Permutation, Purpose};
+use serde::{Deserialize, Serialize};
 
 /// What was read.
 #[derive(Clone, Debug, PartialEq)]
@@ -301,6 +302,26 @@ fn refuse_image_settings(data: &DataSettings) -> Result<(), ExperimentError> {
             key,
             reason: format!("`{}` is a table, and this setting is for images; leave it out", data.source).into(),
         }),
+    }
+}
+
+/// y = mean + std · y'.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Units {
+    pub mean: f64,
+    pub std: f64,
+}
+
+impl Units {
+    /// Those of a table's target, where it is a number.
+    pub fn of(problem: &Problem) -> Option<Self> {
+        let target = problem.table()?.standardiser.target.as_ref()?;
+        Some(Self { mean: target.mean, std: target.std })
+    }
+
+    /// A standardised number in original units.
+    pub fn original(self, value: f64) -> f64 {
+        self.mean + self.std * value
     }
 }
 

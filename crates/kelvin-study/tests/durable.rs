@@ -106,7 +106,7 @@ impl Folder {
         let should_stop = || watch.is_over();
         let tell = |recovery: &Recovery| self.told.lock().unwrap().push(recovery.to_string());
         let durable = durable(self.folder.path(), &should_stop, &tell);
-        Ok(experiment.sample_durably(&specs, &files, &durable, watch)?.0)
+        experiment.sample_durably(&specs, &files, &durable, watch)
     }
 
     fn select(&self, experiment: &Experiment, watch: &Clockwork) -> Result<Vec<JointChoice>, ExperimentError> {

@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use crate::arguments::CompareArguments;
-use crate::chart::{fixed, significant};
-use crate::comparison::{Compared, Kind, Pair, Run, Score, compare_pair};
-use crate::output::{WrongFlags, print_result, say, wrapped};
-use crate::row::{BETA_STAR, are_classes};
-use crate::run_record::differing_settings;
-use crate::sweep_comparison::SweepComparison;
-use crate::table::{Alignment, Table};
+use crate::output::{WrongFlags, print_result, say};
+use kelvin_report::compare::{Compared, Kind, Pair, Run, Score, SweepComparison, compare_pair};
+use kelvin_report::tables::{Alignment, Table};
+use kelvin_report::text::wrapped;
+use kelvin_study::findings::{BETA_STAR, are_classes};
+use kelvin_study::folder::differing_settings;
+use kelvin_study::number::{fixed, significant};
 
 #[derive(Serialize)]
 struct Comparison<'a> {

@@ -7,19 +7,19 @@ use kelvin::predictive::ByModel;
 use serde::Serialize;
 
 use crate::arguments::DiagnoseArguments;
-use crate::chart::{fixed, significant};
-use crate::diagnosis::{BAND, Search, Temperature, Tensors, searches, temperatures, tensors};
 use crate::doubts;
-use crate::findings::{FINDINGS, Findings};
-use crate::interrupt::resume_command;
-use crate::learning_theory::{MISSING, TheoryLine, about, theory_lines, theory_table};
-use crate::output::{WarningsStand, print_result, wrapped};
-use crate::row::BETA_STAR;
-use crate::run_folder::{check_is_run, is_being_written};
-use crate::table::Table;
-use crate::watch::lines::{lines, sentence};
-use crate::watch::status::{Phase, Stage, Status};
-use crate::which_way::{MISSING as NO_WAY, WhichWay, which_way_text};
+use crate::output::{WarningsStand, print_result};
+use crate::terminal::lines::{lines, sentence};
+use kelvin_report::tables::{
+    BAND, MISSING, Search, Table, Temperature, Tensors, TheoryLine, about, searches, temperatures, tensors,
+    theory_lines, theory_table,
+};
+use kelvin_report::text::wrapped;
+use kelvin_report::which_way_text::{MISSING as NO_WAY, which_way_text};
+use kelvin_study::error::resume_command;
+use kelvin_study::findings::{BETA_STAR, FINDINGS, Findings, WhichWay};
+use kelvin_study::folder::{Phase, Stage, Status, check_is_run, is_being_written};
+use kelvin_study::number::{fixed, significant};
 
 /// Columns for the chains of a run on its way.
 const COLUMNS: usize = 100;

@@ -11,11 +11,10 @@ use kelvin_study::problem::Problem;
 
 use crate::arguments::{ExportArguments, ExportFormatArgument, MethodArgument};
 use crate::device;
-use crate::export::{Export, NpzFile, Selection, ZarrFolder, betas, tensors, write_draws, write_events};
-use crate::findings::Findings;
-use crate::finished_run::FinishedRun;
 use crate::output::{WrongFlags, print_result, say};
-use crate::row::Method;
+use kelvin_report::export::{Export, NpzFile, Selection, ZarrFolder, betas, tensors, write_draws, write_events};
+use kelvin_study::findings::{Findings, Method};
+use kelvin_study::folder::FinishedRun;
 
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     if arguments.format == ExportFormatArgument::Tensorboard {

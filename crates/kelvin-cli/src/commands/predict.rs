@@ -12,14 +12,12 @@ use kelvin::predictive::{GaussianMixture, PredictiveModel};
 use kelvin::write_file::replace_with;
 use serde_json::{Map, Value};
 
-use super::run::SavedModel;
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
-use crate::interrupt::resume_command;
 use crate::output::say;
-use crate::row_blocks::{RowBlocks, outputs_of_draws};
-use crate::run_folder::stored_run;
-use crate::run_record::RunCommand;
+use kelvin_study::error::resume_command;
+use kelvin_study::findings::{RowBlocks, RunCommand, outputs_of_draws};
+use kelvin_study::folder::{SavedModel, stored_run};
 
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
@@ -104,13 +102,6 @@ fn images(path: &Path, needed: Shape) -> anyhow::Result<Inputs> {
         "{name} holds images of {found}, and the run was trained on images of {needed}\n  give images of that shape"
     );
     Ok(Inputs::Bytes(pixels.into()))
-}
-
-fn predictive_model(argument: ModelArgument) -> PredictiveModel {
-    match argument {
-        ModelArgument::Standard => PredictiveModel::Standard,
-        ModelArgument::Tempered => PredictiveModel::Tempered,
-    }
 }
 
 fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
@@ -217,13 +208,13 @@ enum Kind<'m> {
 
 impl<'m> Predictor<'m> {
     fn new(model: &'m SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<Self> {
-        let asked = asked.or(model.predictive_model);
-        let power = |default| predictive_model(asked.unwrap_or(default)).power(model.inverse_temperature);
+        let asked = asked.map(PredictiveModel::from).or(model.predictive_model);
+        let power = |default| asked.unwrap_or(default).power(model.inverse_temperature);
         let (names, kind) = match model.likelihood {
             Likelihood::Gaussian { noise_variance } => {
                 let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
                 let quantiles = QUANTILES.iter().map(|(_, name)| (*name).to_owned());
-                let variance = noise_variance / power(ModelArgument::Tempered);
+                let variance = noise_variance / power(PredictiveModel::Tempered);
                 (
                     ["mean".into(), "std".into()].into_iter().chain(quantiles).collect(),
                     Kind::Numbers { standardiser, variance },
@@ -231,7 +222,7 @@ impl<'m> Predictor<'m> {
             }
             Likelihood::Categorical { num_classes } => {
                 let classes = model.class_names.iter().map(|name| format!("p({name})"));
-                let power = power(ModelArgument::Standard);
+                let power = power(PredictiveModel::Standard);
                 (std::iter::once("class".into()).chain(classes).collect(), Kind::Classes { num_classes, power })
             }
         };

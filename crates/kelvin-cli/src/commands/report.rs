@@ -3,17 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use crate::arguments::{CompareArgument, ReportArguments, SpreadArgument, TableFormatArgument};
-use crate::output::{WrongFlags, print_result, say, wrapped};
-use crate::paper_layout::{Layout, one_run};
-use crate::paper_numbers::{PAPER, PaperNumbers};
-use crate::paper_tables::Spread;
-use crate::present::{REPORT, create_folder, tables, tables_of_all, write_run, write_several};
-use crate::run_files::RunFiles;
-use crate::run_record::RunCommand;
-use crate::selection_file::{StoredSelection, is_selection};
-use crate::selection_table::printed;
-use crate::table::Table;
-use crate::verdict::verdict;
+use crate::output::{WrongFlags, print_result, say};
+use kelvin_report::compare::verdict;
+use kelvin_report::present::{REPORT, create_folder, tables_of_all, write_run, write_several};
+use kelvin_report::run_files::RunFiles;
+use kelvin_report::tables::{
+    Layout, PAPER, PaperNumbers, Spread, Table, one_run, printed, stored_selection_legend, stored_selection_table,
+    tables_of,
+};
+use kelvin_report::text::wrapped;
+use kelvin_study::findings::RunCommand;
+use kelvin_study::folder::{StoredSelection, is_selection};
 
 /// Where the page of several runs goes unless it is said.
 const SEVERAL: &str = "report";
@@ -22,8 +22,8 @@ pub fn report(arguments: &ReportArguments) -> anyhow::Result<()> {
     let (selections, runs): (Vec<&PathBuf>, Vec<&PathBuf>) =
         arguments.runs.iter().partition(|folder| is_selection(folder));
     let selections: Vec<StoredSelection> =
-        selections.into_iter().map(|folder| StoredSelection::read(folder)).collect::<anyhow::Result<_>>()?;
-    let runs: Vec<RunFiles> = runs.into_iter().map(|folder| RunFiles::read(folder)).collect::<anyhow::Result<_>>()?;
+        selections.into_iter().map(|folder| StoredSelection::read(folder)).collect::<Result<_, _>>()?;
+    let runs: Vec<RunFiles> = runs.into_iter().map(|folder| RunFiles::read(folder)).collect::<Result<_, _>>()?;
     let layout = Layout {
         spread: match arguments.spread {
             SpreadArgument::Sd => Spread::StandardDeviation,
@@ -92,7 +92,7 @@ fn printed_tables(
     let findings: Vec<_> = runs.iter().map(|run| &run.findings).collect();
     let tables: Vec<Table> = match &findings[..] {
         [only] if selections.is_empty() && !layout.compare && layout.spread == Spread::StandardDeviation => {
-            tables(only).into_iter().map(|(_, table)| table).collect()
+            tables_of(only).into_iter().map(|(_, table)| table).collect()
         }
         _ => tables_of_all(runs, selections, layout).into_iter().map(|(_, table)| table).collect(),
     };
@@ -105,10 +105,11 @@ fn printed_tables(
     };
     let of_selection = |selection: &StoredSelection| match format {
         TableFormatArgument::Text => {
-            let legend = selection.legend().iter().map(|meaning| wrapped(meaning, "  ")).collect::<String>();
-            printed(selection.table()).to_text() + &legend
+            let legend =
+                stored_selection_legend(selection).iter().map(|meaning| wrapped(meaning, "  ")).collect::<String>();
+            printed(stored_selection_table(selection)).to_text() + &legend
         }
-        _ => render(&selection.table()),
+        _ => render(&stored_selection_table(selection)),
     };
     let tables: Vec<String> = tables.iter().map(render).chain(selections.iter().map(of_selection)).collect();
     let lead: String = match format {

@@ -1,19 +1,22 @@
 //! `kelvin resume`: go on with what a run folder holds, as it was asked for when it began.
 
-use super::{Request, run, sweep, threads};
+use kelvin_study::findings::RunCommand;
+use kelvin_study::folder::stored_run;
+
+use super::conduct::{carry_out, threads};
+use super::{run, sweep};
 use crate::arguments::ResumeArguments;
-use crate::run_folder::stored_run;
-use crate::run_record::RunCommand;
-use crate::source;
+use crate::source::Source;
 
 pub fn resume(arguments: &ResumeArguments) -> anyhow::Result<()> {
     let conduct = &arguments.conduct;
     threads(conduct.threads)?;
     let (record, settings) = stored_run(&arguments.run)?;
-    let source = source::stored(&record, settings, conduct.data_dir.as_deref())?;
-    let request = Request { command: record.command, source, out: Some(&arguments.run), fresh: false, conduct };
-    match record.command {
-        RunCommand::Run | RunCommand::RunGrid => run::carry_out(request),
-        RunCommand::Sweep => sweep::carry_out(request),
-    }
+    let data = record.read_data(&settings, conduct.data_dir.as_deref())?;
+    let source = Source { settings, data, automatic: record.automatic };
+    let result = match record.command {
+        RunCommand::Run | RunCommand::RunGrid => run::result,
+        RunCommand::Sweep => sweep::result,
+    };
+    carry_out(record.command, source, Some(&arguments.run), false, conduct, result)
 }

@@ -3,12 +3,14 @@
 use kelvin::exact::{BoundExample, BoundSettings, Objective, OptimalTemperature, TOY_CASES};
 
 use crate::arguments::ToyArguments;
-use crate::chart::{fixed, significant};
-use crate::output::{print_result, wrapped};
-use crate::present::create_folder;
-use crate::run_folder::{write, write_figure};
-use crate::table::Table;
-use crate::toy_figures::{bound, gaussian_toy, value_at};
+use crate::output::print_result;
+use kelvin_report::chart::write_figure;
+use kelvin_report::figures::{bound, gaussian_toy, value_at};
+use kelvin_report::present::create_folder;
+use kelvin_report::tables::Table;
+use kelvin_report::text::wrapped;
+use kelvin_study::folder::write;
+use kelvin_study::number::{fixed, significant};
 
 pub fn toy(arguments: &ToyArguments) -> anyhow::Result<()> {
     let settings = BoundSettings::default();

@@ -3,29 +3,25 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::{Context, bail};
 use kelvin::data::DataError;
 use kelvin::diagnostics;
 use kelvin::draws::Draws;
-use kelvin_study::error::ExperimentError;
+use kelvin_study::error::{Context, ExperimentError, StudyError};
 use kelvin_study::problem::Problem;
 use serde::Serialize;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr;
 
-use super::run::SavedModel;
 use crate::arguments::VerifyArguments;
 use crate::checks::{Check, Checks, Comparison, Outcome, in_full};
-use crate::findings::{Agreement, ChainFindings, Findings};
-use crate::finished_run::FinishedRun;
-use crate::hashes::{HASHES, Hashes, file_hash};
-use crate::output::{print_result, wrapped};
-use crate::provenance::Provenance;
+use crate::device;
+use crate::output::print_result;
 use crate::recomputed::{check_learning_theory, check_scores, named};
-use crate::row::Method;
-use crate::run_folder::{CHECKPOINTS, PROVENANCE, SETTINGS};
-use crate::run_record::{DataHashes, RunCommand};
-use crate::{cycles, device, scores_file};
+use kelvin_report::text::wrapped;
+use kelvin_study::findings::{Agreement, ChainFindings, Findings, Method, RunCommand, metrics_csv, scores_csv};
+use kelvin_study::folder::{
+    CHECKPOINTS, DataHashes, FinishedRun, HASHES, Hashes, PROVENANCE, Provenance, SETTINGS, SavedModel, file_hash,
+};
 
 #[derive(Serialize)]
 struct VerifyResult<'a> {
@@ -38,7 +34,7 @@ struct VerifyResult<'a> {
 pub fn verify(arguments: &VerifyArguments) -> anyhow::Result<()> {
     let folder = &arguments.run;
     // Tells a folder that is no finished run from one with faults.
-    if !folder.join(crate::findings::FINDINGS).exists() {
+    if !folder.join(kelvin_study::findings::FINDINGS).exists() {
         Findings::read(folder)?;
     }
     let mut checks = Checks::default();
@@ -66,7 +62,7 @@ pub fn verify(arguments: &VerifyArguments) -> anyhow::Result<()> {
     if failed > 0 {
         let names: Vec<&str> =
             checks.0.iter().filter(|check| check.outcome == Outcome::Failed).map(|check| check.name.as_str()).collect();
-        bail!("{failed} of {} checks of {} failed: {}", checks.0.len(), folder.display(), names.join(", "));
+        anyhow::bail!("{failed} of {} checks of {} failed: {}", checks.0.len(), folder.display(), names.join(", "));
     }
     Ok(())
 }
@@ -150,10 +146,10 @@ fn check_run(arguments: &VerifyArguments, run: &FinishedRun, checks: &mut Checks
 }
 
 /// Whether files of data are not there, rather than others.
-fn is_missing(error: &anyhow::Error) -> bool {
+fn is_missing(error: &StudyError) -> bool {
     matches!(
-        error.downcast_ref::<ExperimentError>(),
-        Some(ExperimentError::Data(DataError::FileMissing { .. } | DataError::DatasetMissing { .. }))
+        error,
+        StudyError::Experiment(ExperimentError::Data(DataError::FileMissing { .. } | DataError::DatasetMissing { .. }))
     )
 }
 
@@ -194,8 +190,8 @@ fn check_provenance(run: &FinishedRun, provenance: Option<&Provenance>, checks: 
 fn check_views(run: &FinishedRun, checks: &mut Checks) {
     let warnings = serde_json::to_string_pretty(&run.findings.warnings).map(|text| text + "\n").unwrap_or_default();
     let views = [
-        ("scores.csv", scores_file::to_csv(&run.findings)),
-        ("metrics.csv", cycles::to_csv(&run.findings)),
+        ("scores.csv", scores_csv(&run.findings)),
+        ("metrics.csv", metrics_csv(&run.findings)),
         ("warnings.json", warnings),
     ];
     for (name, wanted) in views {

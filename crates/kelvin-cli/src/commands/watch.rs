@@ -6,8 +6,8 @@ use anyhow::Context;
 
 use crate::arguments::WatchArguments;
 use crate::output::{print_result, say};
-use crate::run_folder::check_is_run;
 use crate::watch::server::serve;
+use kelvin_study::folder::check_is_run;
 
 pub fn watch(arguments: &WatchArguments) -> anyhow::Result<()> {
     let WatchArguments { run, port, host } = arguments;

@@ -14,10 +14,9 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::status::{Stage, Status};
-use crate::findings::FINDINGS;
-use crate::interrupt::resume_command;
-use crate::run_folder::is_being_written;
+use kelvin_study::error::resume_command;
+use kelvin_study::findings::FINDINGS;
+use kelvin_study::folder::{Stage, Status, is_being_written};
 
 const PAGE: &str = include_str!("../../assets/watch.html");
 /// The most bytes of a request's head.

@@ -12,8 +12,9 @@ use crate::checkpoint::{Checkpoint, CheckpointError, Member, MemberParts, forget
 use crate::durable::pieces::{Pace, Watch};
 use crate::error::ExperimentError;
 use crate::experiment::population::{Population, Sampled, Searches};
-use crate::experiment::prepared::{ChainSpec, Experiment, SampledChain, choices};
 use crate::experiment::running_scores::RunningScores;
+use crate::experiment::sampling::choices;
+use crate::experiment::{ChainSpec, Experiment, SampledChain};
 use crate::settings::DrawsSetting;
 use kelvin::draws::{DrawLog, DrawShape, Draws, DrawsError};
 use kelvin::network::Network;
@@ -207,7 +208,7 @@ impl Experiment {
     }
 
     /// [`Experiment::sample`] that can be stopped at any moment and goes on where it was; finished chains are not run again.
-    /// Draws go to disk as they are kept, and end in `files`. Also the seconds that each chain took.
+    /// Draws go to disk as they are kept, and end in `files`.
     ///
     /// # Errors
     /// As `sample`; where files cannot be written; [`ExperimentError::Interrupted`] where it was stopped.
@@ -217,7 +218,7 @@ impl Experiment {
         files: &DrawFiles<'_>,
         durable: &Durable<'_>,
         progress: &dyn Observer,
-    ) -> Result<(Vec<SampledChain>, Vec<f64>), ExperimentError> {
+    ) -> Result<Vec<SampledChain>, ExperimentError> {
         let path = durable.checkpoint("sampling");
         let mut population = self.sampled(specs)?;
         let mut seconds = vec![0.0; specs.len()];
@@ -268,8 +269,8 @@ impl Experiment {
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
 
         let mut sampled = Vec::new();
-        let kept = population.draws.into_iter().zip(population.scores);
-        for ((spec, chain), (draws, scores)) in specs.iter().zip(population.chains).zip(kept) {
+        let kept = population.draws.into_iter().zip(population.scores).zip(seconds);
+        for ((spec, chain), ((draws, scores), seconds)) in specs.iter().zip(population.chains).zip(kept) {
             let log = log_path(durable.folder, &chain);
             let draws = if draws.is_empty() && draws.are_stored() {
                 Draws::in_memory(shape.dim)
@@ -281,10 +282,10 @@ impl Experiment {
                 draws
             };
             forget(&log);
-            sampled.push(SampledChain { spec: spec.clone(), chain, draws, scores });
+            sampled.push(SampledChain { spec: spec.clone(), chain, draws, scores, seconds });
         }
         forget(&previous(&path));
-        Ok((sampled, seconds))
+        Ok(sampled)
     }
 }
 

@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use crate::error::ExperimentError;
+use crate::experiment::chain_spec::{ChainSpec, Slot, StartingPoint};
 use crate::experiment::population::Population;
-use crate::experiment::prepared::{ChainSpec, Experiment, Slot, StartingPoint, choices};
+use crate::experiment::prepared::Experiment;
+use crate::experiment::sampling::choices;
 use crate::settings::{Preconditioner, Start};
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
-use crate::experiment::prepared::SampledChain;
 use crate::experiment::running_scores::HeldOutPredictives;
+use crate::experiment::sampling::SampledChain;
 use kelvin::diagnostics::{self, Limits, Reading, Warning};
 use kelvin::draws::Draws;
 

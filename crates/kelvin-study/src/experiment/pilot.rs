@@ -1,7 +1,8 @@
 //! Trials of the sampler's step size: shrink ℓ until the measured temperature is the one asked for.
 
 use crate::error::ExperimentError;
-use crate::experiment::prepared::{Experiment, Slot};
+use crate::experiment::chain_spec::Slot;
+use crate::experiment::prepared::Experiment;
 use kelvin::potential::Potential;
 use kelvin::sampler::{Chain, Keep, Motion, Plan, Silent};
 use kelvin::temperature::{Schedule, Temperature};

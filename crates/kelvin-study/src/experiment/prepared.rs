@@ -1,90 +1,20 @@
-//! The two halves of an experiment: choose β by joint ascent, sample chains at given temperatures.
+//! An experiment that is ready to run: its problem, posterior, held-out rows and engine, checked against its settings.
 
 use std::sync::Arc;
 
 use crate::error::ExperimentError;
-use crate::experiment::population::{Population, Sampled, Searches};
-use crate::experiment::running_scores::RunningScores;
+use crate::experiment::chain_spec::{Slot, StartingPoint};
 use crate::problem::Problem;
 use crate::settings::check::num_steps;
-use crate::settings::{BatchSize, Preconditioner, PreconditionerStatistics, RateSchedule, Settings, Start};
+use crate::settings::{BatchSize, Preconditioner, PreconditionerStatistics, Settings, Start};
 use kelvin::data::Augmentation;
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::predictive::Predictive;
-use kelvin::sampler::{
-    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
-};
-use kelvin::selection::{JointChoice, Search};
+use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Plan};
+use kelvin::selection::JointChoice;
 use kelvin::temperature::{Schedule, Temperature};
-
-/// What a chain of a repetition is for; it names the chain's random numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
-    /// The i-th temperature of the grid.
-    Grid(u32),
-    /// β = 1 outside a grid.
-    Bayes,
-    /// β̂*.
-    Chosen,
-    /// The search for β̂*.
-    Selector,
-    /// Trials of a step size.
-    Pilot,
-}
-
-impl Slot {
-    const PER_REPETITION: u32 = 64;
-
-    pub(crate) fn id(self, repetition: u32) -> u32 {
-        let slot = match self {
-            Self::Grid(index) => index,
-            Self::Pilot => 60,
-            Self::Bayes => 61,
-            Self::Chosen => 62,
-            Self::Selector => 63,
-        };
-        repetition * Self::PER_REPETITION + slot
-    }
-}
-
-/// A chain to be sampled.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ChainSpec {
-    /// For people.
-    pub label: String,
-    /// Names the starting point and, with the slot, the random numbers.
-    pub repetition: u32,
-    /// What it is for.
-    pub slot: Slot,
-    /// β.
-    pub inverse_temperature: f64,
-    /// Where it starts, shared by the chains of a repetition; at the repetition's random weights where none is given.
-    pub start: Option<Arc<StartingPoint>>,
-}
-
-/// Weights that a chain starts from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StartingPoint {
-    /// θ.
-    pub position: Vec<f32>,
-    /// Running statistics of batch norms.
-    pub statistics: Vec<f32>,
-}
-
-/// A chain that was sampled.
-#[derive(Debug)]
-pub struct SampledChain {
-    /// What was asked.
-    pub spec: ChainSpec,
-    /// Where it ended and what it measured.
-    pub chain: Chain,
-    /// What it kept.
-    pub draws: Draws,
-    /// What its draws predict.
-    pub scores: RunningScores,
-}
 
 /// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
 pub struct Experiment {
@@ -134,7 +64,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    fn batches(&self, size: BatchSize) -> Result<Batches, ExperimentError> {
+    pub(crate) fn batches(&self, size: BatchSize) -> Result<Batches, ExperimentError> {
         let num_examples = self.problem.train.len();
         let augmentation = self.settings.data.augmentation;
         // A batch of all rows needs no order, unless it is to be one batch to batch norm or augmented.
@@ -143,7 +73,12 @@ impl Experiment {
         Ok(Batches::new(num_examples, rows)?.augmented(Augmentation::new(augmentation)?))
     }
 
-    fn chain(&self, repetition: u32, slot: Slot, inverse_temperature: f64) -> Result<Chain, ExperimentError> {
+    pub(crate) fn chain(
+        &self,
+        repetition: u32,
+        slot: Slot,
+        inverse_temperature: f64,
+    ) -> Result<Chain, ExperimentError> {
         let position = self.problem.network.initial_parameters(self.settings.run.seed, repetition);
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(Chain::new(slot.id(repetition), temperature, position, &self.posterior.layout()))
@@ -159,50 +94,6 @@ impl Experiment {
     pub fn sampler_steps(&self) -> Result<u64, ExperimentError> {
         let settings = &self.settings.sampler;
         num_steps("sampler.epochs", settings.epochs, self.batches(settings.batch_size)?.steps_per_epoch())
-    }
-
-    /// Searches for β from each repetition's start. One that diverges at once answers β = 1
-    /// ([`diverged_at_once`](JointChoice::diverged_at_once)).
-    pub fn select(&self, repetitions: &[u32], progress: &dyn Observer) -> Result<Vec<JointChoice>, ExperimentError> {
-        let mut population = self.searches(repetitions)?;
-        population.advance(progress)?;
-        Ok(choices(population.searches))
-    }
-
-    /// Searches for β at their starts.
-    pub(crate) fn searches(&self, repetitions: &[u32]) -> Result<Searches<'_>, ExperimentError> {
-        let settings = &self.settings.selection;
-        let batches = self.batches(settings.batch_size)?;
-        let epoch = batches.steps_per_epoch();
-        let value = settings.learning_rate;
-        let learning_rate = match &settings.schedule {
-            RateSchedule::Constant => Schedule::Constant { value },
-            RateSchedule::Cosine => Schedule::CosineDecay { value, total: settings.epochs * epoch },
-            RateSchedule::Piecewise(factors) => Schedule::Piecewise {
-                value,
-                factors: factors.iter().map(|&(at, factor)| (at * epoch, factor)).collect(),
-            },
-        };
-        let rule = JointAscent {
-            objective: settings.ascent_objective(),
-            learning_rate: learning_rate.checked()?,
-            momentum: settings.momentum,
-            weight_decay: settings.weight_decay,
-            clip_norm: settings.clip_norm,
-            clip_scope: settings.clip_scope,
-        };
-        let every = (settings.epochs / settings.checkpoints).max(1) * epoch;
-        let plan = Plan {
-            seed: self.settings.run.seed,
-            batches,
-            num_steps: settings.epochs * epoch,
-            keep: Keep { burn_in: 0, every },
-        };
-        let mut searches = Vec::new();
-        for &repetition in repetitions {
-            searches.push(Search { chain: self.chain(repetition, Slot::Selector, 1.0)?, choice: None });
-        }
-        Ok(Searches { experiment: self, rule, plan, searches })
     }
 
     /// Where the settings let a repetition's chains start, as `ChainSpec` wants it, given what its search chose.
@@ -259,33 +150,6 @@ impl Experiment {
         Ok((rule, plan))
     }
 
-    /// Samples chains as one population.
-    pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
-        let mut population = self.sampled(specs)?;
-        population.advance(progress)?;
-        let kept = population.draws.into_iter().zip(population.scores);
-        let sampled = specs.iter().cloned().zip(population.chains).zip(kept);
-        Ok(sampled.map(|((spec, chain), (draws, scores))| SampledChain { spec, chain, draws, scores }).collect())
-    }
-
-    /// Chains at their starts, whose draws are kept in memory.
-    pub(crate) fn sampled(&self, specs: &[ChainSpec]) -> Result<Sampled<'_>, ExperimentError> {
-        let (rule, plan) = self.sampler()?;
-        let mut chains = Vec::new();
-        for spec in specs {
-            let mut chain = self.chain(spec.repetition, spec.slot, spec.inverse_temperature)?;
-            if let Some(start) = &spec.start {
-                chain.state.position.clone_from(&start.position);
-                chain.state.statistics.clone_from(&start.statistics);
-            }
-            chains.push(chain);
-        }
-        let draws = specs.iter().map(|_| Draws::in_memory(self.posterior.dim())).collect();
-        let scores = specs.iter().map(|spec| RunningScores::new(self, spec.inverse_temperature));
-        let scores = scores.collect::<Result<_, _>>()?;
-        Ok(Sampled { experiment: self, rule, plan, chains, draws, scores })
-    }
-
     /// The predictive distribution of draws at held-out rows of this experiment.
     pub fn predictive<'d>(
         &self,
@@ -309,10 +173,4 @@ impl Experiment {
         let sum: f64 = (first..first + steps).map(|step| rule.kinetic_target(rule.step_scale.at(step), 1.0)).sum();
         Ok(sum / steps as f64)
     }
-}
-
-/// What searches that were moved have chosen.
-pub(crate) fn choices(searches: Vec<Search>) -> Vec<JointChoice> {
-    let chosen = searches.into_iter().map(|search| search.choice);
-    chosen.map(|choice| choice.expect("a search looks at its start before it moves")).collect()
 }

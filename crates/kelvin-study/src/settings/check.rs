@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use crate::error::ExperimentError;
 use crate::problem::Problem;
-use crate::settings::experiment::{BatchSize, RateSchedule, Settings};
+use crate::settings::batch_size::BatchSize;
+use crate::settings::experiment::{RateSchedule, Settings};
 use crate::settings::sampler::{DrawStatistics, Preconditioner, PreconditionerStatistics};
 
 /// Far beyond any experiment: a typo must neither overflow a step count nor run for ever.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::ExperimentError;
+use crate::settings::batch_size::BatchSize;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use kelvin::data::{Halves, Task};
@@ -109,37 +110,6 @@ impl TaskSetting {
             Self::Auto => None,
             Self::Regression => Some(Task::Regression),
             Self::Classification => Some(Task::Classification),
-        }
-    }
-}
-
-/// Rows of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum BatchSize {
-    /// So many.
-    Rows(usize),
-    /// All.
-    Full(Full),
-}
-
-/// The word "full".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Full {
-    /// All rows.
-    Full,
-}
-
-impl BatchSize {
-    /// All rows.
-    pub const FULL: Self = Self::Full(Full::Full);
-
-    /// The number of rows, `None` for all.
-    pub fn rows(self) -> Option<usize> {
-        match self {
-            Self::Rows(rows) => Some(rows),
-            Self::Full(_) => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Settings: plain data with defaults, presets, and what is checked before anything runs.
 
+mod batch_size;
 pub(crate) mod check;
 mod experiment;
 mod layer_list;
@@ -9,8 +10,9 @@ mod presets;
 mod quick;
 mod sampler;
 
+pub use batch_size::BatchSize;
 pub use experiment::{
-    BatchSize, DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings, TaskSetting,
+    DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings, TaskSetting,
 };
 pub use model::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
 pub use overrides::with_override;

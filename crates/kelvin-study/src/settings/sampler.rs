@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::settings::experiment::BatchSize;
+use crate::settings::batch_size::BatchSize;
 use kelvin::sampler::Integrator;
 use kelvin::temperature::Tempering;
 

@@ -1,0 +1,32 @@
+//! Charts as self-contained SVG: a chart is a value with two axes and layers; `to_svg` draws it, `png` rasterises it.
+
+mod axis;
+mod colour;
+mod csv;
+mod drawing;
+mod files;
+mod frame;
+mod legend;
+mod marks;
+mod panel;
+mod panels;
+mod pdf;
+mod png;
+mod range;
+mod series;
+mod svg;
+mod thin;
+mod ticks;
+mod value;
+
+#[cfg(test)]
+pub(crate) mod demo;
+
+pub use axis::Axis;
+pub use colour::Colour;
+pub use files::write_figure;
+pub use panels::Panels;
+pub use pdf::to_pdf;
+pub use png::{encode, rasterise, resolve_variables};
+pub use series::{Dash, Layer, Line, Marker, Points, Reference, Spans};
+pub use value::Chart;

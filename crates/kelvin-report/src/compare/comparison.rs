@@ -1,0 +1,272 @@
+//! Runs read for comparison, and how far two of them differ on their test points.
+
+use kelvin_study::error::{Context, Result, refused};
+use std::path::Path;
+
+use kelvin::likelihood::Likelihood;
+use kelvin::predictive::PredictiveModel;
+use serde::Serialize;
+
+use crate::compare::difference::{Difference, Pairing, Scores, difference};
+use kelvin_study::findings::{BETA_STAR, Findings, Method, Predictions, Row, are_classes, mean_and_std};
+use kelvin_study::folder::SETTINGS;
+use kelvin_study::number::{fixed, significant};
+
+/// A run that is compared.
+pub struct Run {
+    /// A, B, ….
+    pub letter: String,
+    pub folder: String,
+    pub findings: Findings,
+    pub settings: String,
+    /// The kinds of predictions it has, each over its repetitions.
+    pub predictions: Vec<(Kind, Vec<Predictions>)>,
+}
+
+/// What made a prediction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Sgd,
+    Bayes,
+    Chosen,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::Sgd, Self::Bayes, Self::Chosen];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "SGD",
+            Self::Bayes => "β = 1",
+            Self::Chosen => BETA_STAR,
+        }
+    }
+
+    /// The rows of this kind.
+    pub fn rows(self, findings: &Findings) -> impl Iterator<Item = &Row> {
+        findings.rows.iter().filter(move |row| self.is_of(row, findings))
+    }
+
+    /// Whether a row is of this kind; β = 1 of a sweep is a temperature of its grid.
+    fn is_of(self, row: &Row, findings: &Findings) -> bool {
+        match self {
+            Self::Sgd => row.method == Method::Sgd,
+            Self::Chosen => row.method == Method::Chosen,
+            Self::Bayes => {
+                let has_own = findings.rows.iter().any(|row| row.method == Method::Bayes);
+                row.method == Method::Bayes || (!has_own && row.method == Method::Grid && row.beta == 1.0)
+            }
+        }
+    }
+}
+
+/// A difference of two runs, first less second.
+#[derive(Debug, Serialize)]
+pub struct Compared {
+    pub first: String,
+    pub second: String,
+    /// "β̂* TM", ….
+    pub of: String,
+    /// "log density", "accuracy" or "squared error".
+    pub score: &'static str,
+    /// None where a score is not finite.
+    pub difference: Option<Difference>,
+}
+
+#[derive(Serialize)]
+pub struct Pair {
+    pub first: String,
+    pub second: String,
+    pub paired: bool,
+    pub sentence: String,
+}
+
+/// Mean test scores of one kind, with their spread over repetitions.
+#[derive(Serialize)]
+pub struct Score {
+    pub kind: &'static str,
+    pub repetitions: usize,
+    pub lpd_sm: (f64, f64),
+    pub lpd_tm: (f64, f64),
+    /// MSE in standardised units, or accuracy.
+    pub point_metric: (f64, f64),
+}
+
+impl Run {
+    pub fn read(folder: &Path, letter: String) -> Result<Self> {
+        let findings = Findings::read(folder)?;
+        let path = folder.join(SETTINGS);
+        let settings = std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut predictions = Vec::new();
+        for kind in Kind::ALL {
+            let own: Result<Vec<Predictions>> = kind
+                .rows(&findings)
+                .map(|row| Predictions::read(&folder.join(format!("predictions/{}.csv", row.file_name()))))
+                .collect();
+            let own = own?;
+            if !own.is_empty() {
+                predictions.push((kind, own));
+            }
+        }
+        Ok(Self { letter, folder: folder.display().to_string(), findings, settings, predictions })
+    }
+
+    /// The last part of its folder's path.
+    pub fn name(&self) -> String {
+        let path = Path::new(&self.folder);
+        path.file_name().map_or_else(|| self.folder.clone(), |name| name.to_string_lossy().into_owned())
+    }
+
+    fn of(&self, kind: Kind) -> Option<&[Predictions]> {
+        self.predictions.iter().find(|(own, _)| *own == kind).map(|(_, predictions)| &predictions[..])
+    }
+
+    /// Which rows were predicted, with their truths.
+    fn truths(&self) -> Vec<(usize, f64)> {
+        self.predictions.first().and_then(|(_, own)| own.first()).map_or(Vec::new(), Predictions::truths)
+    }
+
+    fn target_std(&self) -> f64 {
+        self.findings.problem.target_units.map_or(1.0, |units| units.std)
+    }
+
+    pub fn beta_star(&self) -> Vec<f64> {
+        self.findings.beta_star.map_or_else(|| self.findings.searched_betas(), |beta| vec![beta])
+    }
+
+    pub fn scores(&self) -> Vec<Score> {
+        let of_kind = |kind: Kind| {
+            let rows: Vec<&Row> = kind.rows(&self.findings).collect();
+            let spread = |value: fn(&Row) -> f64| mean_and_std(&rows.iter().map(|row| value(row)).collect::<Vec<_>>());
+            (!rows.is_empty()).then(|| Score {
+                kind: kind.name(),
+                repetitions: rows.len(),
+                lpd_sm: spread(|row| row.test.lpd().standard),
+                lpd_tm: spread(|row| row.test.lpd().tempered),
+                point_metric: spread(|row| row.test.point_metric()),
+            })
+        };
+        Kind::ALL.into_iter().filter_map(of_kind).collect()
+    }
+}
+
+/// Whether two runs have the same test points; an error where they are about different things.
+fn are_paired(first: &Run, second: &Run) -> Result<bool> {
+    let (a, b) = (&first.findings.problem, &second.findings.problem);
+    let have_one_kind = std::mem::discriminant(&a.likelihood) == std::mem::discriminant(&b.likelihood);
+    let (points_a, points_b) = (first.truths(), second.truths());
+    // Truths were standardised in single precision and brought back.
+    let scale = first.target_std().max(second.target_std());
+    let is_same = |a: &(usize, f64), b: &(usize, f64)| a.0 == b.0 && (a.1 - b.1).abs() <= 1e-5 * (scale + a.1.abs());
+    if have_one_kind
+        && points_a.len() == points_b.len()
+        && points_a.iter().zip(&points_b).all(|(a, b)| is_same(a, b))
+        && (&a.classes, a.image) == (&b.classes, b.image)
+        // Images have no truth but their label.
+        && (a.image.is_none() || a.data == b.data)
+    {
+        return Ok(true);
+    }
+    if have_one_kind && (&a.data, &a.target, &a.classes) == (&b.data, &b.target, &b.classes) {
+        return Ok(false);
+    }
+    let about = |run: &Run| {
+        let problem = &run.findings.problem;
+        let kind = if matches!(problem.likelihood, Likelihood::Gaussian { .. }) { "a number" } else { "a class" };
+        format!(
+            "{} predicts `{}` of {} ({kind}, {} test points)",
+            run.folder, problem.target, problem.data, problem.test_rows
+        )
+    };
+    return Err(refused(format!(
+        "these runs have different test points and cannot be compared\n  {}\n  {}\n  \
+         name runs of the same data and target",
+        about(first),
+        about(second)
+    )));
+}
+
+pub fn compare_pair(first: &Run, second: &Run) -> Result<(Pair, Vec<Compared>)> {
+    let paired = are_paired(first, second)?;
+    let same_seed = first.findings.sampling.seed == second.findings.sampling.seed;
+    let pairing = Pairing { points: paired, repetitions: same_seed };
+    let is_classes = are_classes(&first.findings.rows);
+    let mut compared = Vec::new();
+    for kind in Kind::ALL.into_iter().rev() {
+        let (Some(a), Some(b)) = (first.of(kind), second.of(kind)) else { continue };
+        let mut push = |of: String, score, scores: &dyn Fn(&Run, &Predictions) -> Vec<f64>| {
+            let all = |run: &Run, own: &[Predictions]| own.iter().map(|one| scores(run, one)).collect::<Scores>();
+            let difference = difference(&all(first, a), &all(second, b), pairing);
+            compared.push(Compared {
+                first: first.letter.clone(),
+                second: second.letter.clone(),
+                of,
+                score,
+                difference,
+            });
+        };
+        for (model, short) in [(PredictiveModel::Tempered, "TM"), (PredictiveModel::Standard, "SM")] {
+            // At β = 1 the two are one.
+            if kind == Kind::Bayes && model == PredictiveModel::Tempered {
+                continue;
+            }
+            let of = if kind == Kind::Bayes { kind.name().into() } else { format!("{} {short}", kind.name()) };
+            push(of, "log density", &|run, own| {
+                // Densities are of standardised units, and each run has its own.
+                own.log_densities(model).iter().map(|density| density - run.target_std().ln()).collect()
+            });
+        }
+        if is_classes {
+            push(kind.name().into(), "accuracy", &|_, own| right_answers(own));
+        } else {
+            let std = first.target_std();
+            push(kind.name().into(), "squared error", &|_, own| squared_errors(own, std));
+        }
+    }
+    let sentence = sentence(first, second, &compared, is_classes, paired);
+    Ok((Pair { first: first.letter.clone(), second: second.letter.clone(), paired, sentence }, compared))
+}
+
+/// 1 where the standard model's most probable class is the right one.
+fn right_answers(predictions: &Predictions) -> Vec<f64> {
+    match predictions {
+        Predictions::Classes(points) => {
+            points.iter().map(|point| f64::from(u8::from(point.predicted.standard == point.label))).collect()
+        }
+        Predictions::Numbers(_) => Vec::new(),
+    }
+}
+
+/// Of the predictive mean, in units of the first run's standard deviation.
+fn squared_errors(predictions: &Predictions, std: f64) -> Vec<f64> {
+    match predictions {
+        Predictions::Numbers(points) => points.iter().map(|point| ((point.mean - point.truth) / std).powi(2)).collect(),
+        Predictions::Classes(_) => Vec::new(),
+    }
+}
+
+/// What the differences say about β̂* in words; by the model that `predict` takes.
+fn sentence(first: &Run, second: &Run, compared: &[Compared], is_classes: bool, paired: bool) -> String {
+    let (a, b) = (&first.letter, &second.letter);
+    let model = if is_classes { "SM" } else { "TM" };
+    let headline = format!("{BETA_STAR} {model}");
+    let own = compared.iter().find(|line| line.of == headline && line.score == "log density");
+    let unpaired = if paired { "" } else { " (other test points: unpaired)" };
+    match own.map(|line| line.difference) {
+        Some(Some(found)) => {
+            let numbers = format!("{} ± {} nats a point", fixed(found.mean.abs(), 3), fixed(found.standard_error, 3));
+            if found.is_seen() {
+                let (better, worse) = if found.mean > 0.0 { (a, b) } else { (b, a) };
+                let errors = significant(found.in_standard_errors().abs(), 2);
+                format!(
+                    "{better} predicts better than {worse} by {numbers}, {errors} standard errors, at {headline}{unpaired}."
+                )
+            } else {
+                let numbers = numbers.replacen(&fixed(found.mean.abs(), 3), &fixed(found.mean, 3), 1);
+                format!("No difference can be seen between {a} and {b}: {numbers} at {headline}{unpaired}.")
+            }
+        }
+        Some(None) => format!("{a} and {b} cannot be compared at {headline}: a test point has no density there."),
+        None => format!("{a} and {b} have no predictions at {BETA_STAR} in common."),
+    }
+}

@@ -1,0 +1,13 @@
+//! Runs side by side, and what a temperature gains.
+
+mod comparison;
+mod difference;
+mod gain;
+mod sweep_comparison;
+mod verdict;
+
+pub use comparison::{Compared, Kind, Pair, Run, Score, compare_pair};
+pub use difference::{Difference, Pairing, Scores, difference};
+pub use gain::{Gain, gain};
+pub use sweep_comparison::SweepComparison;
+pub use verdict::{best_of, verdict};

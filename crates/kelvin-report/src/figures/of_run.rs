@@ -1,0 +1,62 @@
+//! The figures of a run, by what they are about.
+
+use kelvin_study::error::Result;
+use kelvin_study::findings::{ChainFindings, Method, Predictions};
+
+use super::figure::Figure;
+use super::{calibration, chains, grid, predicted, search, theory};
+use crate::run_files::RunFiles;
+
+/// The figures of a run, by what they are about.
+pub struct RunFigures {
+    /// Scores against β.
+    pub fit: Vec<Figure>,
+    pub search: Vec<Figure>,
+    pub calibration: Vec<Figure>,
+    pub predictions: Vec<Figure>,
+    pub temperatures: Vec<Figure>,
+    pub chains: Vec<Figure>,
+    /// What learning theory expects.
+    pub theory: Vec<Figure>,
+}
+
+impl RunFigures {
+    /// The figures of what was found.
+    pub fn of(run: &RunFiles) -> Result<Self> {
+        let findings = &run.findings;
+        let fit = if findings.rows.iter().any(|row| row.method == Method::Grid) {
+            grid::of_grid(findings)?
+        } else {
+            Vec::new()
+        };
+        let (mut calibration, mut predictions) = (Vec::new(), Vec::new());
+        match &run.chosen {
+            Some(Predictions::Numbers(points)) => {
+                calibration = vec![calibration::pit_histogram(points)?, calibration::interval_coverage(points)?];
+                predictions = vec![predicted::predictions(&findings.problem.target, points)];
+            }
+            Some(Predictions::Classes(points)) => {
+                calibration = vec![calibration::reliability(points)?];
+            }
+            None => {}
+        }
+        let (mut temperatures, mut chains) = (Vec::new(), Vec::new());
+        let at_chosen = findings.rows.iter().filter(|row| row.method == Method::Chosen);
+        let at_chosen: Vec<&ChainFindings> = at_chosen.flat_map(|row| findings.chains_of(row)).collect();
+        if !at_chosen.is_empty() {
+            temperatures.extend(chains::tensor_temperatures(run, &at_chosen)?);
+            temperatures.extend(chains::temperature_traces(findings, &at_chosen)?);
+            chains.push(chains::energy_traces(&at_chosen));
+            chains.extend(chains::running_lpd(&at_chosen)?);
+        }
+        let search = vec![search::selection_path(findings)];
+        let theory = theory::expected_and_measured(findings).into_iter().collect();
+        Ok(Self { fit, search, calibration, predictions, temperatures, chains, theory })
+    }
+
+    /// All of them, in the order of the report.
+    pub fn all(&self) -> impl Iterator<Item = &Figure> {
+        let Self { fit, search, calibration, predictions, temperatures, chains, theory } = self;
+        [fit, search, calibration, predictions, temperatures, chains, theory].into_iter().flatten()
+    }
+}

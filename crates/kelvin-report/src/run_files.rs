@@ -1,0 +1,51 @@
+//! A finished run as its folder holds it: everything that tables, figures and reports are made from.
+
+use kelvin_study::error::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use kelvin_study::settings::Settings;
+
+use crate::cases::{Cases, read_pictures};
+use crate::compare::{Gain, gain};
+use kelvin_study::findings::{Findings, Predictions};
+use kelvin_study::folder::{PROVENANCE, Provenance, SETTINGS};
+
+/// What was found, how, and the single predictions that are shown.
+pub struct RunFiles {
+    pub folder: PathBuf,
+    pub findings: Findings,
+    pub settings: Settings,
+    /// experiment.toml as it is written.
+    pub settings_text: String,
+    /// None where it is missing or damaged: no number depends on it.
+    pub provenance: Option<Provenance>,
+    /// Predictions at β̂*, of a sweep those of its first repetition.
+    pub chosen: Option<Predictions>,
+    /// What β̂* gains over β = 1.
+    pub gain: Gain,
+    /// Pictures of the cases, by test image.
+    pub pictures: BTreeMap<usize, Vec<u8>>,
+}
+
+impl RunFiles {
+    /// Reads a finished run.
+    pub fn read(folder: &Path) -> Result<Self> {
+        Self::of(folder, Findings::read(folder)?)
+    }
+
+    /// What goes with these findings.
+    pub fn of(folder: &Path, findings: Findings) -> Result<Self> {
+        let path = folder.join(SETTINGS);
+        let settings_text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        let settings = Settings::from_toml(&settings_text, &path.display().to_string())?;
+        let row = findings.shown_row();
+        let chosen = row.map(|row| Predictions::read(&folder.join(format!("predictions/{}.csv", row.file_name()))));
+        let chosen = chosen.transpose()?;
+        let pictures = chosen.as_ref().map_or(BTreeMap::new(), |chosen| read_pictures(folder, &Cases::of(chosen)));
+        let provenance = Provenance::read(&folder.join(PROVENANCE));
+        let gain = gain(folder, &findings);
+        Ok(Self { folder: folder.to_path_buf(), findings, settings, settings_text, provenance, chosen, gain, pictures })
+    }
+}

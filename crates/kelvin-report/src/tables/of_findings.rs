@@ -1,0 +1,31 @@
+//! The tables of what was found, each with the name of its file.
+
+use kelvin_study::findings::{Findings, RunCommand};
+
+use crate::tables::paper_tables::Sweep;
+use crate::tables::run_table::{out_of_distribution_table, run_table};
+use crate::tables::table::Table;
+use crate::tables::theory_table::{theory_lines, theory_table};
+
+/// The tables of what was found, each with the name of its file; the first is the one to print.
+pub fn tables_of(findings: &Findings) -> Vec<(&'static str, Table)> {
+    if findings.command == RunCommand::Sweep {
+        let sweep = Sweep::new(findings);
+        let mut tables = vec![
+            ("results", sweep.results()),
+            ("kinetic_temperature", sweep.kinetic()),
+            ("agreement", sweep.agreement(&findings.agreement)),
+            ("wall_clock", sweep.wall_clock()),
+        ];
+        let other = findings.problem.out_of_distribution.as_deref();
+        tables.extend(other.map(|other| ("out_of_distribution", sweep.out_of_distribution(other))));
+        let theory = theory_table(&findings.name, &theory_lines(findings));
+        tables.extend(theory.map(|table| ("learning_theory", table)));
+        return tables;
+    }
+    let title = format!("{} — test scores", findings.name);
+    let mut tables = vec![("results", run_table(&title, &findings.rows))];
+    let other = out_of_distribution_table(findings.problem.out_of_distribution.as_deref(), &findings.rows);
+    tables.extend(other.map(|table| ("out_of_distribution", table)));
+    tables
+}

@@ -1,0 +1,70 @@
+//! A chain to be sampled: what it is for, its temperature, its start; together they name its random numbers.
+
+use std::sync::Arc;
+
+/// What a chain of a repetition is for; it names the chain's random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot {
+    /// The i-th temperature of the grid.
+    Grid(u32),
+    /// β = 1 outside a grid.
+    Bayes,
+    /// β̂*.
+    Chosen,
+    /// The search for β̂*.
+    Selector,
+    /// Trials of a step size.
+    Pilot,
+}
+
+impl Slot {
+    const PER_REPETITION: u32 = 64;
+
+    pub(crate) fn id(self, repetition: u32) -> u32 {
+        let slot = match self {
+            Self::Grid(index) => index,
+            Self::Pilot => 60,
+            Self::Bayes => 61,
+            Self::Chosen => 62,
+            Self::Selector => 63,
+        };
+        repetition * Self::PER_REPETITION + slot
+    }
+}
+
+/// A chain to be sampled.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainSpec {
+    /// For people.
+    pub label: String,
+    /// Names the starting point and, with the slot, the random numbers.
+    pub repetition: u32,
+    /// What it is for.
+    pub slot: Slot,
+    /// β.
+    pub inverse_temperature: f64,
+    /// Where it starts, shared by the chains of a repetition; at the repetition's random weights where none is given.
+    pub start: Option<Arc<StartingPoint>>,
+}
+
+/// Weights that a chain starts from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StartingPoint {
+    /// θ.
+    pub position: Vec<f32>,
+    /// Running statistics of batch norms.
+    pub statistics: Vec<f32>,
+}
+
+impl ChainSpec {
+    /// The name of its file of draws, without the ending.
+    pub fn draws_name(&self) -> String {
+        let kind = match self.slot {
+            Slot::Grid(_) => format!("beta-{}", self.inverse_temperature),
+            Slot::Bayes => "bayes".into(),
+            Slot::Chosen => "chosen".into(),
+            Slot::Selector | Slot::Pilot => "pilot".into(),
+        };
+        format!("{kind}-{}", self.repetition + 1)
+    }
+}

@@ -1,0 +1,25 @@
+//! What was found: one value from which everything a person looks at is made.
+
+mod command;
+mod grid_choice;
+mod metrics_file;
+mod predictions;
+mod results;
+mod row;
+mod row_blocks;
+mod scores_file;
+mod selection;
+mod which_way;
+
+pub use command::RunCommand;
+pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
+pub use metrics_file::metrics_csv;
+pub use predictions::{ClassPrediction, INTERVAL, NumberPrediction, Predictions};
+pub use results::{
+    Agreement, ChainFindings, FINDINGS, Findings, FinishedSearch, ProblemFacts, SamplingFacts, SearchFindings, Visit,
+};
+pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mean_and_std, with_draws};
+pub use row_blocks::{RowBlocks, outputs_of_draws};
+pub use scores_file::scores_csv;
+pub use selection::{Choice, Refusal, SEARCHING, StartChoice};
+pub use which_way::{WhichWay, which_way};

@@ -1,0 +1,376 @@
+//! The predictive distribution at each test point, as predictions/NAME.csv: what scores, calibration and comparisons come from.
+
+use crate::error::{Context, Result, refused};
+use std::path::Path;
+
+use crate::experiment::Experiment;
+use kelvin::data::Targets;
+use kelvin::draws::Draws;
+use kelvin::predictive::{
+    ByModel, ClassificationPredictive, GaussianMixture, Predictive, PredictiveModel, RegressionPredictive,
+};
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use crate::findings::row_blocks::{RowBlocks, outputs_of_draws};
+use crate::problem::Units;
+
+/// The interval whose ends are given.
+pub const INTERVAL: f64 = 0.9;
+
+/// Test points in order, of numbers or of classes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Predictions {
+    Numbers(Vec<NumberPrediction>),
+    Classes(Vec<ClassPrediction>),
+}
+
+/// A number and its predictive distribution, in original units; densities are of standardised units, as LPD is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NumberPrediction {
+    /// The row of the table, from 0.
+    pub row: usize,
+    pub truth: f64,
+    pub mean: f64,
+    pub sd: ByModel<f64>,
+    /// The ends of the central 90 % interval; NaN where nobody asked for them, or draws were scored and not stored.
+    pub interval: ByModel<(f64, f64)>,
+    pub log_density: ByModel<f64>,
+    /// The predictive probability of less than the truth.
+    pub pit: ByModel<f64>,
+}
+
+/// A class and its predictive probabilities.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClassPrediction {
+    /// The row of the table, or the test image, from 0.
+    pub row: usize,
+    pub label: usize,
+    pub predicted: ByModel<usize>,
+    pub log_density: ByModel<f64>,
+    /// Entropy of the averaged probabilities in nats: total doubt.
+    pub entropy: ByModel<f64>,
+    /// Mutual information of label and parameters in nats: how far draws disagree.
+    pub information: ByModel<f64>,
+    /// Probabilities of the classes.
+    pub probabilities: ByModel<Vec<f64>>,
+}
+
+impl Predictions {
+    /// Of draws at the test rows, whose accumulated distribution is `predictive`; intervals are those of `draws`, and there are none
+    /// where none are given: quantiles of mixtures are dear.
+    pub fn of<'d>(
+        experiment: &Experiment,
+        inverse_temperature: f64,
+        predictive: &Predictive,
+        draws: impl IntoIterator<Item = &'d Draws>,
+    ) -> Result<Self> {
+        let problem = &experiment.problem;
+        let rows: Vec<usize> = match problem.table() {
+            Some(table) => table.split.test.clone(),
+            None => (0..problem.test.len()).collect(),
+        };
+        match (predictive, &problem.test.targets) {
+            (Predictive::Regression(predictive), Targets::Real(targets)) => {
+                let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
+                let kelvin::likelihood::Likelihood::Gaussian { noise_variance } = problem.likelihood else {
+                    return Err(refused("a regression has a Gaussian likelihood"));
+                };
+                let variance = ByModel::from_fn(|model| noise_variance / model.power(inverse_temperature));
+                let intervals = intervals(experiment, variance, draws)?;
+                Ok(Self::Numbers(numbers(&rows, targets, units, predictive, &intervals)?))
+            }
+            (Predictive::Classification(predictive), Targets::Classes(labels)) => {
+                Ok(Self::Classes(classes(&rows, labels, predictive)?))
+            }
+            _ => return Err(refused("the likelihood does not fit the targets")),
+        }
+    }
+
+    /// log p̂(y|x) of each point.
+    pub fn log_densities(&self, model: PredictiveModel) -> Vec<f64> {
+        match self {
+            Self::Numbers(points) => points.iter().map(|point| *point.log_density.get(model)).collect(),
+            Self::Classes(points) => points.iter().map(|point| *point.log_density.get(model)).collect(),
+        }
+    }
+
+    /// Which rows they are, with their truths as numbers: two runs can be compared where these are the same.
+    pub fn truths(&self) -> Vec<(usize, f64)> {
+        match self {
+            Self::Numbers(points) => points.iter().map(|point| (point.row, point.truth)).collect(),
+            Self::Classes(points) => points.iter().map(|point| (point.row, point.label as f64)).collect(),
+        }
+    }
+
+    /// One line a test point, all numbers; digits are as many as bring the same number back.
+    pub fn to_csv(&self) -> String {
+        let mut lines = vec![self.header().join(",")];
+        let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+        match self {
+            Self::Numbers(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
+            Self::Classes(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
+        }
+        lines.join("\n") + "\n"
+    }
+
+    fn header(&self) -> Vec<String> {
+        match self {
+            Self::Numbers(_) => NUMBER_COLUMNS.map(str::to_owned).to_vec(),
+            Self::Classes(points) => {
+                let num_classes = points.first().map_or(0, |point| point.probabilities.standard.len());
+                let of_model = |model: &'static str| (0..num_classes).map(move |class| format!("p{class}_{model}"));
+                CLASS_COLUMNS.iter().map(|&name| name.to_owned()).chain(of_model("sm")).chain(of_model("tm")).collect()
+            }
+        }
+    }
+
+    /// Reads what `to_csv` wrote.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let mut lines = text.lines();
+        let header: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
+        let mut rows = Vec::new();
+        for (number, line) in lines.enumerate() {
+            let cells: Result<Vec<f64>, _> = line.split(',').map(str::parse).collect();
+            match cells {
+                Ok(cells) if cells.len() == header.len() => rows.push(cells),
+                _ => {
+                    return Err(refused(format!(
+                        "{}, line {}: {} numbers wanted, found `{line}`",
+                        path.display(),
+                        number + 2,
+                        header.len()
+                    )));
+                }
+            }
+        }
+        let num_classes = header.len().saturating_sub(CLASS_COLUMNS.len()) / 2;
+        if header == NUMBER_COLUMNS {
+            Ok(Self::Numbers(rows.iter().map(|cells| NumberPrediction::from_cells(cells)).collect()))
+        } else if num_classes > 0
+            && header.starts_with(&CLASS_COLUMNS)
+            && header.len() == CLASS_COLUMNS.len() + 2 * num_classes
+        {
+            Ok(Self::Classes(rows.iter().map(|cells| ClassPrediction::from_cells(cells, num_classes)).collect()))
+        } else {
+            return Err(refused(format!(
+                "{}, line 1: these are not the columns of predictions that kelvin writes",
+                path.display()
+            )));
+        }
+    }
+}
+
+const NUMBER_COLUMNS: [&str; 13] = [
+    "row",
+    "truth",
+    "mean",
+    "sd_sm",
+    "sd_tm",
+    "low90_sm",
+    "high90_sm",
+    "low90_tm",
+    "high90_tm",
+    "log_density_sm",
+    "log_density_tm",
+    "pit_sm",
+    "pit_tm",
+];
+const CLASS_COLUMNS: [&str; 10] = [
+    "row",
+    "label",
+    "predicted_sm",
+    "predicted_tm",
+    "log_density_sm",
+    "log_density_tm",
+    "entropy_sm",
+    "entropy_tm",
+    "information_sm",
+    "information_tm",
+];
+
+impl NumberPrediction {
+    fn cells(&self) -> Vec<f64> {
+        let Self { row, truth, mean, sd, interval, log_density, pit } = self;
+        let (standard, tempered) = (interval.standard, interval.tempered);
+        let mut cells =
+            vec![*row as f64, *truth, *mean, sd.standard, sd.tempered, standard.0, standard.1, tempered.0, tempered.1];
+        cells.extend([log_density.standard, log_density.tempered, pit.standard, pit.tempered]);
+        cells
+    }
+
+    fn from_cells(cells: &[f64]) -> Self {
+        let pair = |at: usize| ByModel { standard: cells[at], tempered: cells[at + 1] };
+        Self {
+            row: cells[0] as usize,
+            truth: cells[1],
+            mean: cells[2],
+            sd: pair(3),
+            interval: ByModel { standard: (cells[5], cells[6]), tempered: (cells[7], cells[8]) },
+            log_density: pair(9),
+            pit: pair(11),
+        }
+    }
+}
+
+impl ClassPrediction {
+    fn cells(&self) -> Vec<f64> {
+        let Self { row, label, predicted, log_density, entropy, information, probabilities } = self;
+        let mut cells = vec![*row as f64, *label as f64, predicted.standard as f64, predicted.tempered as f64];
+        for both in [log_density, entropy, information] {
+            cells.extend([both.standard, both.tempered]);
+        }
+        cells.extend(&probabilities.standard);
+        cells.extend(&probabilities.tempered);
+        cells
+    }
+
+    fn from_cells(cells: &[f64], num_classes: usize) -> Self {
+        let pair = |at: usize| ByModel { standard: cells[at], tempered: cells[at + 1] };
+        let (standard, tempered) = cells[CLASS_COLUMNS.len()..].split_at(num_classes);
+        Self {
+            row: cells[0] as usize,
+            label: cells[1] as usize,
+            predicted: ByModel { standard: cells[2] as usize, tempered: cells[3] as usize },
+            log_density: pair(4),
+            entropy: pair(6),
+            information: pair(8),
+            probabilities: ByModel { standard: standard.to_vec(), tempered: tempered.to_vec() },
+        }
+    }
+}
+
+/// The ends of the central interval at each test row, in standardised units; NaN where there are no draws to tell.
+fn intervals<'d>(
+    experiment: &Experiment,
+    variance: ByModel<f64>,
+    draws: impl IntoIterator<Item = &'d Draws>,
+) -> Result<Vec<ByModel<(f64, f64)>>> {
+    let draws: Vec<&Draws> = draws.into_iter().collect();
+    if draws.is_empty() || !draws.iter().all(|draws| draws.are_stored()) {
+        let unknown = ByModel { standard: (f64::NAN, f64::NAN), tempered: (f64::NAN, f64::NAN) };
+        return Ok(vec![unknown; experiment.test.num_rows()]);
+    }
+    let problem = &experiment.problem;
+    let num_draws = draws.iter().map(|draws| draws.len()).sum();
+    let mut intervals = Vec::new();
+    for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {
+        let outputs = outputs_of_draws(&*experiment.engine, &problem.network, &block, draws.iter().copied())?;
+        let of_point = |point: usize| {
+            let means: Vec<f32> = outputs.iter().map(|outputs| outputs[point]).collect();
+            by_model(|model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL))
+        };
+        let of_block: Result<Vec<_>, _> = (0..block.len()).into_par_iter().map(of_point).collect();
+        intervals.extend(of_block?);
+    }
+    Ok(intervals)
+}
+
+fn numbers(
+    rows: &[usize],
+    targets: &[f32],
+    units: Units,
+    predictive: &RegressionPredictive,
+    intervals: &[ByModel<(f64, f64)>],
+) -> Result<Vec<NumberPrediction>> {
+    let means = predictive.means()?;
+    let variances = by_model(|model| predictive.variances(model))?;
+    let log_densities = by_model(|model| predictive.log_densities(model))?;
+    let pits = by_model(|model| Ok(predictive.pit_values(model)?.values().to_vec()))?;
+    let point = |at: usize| {
+        let number = |values: &ByModel<Vec<f64>>| ByModel::from_fn(|model| values.get(model)[at]);
+        let original = |(low, high)| (units.original(low), units.original(high));
+        NumberPrediction {
+            row: rows[at],
+            truth: units.original(f64::from(targets[at])),
+            mean: units.original(means[at]),
+            sd: ByModel::from_fn(|model| units.std * variances.get(model)[at].sqrt()),
+            interval: ByModel::from_fn(|model| original(*intervals[at].get(model))),
+            log_density: number(&log_densities),
+            pit: number(&pits),
+        }
+    };
+    Ok((0..targets.len()).map(point).collect())
+}
+
+fn classes(rows: &[usize], labels: &[u32], predictive: &ClassificationPredictive) -> Result<Vec<ClassPrediction>> {
+    let predicted = by_model(|model| predictive.predicted_classes(model))?;
+    let log_densities = by_model(|model| predictive.log_densities(model))?;
+    let entropies = by_model(|model| predictive.entropies(model))?;
+    let informations = by_model(|model| predictive.mutual_informations(model))?;
+    let probabilities = by_model(|model| predictive.probabilities(model))?;
+    let num_classes = predictive.num_classes();
+    let point = |at: usize| {
+        let number = |values: &ByModel<Vec<f64>>| ByModel::from_fn(|model| values.get(model)[at]);
+        ClassPrediction {
+            row: rows[at],
+            label: labels[at] as usize,
+            predicted: ByModel::from_fn(|model| predicted.get(model)[at] as usize),
+            log_density: number(&log_densities),
+            entropy: number(&entropies),
+            information: number(&informations),
+            probabilities: ByModel::from_fn(|model| {
+                probabilities.get(model)[at * num_classes..][..num_classes].to_vec()
+            }),
+        }
+    };
+    Ok((0..labels.len()).map(point).collect())
+}
+
+fn by_model<T>(
+    mut of: impl FnMut(PredictiveModel) -> Result<T, kelvin::predictive::PredictiveError>,
+) -> Result<ByModel<T>, kelvin::predictive::PredictiveError> {
+    Ok(ByModel { standard: of(PredictiveModel::Standard)?, tempered: of(PredictiveModel::Tempered)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn both(standard: f64, tempered: f64) -> ByModel<f64> {
+        ByModel { standard, tempered }
+    }
+
+    fn examples() -> [Predictions; 2] {
+        let number = NumberPrediction {
+            row: 7,
+            truth: 0.1 + 0.2,
+            mean: -1e-7,
+            sd: both(1.0, 2.0),
+            interval: ByModel { standard: (-1.0, 1.5), tempered: (-2.0, 2.5) },
+            log_density: both(-1.5, f64::NEG_INFINITY),
+            pit: both(0.25, 0.5),
+        };
+        let class = ClassPrediction {
+            row: 3,
+            label: 1,
+            predicted: ByModel { standard: 0, tempered: 1 },
+            log_density: both(-0.5, -0.25),
+            entropy: both(0.5, 0.25),
+            information: both(0.0, 0.1),
+            probabilities: ByModel { standard: vec![0.625, 0.375], tempered: vec![0.25, 0.75] },
+        };
+        [Predictions::Numbers(vec![number]), Predictions::Classes(vec![class])]
+    }
+
+    #[test]
+    fn predictions_survive_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.csv");
+        for predictions in examples() {
+            std::fs::write(&path, predictions.to_csv()).unwrap();
+            assert_eq!(Predictions::read(&path).unwrap(), predictions);
+        }
+    }
+
+    #[test]
+    fn a_broken_line_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.csv");
+        std::fs::write(&path, examples()[0].to_csv() + "1,2,three\n").unwrap();
+        let error = Predictions::read(&path).unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("1,2,three"), "{error}");
+        std::fs::write(&path, "a,b\n").unwrap();
+        assert!(Predictions::read(&path).unwrap_err().to_string().contains("line 1"));
+    }
+}

@@ -1,0 +1,404 @@
+//! Everything a run found, as results.json: tables, figures, reports, comparisons and exports are made from it alone.
+
+use crate::error::{Context, Result, StudyError, refused};
+use std::path::Path;
+
+use crate::experiment::{Experiment, SampledChain};
+use crate::problem::{ProblemSource, Units};
+use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning};
+use kelvin::likelihood::Likelihood;
+use kelvin::potential::Potential;
+use kelvin::predictive::ByModel;
+use kelvin::selection::{Checkpoint, JointChoice};
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::findings::command::RunCommand;
+use crate::findings::row::{Method, Row};
+use crate::findings::which_way::WhichWay;
+use crate::version::this_kelvin;
+
+/// The format of results.json that this kelvin writes and reads.
+const FORMAT: u32 = 1;
+/// Its name in a run folder.
+pub const FINDINGS: &str = "results.json";
+
+/// What a run or a sweep found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Findings {
+    format: u32,
+    pub command: RunCommand,
+    pub name: String,
+    pub problem: ProblemFacts,
+    pub sampling: SamplingFacts,
+    /// What moved the chains.
+    pub device: String,
+    /// The kelvin that made it, with its commit.
+    pub kelvin: String,
+    /// The temperatures of the grid.
+    pub grid: Vec<f64>,
+    /// Starts of the search: a sweep's repetitions, or a run's chains.
+    pub repetitions: u32,
+    /// The repetition of a sweep that was run alone, from 1: this is one piece of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_repetition: Option<u32>,
+    /// β̂* of a run; a sweep has one for each repetition.
+    pub beta_star: Option<f64>,
+    pub searches: Vec<SearchFindings>,
+    pub rows: Vec<Row>,
+    pub chains: Vec<ChainFindings>,
+    pub agreement: Vec<Agreement>,
+    /// Which way β should move from β̂* of a run; none where it cannot be told, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub which_way: Option<ByModel<WhichWay>>,
+    pub warnings: Vec<Warning>,
+}
+
+/// What was learned from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProblemFacts {
+    /// The name of the data.
+    pub data: String,
+    pub likelihood: Likelihood,
+    /// A column, or "class".
+    pub target: String,
+    /// Mean and standard deviation that a table's numbers were standardised with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target_units: Option<Units>,
+    /// The columns of a table.
+    pub features: Vec<String>,
+    /// The classes, in the order of their labels.
+    pub classes: Vec<String>,
+    /// Height, width and channels of an image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<[usize; 3]>,
+    /// Another set that doubt was measured on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution: Option<String>,
+    pub training_rows: usize,
+    pub validation_rows: usize,
+    pub test_rows: usize,
+    pub network: String,
+    /// The named tensors of θ with their sizes, in order.
+    pub tensors: Vec<(String, usize)>,
+}
+
+/// How chains were sampled.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SamplingFacts {
+    pub seed: u64,
+    /// Steps in an epoch, before the first cycle, in a cycle, and of a search.
+    pub steps_per_epoch: u64,
+    pub burn_in_steps: u64,
+    pub cycle_steps: u64,
+    pub search_steps: u64,
+    /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
+    pub friction_times: f64,
+    /// Whether a chain's seconds are its share of the population's.
+    pub chains_share_time: bool,
+}
+
+/// A search for β that has ended.
+#[derive(Clone, Debug)]
+pub struct FinishedSearch {
+    /// Its start, from 0.
+    pub repetition: u32,
+    /// What it chose.
+    pub choice: JointChoice,
+    /// How long it took.
+    pub seconds: f64,
+}
+
+/// A search for β, as it is written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SearchFindings {
+    /// From 0.
+    pub repetition: u32,
+    /// Its checkpoints in order, from the start. Older kelvins did not look at the start: theirs may be empty.
+    pub path: Vec<Visit>,
+    /// Which of them was best.
+    pub best: usize,
+    pub diverged_at: Option<u64>,
+    pub seconds: f64,
+}
+
+/// A checkpoint of a search.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    pub step: u64,
+    #[serde(deserialize_with = "number_or_nan")]
+    pub beta: f64,
+    #[serde(deserialize_with = "number_or_nan")]
+    pub validation_lpd: f64,
+}
+
+/// A sampled chain, cycle by cycle.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainFindings {
+    /// Also the name of its file of draws.
+    pub name: String,
+    pub label: String,
+    pub method: Method,
+    /// From 0.
+    pub repetition: u32,
+    pub beta: f64,
+    /// The temperature of its noise.
+    pub sampler_temperature: f64,
+    pub diverged_at: Option<u64>,
+    pub seconds: f64,
+    /// U(θ) at each kept draw.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub potential_energy: Vec<f64>,
+    /// ⟨θ, ∇E⟩/d at each kept draw.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub configurational_temperature: Vec<f64>,
+    /// T̂ at each kept draw; none without momenta.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub kinetic_temperature: Vec<f64>,
+    /// Validation LPD of all draws up to each, under both models.
+    pub validation_lpd: Vec<ByModel<Option<f64>>>,
+    /// Mean T̂ of each tensor at the kept draws, and over all steps after burn-in.
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub tensor_temperatures: Vec<f64>,
+    #[serde(deserialize_with = "numbers_or_nan")]
+    pub tensor_temperatures_all_steps: Vec<f64>,
+    /// What its draws say about generalisation; none of fewer than two draws, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning_theory: Option<LearningTheory>,
+}
+
+/// How far the potential energies of the repetitions at one β agree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Agreement {
+    pub beta: f64,
+    pub rhat: Option<f64>,
+    pub bulk_ess: Option<f64>,
+    pub tail_ess: Option<f64>,
+}
+
+impl Findings {
+    /// The facts of an experiment, without anything found yet.
+    pub fn of(experiment: &Experiment, command: RunCommand) -> Result<Self> {
+        let settings = &experiment.settings;
+        let repetitions = match command {
+            RunCommand::Sweep => settings.run.repetitions,
+            RunCommand::Run | RunCommand::RunGrid => settings.run.chains,
+        };
+        let steps_per_epoch = experiment.sampler_steps()? / settings.sampler.epochs.max(1);
+        Ok(Self {
+            format: FORMAT,
+            command,
+            name: settings.name.clone(),
+            problem: ProblemFacts::of(experiment),
+            sampling: SamplingFacts {
+                seed: settings.run.seed,
+                steps_per_epoch,
+                burn_in_steps: settings.sampler.burn_in * steps_per_epoch,
+                cycle_steps: settings.sampler.cycle * steps_per_epoch,
+                search_steps: experiment.selection_steps()?,
+                friction_times: 0.5
+                    * (1.0 - settings.sampler.momentum)
+                    * (settings.sampler.cycle * steps_per_epoch) as f64,
+                chains_share_time: experiment.engine.moves_chains_together(),
+            },
+            kelvin: this_kelvin(),
+            device: experiment.engine.describe_for(&experiment.posterior),
+            grid: if command == RunCommand::Run { Vec::new() } else { settings.run.grid.clone() },
+            repetitions,
+            only_repetition: settings.run.only_repetition.filter(|_| command == RunCommand::Sweep),
+            beta_star: None,
+            searches: Vec::new(),
+            rows: Vec::new(),
+            chains: Vec::new(),
+            agreement: Vec::new(),
+            which_way: None,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Adds the searches for β.
+    pub fn add_searches(&mut self, searches: &[FinishedSearch]) {
+        let visit =
+            |at: &Checkpoint| Visit { step: at.step, beta: at.inverse_temperature, validation_lpd: at.validation_lpd };
+        let found = |search: &FinishedSearch| SearchFindings {
+            repetition: search.repetition,
+            path: search.choice.path.iter().map(visit).collect(),
+            best: search.choice.best,
+            diverged_at: search.choice.divergence.map(|at| at.step),
+            seconds: search.seconds,
+        };
+        self.searches = searches.iter().map(found).collect();
+    }
+
+    /// Adds the chains, cycle by cycle.
+    pub fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
+        for sampled in chains {
+            let SampledChain { spec, chain, draws, scores, seconds } = sampled;
+            self.chains.push(ChainFindings {
+                name: spec.draws_name(),
+                label: spec.label.clone(),
+                method: Method::of(spec.slot),
+                repetition: spec.repetition,
+                beta: spec.inverse_temperature,
+                sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
+                diverged_at: chain.divergence.map(|at| at.step),
+                seconds: *seconds,
+                potential_energy: draws.potential_energy.clone(),
+                configurational_temperature: draws.configurational_temperature.clone(),
+                kinetic_temperature: draws.kinetic_temperature.clone(),
+                validation_lpd: scores.validation_lpd.iter().map(finite).collect(),
+                tensor_temperatures: measured_means(&chain.kinetic_kept),
+                tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
+                learning_theory: scores.training.as_ref().and_then(TrainingDensities::summary),
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads results.json of a run folder.
+    pub fn read(folder: &Path) -> Result<Self> {
+        let path = folder.join(FINDINGS);
+        let bytes = std::fs::read(&path).map_err(|error| not_finished(folder, &path, &error))?;
+        let damaged =
+            || format!("{} is damaged; `{}` writes it again", path.display(), crate::error::resume_command(folder));
+        let value: serde_json::Value = serde_json::from_slice(&bytes).with_context(damaged)?;
+        let format = value["format"].as_u64();
+        if format != Some(u64::from(FORMAT)) {
+            let found = format.map_or("no".into(), |format| format.to_string());
+            return Err(refused(format!(
+                "{} has format {found}, and this kelvin knows {FORMAT}; read it with the kelvin that wrote it, or run anew",
+                path.display()
+            )));
+        }
+        serde_json::from_value(value).with_context(damaged)
+    }
+
+    /// How many repetitions chains were sampled in: the first so many, or the only one.
+    pub fn sampled_repetitions(&self) -> u32 {
+        let last = self.chains.iter().map(|chain| chain.repetition + 1).max().unwrap_or(0);
+        if self.only_repetition.is_some() { last.min(1) } else { last }
+    }
+
+    /// That this is one repetition of a sweep alone, in words.
+    pub fn piece(&self) -> Option<String> {
+        Some(format!("repetition {} of {} alone", self.only_repetition?, self.repetitions))
+    }
+
+    /// The β that each search chose, whether or not chains were sampled there.
+    pub fn searched_betas(&self) -> Vec<f64> {
+        self.searches.iter().filter_map(|search| Some(search.path.get(search.best)?.beta)).collect()
+    }
+
+    /// The chains behind a row: all of its temperature, or the one of its repetition.
+    pub fn chains_of<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a ChainFindings> {
+        self.chains.iter().filter(|chain| {
+            chain.method == row.method
+                && chain.beta == row.beta
+                && row.repetition.is_none_or(|repetition| repetition == chain.repetition)
+        })
+    }
+
+    /// The row whose single predictions are shown: β̂*, of a sweep its first repetition.
+    pub fn shown_row(&self) -> Option<&Row> {
+        self.rows.iter().find(|row| row.method == Method::Chosen)
+    }
+
+    /// How many independent readings the mean kinetic temperature of so many draws of a chain is worth.
+    ///
+    /// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest. A band is one of chains that
+    /// are right, so it takes this rate and not the autocorrelation of the readings, which grows where a chain is wrong.
+    pub fn independent_readings(&self, draws: usize) -> f64 {
+        independent_readings(draws, self.sampling.friction_times)
+    }
+
+    /// The step at which a chain kept its draw of this number, from 0.
+    pub fn step_of_draw(&self, draw: usize) -> u64 {
+        self.sampling.burn_in_steps + (draw as u64 + 1) * self.sampling.cycle_steps
+    }
+}
+
+fn independent_readings(draws: usize, friction_times: f64) -> f64 {
+    let correlation = (-friction_times).exp();
+    (draws as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
+}
+
+/// Why there are no results, and what to do.
+fn not_finished(folder: &Path, path: &Path, error: &std::io::Error) -> StudyError {
+    if error.kind() != std::io::ErrorKind::NotFound {
+        return refused(format!("cannot read {}: {error}", path.display()));
+    }
+    if !folder.is_dir() {
+        return refused(format!(
+            "there is no folder {}; `kelvin run` and `kelvin sweep` print where theirs is",
+            folder.display()
+        ));
+    }
+    if folder.join("checkpoints").is_dir() {
+        let command = crate::error::resume_command(folder);
+        return refused(format!(
+            "the run in {} is not finished: it has no {FINDINGS} yet; `{command}` goes on with it",
+            folder.display()
+        ));
+    }
+    refused(format!("{} is no run folder of kelvin: it has no {FINDINGS}", folder.display()))
+}
+
+impl ProblemFacts {
+    fn of(experiment: &Experiment) -> Self {
+        let problem = &experiment.problem;
+        let table = problem.table();
+        let shape = problem.network.input();
+        Self {
+            data: match &problem.source {
+                ProblemSource::Table(table) => table.dataset.name.clone(),
+                ProblemSource::Images(images) => images.name.clone(),
+            },
+            likelihood: problem.likelihood,
+            target: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
+            target_units: Units::of(problem),
+            features: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
+            classes: problem.class_names().to_vec(),
+            image: table.is_none().then_some([shape.height, shape.width, shape.channels]),
+            out_of_distribution: problem.out_of_distribution_name().map(str::to_owned),
+            training_rows: problem.train.len(),
+            validation_rows: problem.validation.len(),
+            test_rows: problem.test.len(),
+            network: problem.network.describe(),
+            tensors: {
+                let layout = experiment.posterior.layout();
+                layout.tensors().iter().map(|tensor| (tensor.name.clone(), tensor.range.len())).collect()
+            },
+        }
+    }
+}
+
+/// Means of each tensor; none where nothing was measured.
+fn measured_means(kinetic: &kelvin::diagnostics::KineticTemperature) -> Vec<f64> {
+    if kinetic.num_readings() == 0 { Vec::new() } else { kinetic.tensor_means().to_vec() }
+}
+
+/// What is no number is not given.
+fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
+    ByModel::from_fn(|model| Some(*lpd.get(model)).filter(|value| value.is_finite()))
+}
+
+/// JSON has no NaN: it is written as null.
+fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
+}
+
+fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
+    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
+    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_far_apart_count_in_full_and_close_ones_hardly() {
+        assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
+        assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
+        assert_eq!(independent_readings(10, 1e-9), 1.0);
+    }
+}

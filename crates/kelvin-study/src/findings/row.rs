@@ -1,0 +1,175 @@
+//! One line of results: a method at one inverse temperature with its scores and measurements.
+
+use crate::error::{Context, ExperimentError, Result};
+use crate::experiment::{
+    ChainGroup, Experiment, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain, Slot,
+};
+use kelvin::draws::Draws;
+use kelvin::predictive::{ByModel, Scores};
+use kelvin::selection::JointChoice;
+use serde::{Deserialize, Serialize};
+
+use crate::findings::predictions::Predictions;
+
+/// How the predictive distribution was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// The optimiser's point estimate.
+    Sgd,
+    /// Draws at β = 1.
+    Bayes,
+    /// Draws at β̂*.
+    Chosen,
+    /// Draws at a temperature of the grid (β = 1 of a sweep is one of these).
+    Grid,
+}
+
+impl Method {
+    /// What a chain of this slot is sampled for.
+    pub fn of(slot: Slot) -> Self {
+        match slot {
+            Slot::Chosen => Self::Chosen,
+            Slot::Bayes => Self::Bayes,
+            Slot::Grid(_) => Self::Grid,
+            Slot::Selector | Slot::Pilot => Self::Sgd,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sgd => "sgd",
+            Self::Bayes => "bayes",
+            Self::Chosen => "chosen",
+            Self::Grid => "grid",
+        }
+    }
+}
+
+/// A line of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    pub method: Method,
+    pub label: String,
+    /// `None` where several chains are pooled.
+    pub repetition: Option<u32>,
+    pub beta: f64,
+    pub num_draws: usize,
+    pub validation: Scores,
+    pub test: Scores,
+    /// How far doubt tells another set from the test images, where one is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+    pub measured: Option<Measured>,
+    /// Time of its chains, one after the other.
+    pub seconds: f64,
+}
+
+/// "β̂*", spelled so that the hat stands on the β.
+pub const BETA_STAR: &str = "β\u{302}*";
+
+impl Row {
+    /// The plug-in of an optimiser's result.
+    pub fn sgd(
+        experiment: &Experiment,
+        choice: &JointChoice,
+        repetition: Option<u32>,
+        seconds: f64,
+    ) -> Result<(Self, Predictions)> {
+        let beta = choice.inverse_temperature;
+        let point = Draws::of_point(choice.weights());
+        let predictives = HeldOutPredictives::of_draws(experiment, beta, &point)?;
+        let what = What { method: Method::Sgd, label: "SGD", repetition, beta, num_draws: 1, seconds };
+        let row = what.scored(&predictives, None)?;
+        Ok((row, Predictions::of(experiment, beta, &predictives.test, [&point])?))
+    }
+
+    /// The pooled draws of chains at one β; also the predictive distribution at each test row.
+    pub fn posterior(
+        experiment: &Experiment,
+        method: Method,
+        group: &ChainGroup<'_>,
+        repetition: Option<u32>,
+        seconds: f64,
+    ) -> Result<(Self, Predictions)> {
+        let beta = group.inverse_temperature;
+        let predictives = group.predictives()?.with_context(|| format!("{} has no chain", group.label))?;
+        let measured = group.measured(experiment.sampler_temperature(beta)?, experiment.expected_inflation()?);
+        let what = What { method, label: &group.label, repetition, beta, num_draws: group.num_draws(), seconds };
+        let row = what.scored(&predictives, Some(measured))?;
+        let draws = group.draws().filter(|_| row.has_intervals());
+        let predictions = Predictions::of(experiment, beta, &predictives.test, draws)?;
+        Ok((row, predictions))
+    }
+
+    /// Whether its predictions have intervals: those of a run, and those at β̂* of a sweep, whose other rows nobody looks at one by one.
+    pub fn has_intervals(&self) -> bool {
+        self.repetition.is_none() || matches!(self.method, Method::Chosen | Method::Sgd)
+    }
+
+    /// The name of its file of predictions, without its ending.
+    pub fn file_name(&self) -> String {
+        let method = match self.method {
+            Method::Grid => format!("beta-{}", self.beta),
+            other => other.name().to_owned(),
+        };
+        self.repetition.map_or(method.clone(), |repetition| format!("{method}-{}", repetition + 1))
+    }
+}
+
+/// Whose scores a row holds.
+struct What<'a> {
+    method: Method,
+    label: &'a str,
+    repetition: Option<u32>,
+    beta: f64,
+    num_draws: usize,
+    seconds: f64,
+}
+
+impl What<'_> {
+    fn scored(self, predictives: &HeldOutPredictives, measured: Option<Measured>) -> Result<Row, ExperimentError> {
+        let HeldOutScores { validation, test, out_of_distribution } = HeldOutScores::of(predictives)?;
+        let Self { method, label, repetition, beta, num_draws, seconds } = self;
+        let label = label.into();
+        Ok(Row { method, label, repetition, beta, num_draws, validation, test, out_of_distribution, measured, seconds })
+    }
+}
+
+/// Scores on everything an experiment holds out.
+pub struct HeldOutScores {
+    pub validation: Scores,
+    pub test: Scores,
+    pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+}
+
+impl HeldOutScores {
+    pub fn of(predictives: &HeldOutPredictives) -> Result<Self, ExperimentError> {
+        let HeldOutPredictives { validation, test, out_of_distribution } = predictives;
+        let other = out_of_distribution.as_ref().map(|other| OutOfDistributionScores::new(test, other)).transpose()?;
+        Ok(Self { validation: validation.scores()?, test: test.scores()?, out_of_distribution: other.flatten() })
+    }
+}
+
+/// The chains that reached at least one draw, and whose draws all give finite outputs.
+pub fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
+    chains.filter(|chain| !chain.draws.is_empty() && chain.scores.failed_at.is_none()).collect()
+}
+
+/// Whether rows hold classes.
+pub fn are_classes(rows: &[Row]) -> bool {
+    rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
+}
+
+/// The sample standard deviation; one value has none.
+pub fn deviation(values: &[f64]) -> Option<f64> {
+    (values.len() > 1).then(|| mean_and_std(values).1)
+}
+
+/// Mean and sample standard deviation; the deviation of one value is 0.
+pub fn mean_and_std(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, if values.len() > 1 { (squares / (n - 1.0)).sqrt() } else { 0.0 })
+}

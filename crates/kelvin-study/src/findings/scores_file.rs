@@ -1,0 +1,109 @@
+//! scores.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
+
+use kelvin::predictive::Scores;
+use serde_json::{Map, Value};
+
+use crate::findings::results::Findings;
+use crate::findings::row::Row;
+
+/// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
+pub fn scores_csv(findings: &Findings) -> String {
+    let target_std = findings.problem.target_units.map(|units| units.std);
+    let lines: Vec<Map<String, Value>> = findings.rows.iter().flat_map(|row| lines(row, target_std)).collect();
+    let mut header: Vec<&String> = Vec::new();
+    for line in &lines {
+        for key in line.keys() {
+            if !header.contains(&key) {
+                header.push(key);
+            }
+        }
+    }
+    let mut text = header.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(",");
+    text.push('\n');
+    for line in &lines {
+        let cells: Vec<String> = header.iter().map(|key| line.get(*key).map_or(String::new(), cell)).collect();
+        text.push_str(&cells.join(","));
+        text.push('\n');
+    }
+    text
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) if text.contains([',', '"']) => format!("\"{}\"", text.replace('"', "\"\"")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
+    let other = row.out_of_distribution.as_ref().map(|scores| {
+        let mut line = named_line(row, "out_of_distribution");
+        add_by_model(&mut line, [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]);
+        line
+    });
+    let of_sets = [("validation", &row.validation), ("test", &row.test)].into_iter();
+    of_sets
+        .map(|(set, scores)| {
+            let mut line = named_line(row, set);
+            add_scores(&mut line, scores);
+            if let (Scores::Regression(scores), Some(std)) = (scores, target_std) {
+                let original = scores.standard.in_original_units(std).ok();
+                line.insert("mse_original_units".into(), original.map_or(Value::Null, |scores| scores.mse.into()));
+            }
+            let measured = row.measured.as_ref();
+            let mut put = |name: &str, value: Option<f64>| {
+                line.insert(name.into(), value.map_or(Value::Null, Value::from));
+            };
+            put("measured_beta_cycle_ends", measured.and_then(|m| m.beta_at_cycle_ends));
+            put("measured_beta_all_steps", measured.and_then(|m| m.beta_over_all_steps));
+            put("expected_beta_all_steps", measured.map(|m| m.expected_beta_over_all_steps));
+            put("configurational_beta", measured.map(|m| m.configurational_beta));
+            put("rhat", measured.and_then(|m| m.rhat));
+            put("bulk_ess", measured.and_then(|m| m.bulk_ess));
+            put("tail_ess", measured.and_then(|m| m.tail_ess));
+            put("seconds", Some(row.seconds));
+            line
+        })
+        .chain(other)
+        .collect()
+}
+
+/// A line with the columns that say whose scores it holds.
+fn named_line(row: &Row, set: &str) -> Map<String, Value> {
+    let mut line = Map::new();
+    line.insert("method".into(), row.method.name().into());
+    line.insert("label".into(), row.label.as_str().into());
+    line.insert("repetition".into(), row.repetition.map_or(Value::Null, |r| (r + 1).into()));
+    line.insert("beta".into(), row.beta.into());
+    line.insert("set".into(), set.into());
+    line.insert("num_draws".into(), row.num_draws.into());
+    line
+}
+
+fn add_scores(line: &mut Map<String, Value>, scores: &Scores) {
+    let by_model = match scores {
+        Scores::Regression(scores) => [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)],
+        Scores::Classification(scores) => {
+            [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]
+        }
+    };
+    add_by_model(line, by_model);
+}
+
+fn add_by_model(line: &mut Map<String, Value>, by_model: [serde_json::Result<Value>; 2]) {
+    for (suffix, value) in ["sm", "tm"].into_iter().zip(by_model) {
+        if let Ok(Value::Object(fields)) = value {
+            for (name, value) in fields {
+                // The point prediction of a regression is the same under both models.
+                let name = match (name.as_str(), suffix) {
+                    ("mse" | "mae", "tm") => continue,
+                    ("mse" | "mae", _) => name,
+                    _ => format!("{name}_{suffix}"),
+                };
+                line.insert(name, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Which way β should move from where chains are, for a larger LPD: the slope of Lemma B with its doubts.
+
+use kelvin::draws::Draws;
+use kelvin::potential::Potential;
+use kelvin::predictive::ByModel;
+use kelvin::selection::{Direction, HeldOutDraws, Laboratory, LpdSlope, SelectionError};
+use serde::{Deserialize, Serialize};
+
+/// Log joints vary by √(d/2)/β over draws, and slopes of larger networks drown in it; looking at all draws again has its price too.
+const MOST_PARAMETERS: usize = 10_000;
+
+/// d LPD/dβ of validation rows at the β of chains.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WhichWay {
+    pub slope: f64,
+    /// Of finite chains and of finite validation rows together; none of draws too few to tell.
+    pub standard_error: Option<f64>,
+    /// Median over rows of the effective sample size of the importance weights.
+    pub weights_ess: f64,
+    pub num_draws: usize,
+    pub direction: Direction,
+}
+
+impl WhichWay {
+    fn of(found: &LpdSlope) -> Self {
+        Self {
+            slope: found.slope,
+            standard_error: Some(found.standard_error()).filter(|error| error.is_finite()),
+            weights_ess: found.weights_ess,
+            num_draws: found.num_draws,
+            direction: found.direction(),
+        }
+    }
+}
+
+/// The slopes of both models; none for large networks, and where draws are not there or have no finite densities.
+pub fn which_way(
+    laboratory: &dyn Laboratory,
+    beta: f64,
+    draws: &[&Draws],
+) -> Result<Option<ByModel<WhichWay>>, SelectionError> {
+    let can_tell = laboratory.posterior().dim() <= MOST_PARAMETERS && draws.iter().all(|draws| draws.are_stored());
+    if !can_tell || draws.is_empty() {
+        return Ok(None);
+    }
+    let held_out = HeldOutDraws::new(laboratory, laboratory.validation(), beta, draws.iter().copied())?;
+    let slope = |model| LpdSlope::new(beta, &held_out.densities(model, beta)).as_ref().map(WhichWay::of);
+    let found = ByModel::from_fn(slope);
+    Ok(found.standard.zip(found.tempered).map(|(standard, tempered)| ByModel { standard, tempered }))
+}

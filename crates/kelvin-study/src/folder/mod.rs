@@ -1,0 +1,24 @@
+//! The folder of a run: its record, lock, provenance, status, predictions, hashes, and a finished run read back.
+
+mod finished_run;
+mod hashes;
+mod lock;
+mod model;
+mod provenance;
+mod record;
+mod run_folder;
+mod selection_file;
+mod status;
+
+pub use finished_run::FinishedRun;
+pub use hashes::{HASHES, Hashes, file_hash};
+pub use lock::{Lock, is_held};
+pub use model::{MODEL, SavedModel};
+pub use provenance::{Continued, Provenance, data_hashes};
+pub use record::{DataHashes, RunRecord, differing_settings};
+pub use run_folder::{
+    CHECKPOINTS, PROVENANCE, RunFolder, SETTINGS, check_is_run, is_being_written, record_and_settings, stored_run,
+    write,
+};
+pub use selection_file::{SELECTION, SelectResult, StoredChoice, StoredSelection, is_selection, open_folder};
+pub use status::{ChainStatus, Moment, Phase, STATUS, Stage, Status, StatusFile, Timeline, duration};

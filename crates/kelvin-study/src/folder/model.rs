@@ -1,0 +1,64 @@
+//! model.json: what `predict` needs beside the draws.
+
+use kelvin::data::Standardiser;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Network;
+use kelvin::predictive::PredictiveModel;
+use serde::{Deserialize, Serialize};
+
+use crate::findings::{Findings, Method};
+use crate::problem::Problem;
+
+/// Its name in a run folder.
+pub const MODEL: &str = "model.json";
+
+/// A fitted model without its draws, which are in files of their own.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SavedModel {
+    /// β̂*.
+    pub inverse_temperature: f64,
+    /// What an output says about a target.
+    pub likelihood: Likelihood,
+    /// The network.
+    pub network: Network,
+    /// The columns a table must have; none for images, whose shape is the network's input.
+    pub feature_names: Vec<String>,
+    /// The column that was learned.
+    pub target_name: String,
+    /// The classes, in the order of their labels.
+    pub class_names: Vec<String>,
+    /// Training statistics of a table; none for images, which are divided by 255.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standardiser: Option<Standardiser>,
+    /// Whose density predicts the validation rows better; runs of the first version have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictive_model: Option<PredictiveModel>,
+    /// Names of the draws files of β̂*.
+    pub draws: Vec<String>,
+}
+
+impl SavedModel {
+    /// What a run of this problem found, whose draws at β̂* are in these files.
+    pub fn of(problem: &Problem, beta: f64, findings: &Findings, draws: Vec<String>) -> Self {
+        let table = problem.table();
+        Self {
+            inverse_temperature: beta,
+            likelihood: problem.likelihood,
+            network: problem.network.clone(),
+            feature_names: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
+            target_name: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
+            class_names: problem.class_names().to_vec(),
+            standardiser: table.map(|table| table.standardiser.clone()),
+            predictive_model: better_model(findings),
+            draws,
+        }
+    }
+}
+
+/// The predictive model with the better LPD of the validation rows at β̂*.
+fn better_model(findings: &Findings) -> Option<PredictiveModel> {
+    let lpd = findings.rows.iter().find(|row| row.method == Method::Chosen)?.validation.lpd();
+    let is_tempered = lpd.tempered > lpd.standard;
+    let better = if is_tempered { PredictiveModel::Tempered } else { PredictiveModel::Standard };
+    (lpd.tempered != lpd.standard).then_some(better)
+}

@@ -1,0 +1,226 @@
+//! Where a run's numbers come from: version, commit, seed, data hash, machine, device. Never the name of a host or a person.
+
+use std::path::Path;
+
+use crate::experiment::Experiment;
+use crate::problem::{Problem, ProblemSource};
+use kelvin::data::{Examples, Inputs, Target, Targets};
+use kelvin::vector::Instructions;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::folder::record::DataHashes;
+use crate::version::{COMMIT, VERSION};
+
+/// Written as provenance.json.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Provenance {
+    pub kelvin: String,
+    pub commit: String,
+    pub command: Vec<String>,
+    /// Names what was asked for: SHA-256 of the command and the settings before any pilot.
+    pub asked_sha256: String,
+    pub seed: u64,
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
+    pub data_sha256: String,
+    /// The same of the images of the other set, without labels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub out_of_distribution_sha256: Option<String>,
+    pub data_rows: usize,
+    pub features: Vec<String>,
+    pub dropped_constant_columns: Vec<String>,
+    pub operating_system: String,
+    pub processor: String,
+    /// As the system calls it, where it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_model: Option<String>,
+    /// Processors that threads may run on.
+    #[serde(default)]
+    pub cores: usize,
+    /// Of the machine, where the system says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    pub vector_instructions: String,
+    pub threads: usize,
+    /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
+    pub device: String,
+    /// Where it went on under other circumstances than before, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub continued: Vec<Continued>,
+}
+
+/// What may differ where a run goes on, and can change numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Continued {
+    pub kelvin: String,
+    pub commit: String,
+    pub device: String,
+    pub vector_instructions: String,
+}
+
+impl Continued {
+    /// Those of this process.
+    pub fn now(experiment: &Experiment) -> Self {
+        Self {
+            kelvin: VERSION.into(),
+            commit: COMMIT.into(),
+            device: experiment.engine.describe_for(&experiment.posterior),
+            vector_instructions: Instructions::in_use().name().into(),
+        }
+    }
+
+    /// Whether a CPU gives the same bits under both: it does with every width of vectors that has fused multiply-adds.
+    pub fn rounds_like(&self, other: &Self) -> bool {
+        let fused = |at: &Self| !at.vector_instructions.eq_ignore_ascii_case(Instructions::Scalar.name());
+        fused(self) == fused(other)
+    }
+
+    /// The device, whatever its number of threads.
+    pub fn device_kind(&self) -> &str {
+        if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
+    }
+}
+
+impl Provenance {
+    pub fn new(asked_sha256: String, experiment: &Experiment) -> Self {
+        let problem = &experiment.problem;
+        let hashes = data_hashes(problem);
+        let table = problem.table().map(|table| &table.dataset);
+        Self {
+            kelvin: VERSION.into(),
+            commit: COMMIT.into(),
+            command: std::env::args().skip(1).collect(),
+            asked_sha256,
+            seed: experiment.settings.run.seed,
+            data_sha256: hashes.data,
+            out_of_distribution_sha256: hashes.out_of_distribution,
+            data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
+            features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
+            dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
+            operating_system: std::env::consts::OS.into(),
+            processor: std::env::consts::ARCH.into(),
+            processor_model: system_field("/proc/cpuinfo", "model name"),
+            cores: std::thread::available_parallelism().map_or(0, usize::from),
+            memory_bytes: memory_bytes(),
+            vector_instructions: Instructions::in_use().name().into(),
+            threads: rayon::current_num_threads(),
+            device: experiment.engine.describe_for(&experiment.posterior),
+            continued: Vec::new(),
+        }
+    }
+
+    /// What was written before; `None` where it cannot be read.
+    pub fn read(path: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+    }
+
+    /// SHA-256 of all that was read.
+    pub fn data_hashes(&self) -> DataHashes {
+        let out_of_distribution = self.out_of_distribution_sha256.clone();
+        DataHashes { data: self.data_sha256.clone(), out_of_distribution }
+    }
+
+    /// Those under which the run began.
+    fn circumstances(&self) -> Continued {
+        Continued {
+            kelvin: self.kelvin.clone(),
+            commit: self.commit.clone(),
+            device: self.device.clone(),
+            vector_instructions: self.vector_instructions.clone(),
+        }
+    }
+
+    /// Those under which the run ended.
+    pub fn last_circumstances(&self) -> Continued {
+        self.continued.last().cloned().unwrap_or_else(|| self.circumstances())
+    }
+
+    /// Takes the place of what was written when the run began, with what differs now; what a person should know of it.
+    pub fn go_on_from(&mut self, began: Self) -> Vec<String> {
+        let (now, first) = (self.circumstances(), began.circumstances());
+        *self = began;
+        let last = self.continued.last().unwrap_or(&first);
+        let mut notes = Vec::new();
+        let has_other_vectors = last.vector_instructions != now.vector_instructions;
+        let statistically = "numbers agree with those of a run in one go statistically, not digit by digit";
+        if last.device_kind() != now.device_kind() {
+            let (before, now) = (last.device_kind(), now.device_kind());
+            notes.push(format!("this run was begun on {before} and goes on on {now}: {statistically}"));
+        } else if !last.rounds_like(&now) {
+            let (before, now) = (&last.vector_instructions, &now.vector_instructions);
+            notes
+                .push(format!("this run was begun with {before} instructions and goes on with {now}: {statistically}"));
+        }
+        if (&last.kelvin, &last.commit) != (&now.kelvin, &now.commit) {
+            let (before, now) = ((&last.kelvin, &last.commit), (&now.kelvin, &now.commit));
+            notes.push(format!(
+                "this run was begun by kelvin {} ({}) and goes on with {} ({}): numbers may differ from those of either",
+                before.0, before.1, now.0, now.1
+            ));
+        }
+        if has_other_vectors || !notes.is_empty() {
+            self.continued.push(now);
+        }
+        notes
+    }
+}
+
+/// The first value of a field in a file of lines `field : value`; `None` where the system has no such file.
+fn system_field(path: &str, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
+}
+
+fn memory_bytes() -> Option<u64> {
+    let kibibytes = system_field("/proc/meminfo", "MemTotal")?;
+    Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
+}
+
+/// SHA-256 of all that was read.
+pub fn data_hashes(problem: &Problem) -> DataHashes {
+    DataHashes { data: data_hash(problem), out_of_distribution: problem.out_of_distribution.as_ref().map(images_hash) }
+}
+
+fn data_hash(problem: &Problem) -> String {
+    let mut hash = Sha256::new();
+    match &problem.source {
+        ProblemSource::Table(table) => {
+            for value in &table.dataset.features {
+                hash.update(value.to_le_bytes());
+            }
+            match &table.dataset.target {
+                Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
+                Target::Classes { labels, .. } => {
+                    labels.iter().for_each(|&label| hash.update(f64::from(label).to_le_bytes()));
+                }
+            }
+        }
+        ProblemSource::Images(_) => {
+            for part in [&problem.train, &problem.validation, &problem.test] {
+                add_images(&mut hash, part);
+            }
+        }
+    }
+    as_text(hash)
+}
+
+fn images_hash(images: &Examples) -> String {
+    let mut hash = Sha256::new();
+    if let Inputs::Bytes(pixels) = &images.inputs {
+        hash.update(pixels);
+    }
+    as_text(hash)
+}
+
+fn as_text(hash: Sha256) -> String {
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn add_images(hash: &mut Sha256, part: &Examples) {
+    if let (Inputs::Bytes(pixels), Targets::Classes(labels)) = (&part.inputs, &part.targets) {
+        hash.update(pixels);
+        labels.iter().for_each(|label| hash.update(label.to_le_bytes()));
+    }
+}

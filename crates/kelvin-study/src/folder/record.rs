@@ -1,0 +1,279 @@
+//! What a run folder is a run of: enough to go on with it, and to see that nothing it depends on has changed.
+
+use crate::error::{Context, Result, refused};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::findings::RunCommand;
+use crate::problem::{Problem, SourceData};
+use crate::settings::{RunSettings, Settings};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+/// The format of run.json that this kelvin writes and reads.
+const FORMAT: u32 = 1;
+/// The most differences that are shown.
+const MOST_SHOWN: usize = 12;
+
+/// Written as checkpoints/run.json.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunRecord {
+    format: u32,
+    pub command: RunCommand,
+    /// Whether step sizes were derived from the table and want a pilot.
+    pub automatic: bool,
+    /// The settings as they were asked for, before any pilot, as TOML.
+    asked: String,
+    /// What the pilot found.
+    #[serde(default)]
+    pub tuned_learning_rate: Option<f64>,
+    /// SHA-256 of the numbers that were read.
+    data_sha256: String,
+    #[serde(default)]
+    out_of_distribution_sha256: Option<String>,
+    /// Where the command was given: relative paths begin there.
+    pub working_folder: PathBuf,
+    /// Where files of known data sets were.
+    pub data_folder: Option<PathBuf>,
+}
+
+/// SHA-256 of what a run read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DataHashes {
+    pub data: String,
+    pub out_of_distribution: Option<String>,
+}
+
+impl DataHashes {
+    /// For people.
+    pub fn described(&self) -> String {
+        let other = self.out_of_distribution.as_ref().map(|hash| format!(" (of the other set: {hash})"));
+        self.data.clone() + &other.unwrap_or_default()
+    }
+}
+
+impl RunRecord {
+    pub fn new(
+        command: RunCommand,
+        automatic: bool,
+        settings: &Settings,
+        hashes: DataHashes,
+        data_folder: Option<&Path>,
+    ) -> Result<Self> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.into());
+        Ok(Self {
+            format: FORMAT,
+            command,
+            automatic,
+            asked: numbers_of(settings)?,
+            tuned_learning_rate: None,
+            data_sha256: hashes.data,
+            out_of_distribution_sha256: hashes.out_of_distribution,
+            working_folder: absolute(Path::new(".")),
+            data_folder: data_folder.map(absolute),
+        })
+    }
+
+    /// Reads run.json; `None` where there is none.
+    pub fn read(path: &Path) -> Result<Option<Self>> {
+        match std::fs::read(path) {
+            Ok(bytes) => Self::from_bytes(path, &bytes).map(Some),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Reads the bytes of a run.json; `path` stands for it in errors.
+    pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
+        /// All that every format has.
+        #[derive(Deserialize)]
+        struct Format {
+            #[serde(default)]
+            format: serde_json::Value,
+        }
+        let damaged = || format!("{} is damaged; begin anew with --fresh", path.display());
+        let format = serde_json::from_slice::<Format>(bytes).with_context(damaged)?.format.as_u64();
+        if format != Some(u64::from(FORMAT)) {
+            let found = format.map_or("no".into(), |format| format.to_string());
+            return Err(refused(format!(
+                "{} has format {found}, and this kelvin knows {FORMAT}\n  \
+                 go on with the kelvin that began the run, or begin anew with --fresh",
+                path.display()
+            )));
+        }
+        serde_json::from_slice(bytes).with_context(damaged)
+    }
+
+    /// SHA-256 of the numbers that were read.
+    pub fn data_hashes(&self) -> DataHashes {
+        DataHashes { data: self.data_sha256.clone(), out_of_distribution: self.out_of_distribution_sha256.clone() }
+    }
+
+    /// Whether the step size is still to be found.
+    pub fn wants_pilot(&self) -> bool {
+        self.automatic && self.tuned_learning_rate.is_none()
+    }
+
+    /// SHA-256 of the command and the settings as they were asked for.
+    pub fn identity(&self) -> String {
+        let hash = Sha256::digest(format!("{}\n{}", self.command.name(), self.asked));
+        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The settings as they were asked for.
+    pub fn settings(&self, place: &Path) -> Result<Settings> {
+        Ok(Settings::from_toml(&self.asked, &place.display().to_string())?)
+    }
+
+    /// Reads again the rows that the run was asked for, from where they were.
+    ///
+    /// # Errors
+    /// Where they are not there any more, or cannot be read.
+    pub fn read_data(&self, settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData> {
+        let mut reading = settings.clone();
+        let elsewhere = self.working_folder.join(&settings.data.source);
+        if !Path::new(&settings.data.source).exists() && elsewhere.is_file() {
+            reading.data.source = elsewhere.display().to_string();
+        }
+        Ok(Problem::read_dataset(&reading, data_folder.or(self.data_folder.as_deref()))?)
+    }
+
+    /// Refuses to go on with this run in another way than it was begun.
+    pub fn check_same(&self, now: &Self, run: &Path) -> Result<()> {
+        let mut differences = differences(&self.asked, &now.asked);
+        if self.command != now.command {
+            differences.insert(0, format!("the command: {} there, {} now", self.command.name(), now.command.name()));
+        }
+        if !differences.is_empty() {
+            return Err(refused(format!(
+                "{} holds a run with other settings; nothing was changed\n{}  \
+                 go on with it by `{}`, or name another folder with --out",
+                run.display(),
+                listed(differences),
+                crate::error::resume_command(run),
+            )));
+        }
+        if (&self.data_sha256, &self.out_of_distribution_sha256) != (&now.data_sha256, &now.out_of_distribution_sha256)
+        {
+            return Err(refused(format!(
+                "the data have changed since the run in {} began; nothing was changed\n  \
+                 SHA-256 of the numbers then: {}, now: {}\n  \
+                 put the old data back, or name another folder with --out",
+                run.display(),
+                self.data_sha256,
+                now.data_sha256,
+            )));
+        }
+        Ok(())
+    }
+
+    /// Refuses an experiment.toml that was changed since the run began.
+    pub fn check_unchanged(&self, path: &Path) -> Result<()> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let found = numbers_of(&Settings::from_toml(&text, &path.display().to_string())?)?;
+        let mut written = self.settings(path)?;
+        written.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(written.sampler.learning_rate);
+        let written = numbers_of(&written)?;
+        // A run may have been stopped between finding a rate and writing it.
+        if found != self.asked && found != written {
+            return Err(refused(format!(
+                "{} was changed since the run began; nothing was changed\n{}  \
+                 put it back, or run it as an experiment of its own: `kelvin run {0}`",
+                path.display(),
+                listed(differences(&written, &found)),
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// The settings that decide numbers, as TOML.
+fn numbers_of(settings: &Settings) -> Result<String> {
+    let mut settings = settings.clone();
+    settings.run.checkpoint_seconds = RunSettings::default().checkpoint_seconds;
+    Ok(settings.to_toml()?)
+}
+
+fn listed(differences: Vec<String>) -> String {
+    let more = differences.len().saturating_sub(MOST_SHOWN);
+    let mut text: String = differences.iter().take(MOST_SHOWN).map(|line| format!("  {line}\n")).collect();
+    if more > 0 {
+        text.push_str(&format!("  and {more} more\n"));
+    }
+    text
+}
+
+/// The settings that differ between two TOML texts, each in a line.
+fn differences(there: &str, now: &str) -> Vec<String> {
+    let shown = |value: &Option<String>| value.clone().unwrap_or("not given".into());
+    let differ = differing_settings(&[there, now]).into_iter();
+    differ.map(|(key, values)| format!("{key}: {} there, {} now", shown(&values[0]), shown(&values[1]))).collect()
+}
+
+/// The settings that are not the same in all of these TOML texts, with what each has.
+pub fn differing_settings(texts: &[&str]) -> Vec<(String, Vec<Option<String>>)> {
+    let tables: Vec<BTreeMap<String, String>> = texts.iter().map(|text| flat(text)).collect();
+    let keys: BTreeSet<&String> = tables.iter().flat_map(BTreeMap::keys).collect();
+    let values = |key: &String| tables.iter().map(|table| table.get(key).cloned()).collect::<Vec<_>>();
+    let all = keys.into_iter().map(|key| (key.clone(), values(key)));
+    all.filter(|(_, values)| values.iter().any(|value| *value != values[0])).collect()
+}
+
+fn flat(text: &str) -> BTreeMap<String, String> {
+    fn walk(prefix: &str, table: &toml::Table, found: &mut BTreeMap<String, String>) {
+        for (key, value) in table {
+            let key = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
+            match value {
+                toml::Value::Table(inner) => walk(&key, inner, found),
+                other => _ = found.insert(key, other.to_string()),
+            }
+        }
+    }
+    let mut found = BTreeMap::new();
+    walk("", &text.parse().unwrap_or_default(), &mut found);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::preset;
+
+    #[test]
+    fn differences_are_named_by_their_keys() {
+        let settings = preset("concrete").unwrap().settings();
+        let mut other = settings.clone();
+        other.sampler.learning_rate = 0.5;
+        other.sampler.energy_rows = Some(7);
+        other.run.checkpoint_seconds = 1.0;
+        let lines = differences(&numbers_of(&settings).unwrap(), &numbers_of(&other).unwrap());
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(lines[0], "sampler.energy_rows: not given there, 7 now");
+        assert!(lines[1].starts_with("sampler.learning_rate: ") && lines[1].ends_with(" there, 0.5 now"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_record_survives_being_written() {
+        let settings = preset("stripes").unwrap().settings();
+        let hashes = DataHashes { data: "ab".into(), out_of_distribution: None };
+        let mut record = RunRecord::new(RunCommand::Sweep, true, &settings, hashes, None).unwrap();
+        record.tuned_learning_rate = Some(0.1 + 0.2);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        assert!(RunRecord::read(&path).unwrap().is_none());
+        std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+        let read = RunRecord::read(&path).unwrap().unwrap();
+        assert_eq!((read.identity(), read.tuned_learning_rate), (record.identity(), record.tuned_learning_rate));
+        assert_eq!(read.settings(&path).unwrap(), settings);
+        read.check_same(&record, folder.path()).unwrap();
+        std::fs::write(&path, r#"{"format": 9}"#).unwrap();
+        assert!(RunRecord::read(&path).unwrap_err().to_string().contains("format 9"));
+        std::fs::write(&path, r#"{"format": 1}"#).unwrap();
+        assert!(RunRecord::read(&path).unwrap_err().to_string().contains("damaged"));
+    }
+}

@@ -1,0 +1,301 @@
+//! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
+
+use crate::error::{Context, Result, StudyError, refused};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::experiment::Experiment;
+use crate::settings::Settings;
+use kelvin::write_file::write_atomically;
+use serde::Serialize;
+
+use crate::findings::{FINDINGS, Findings, Predictions, Row, metrics_csv, scores_csv};
+use crate::folder::hashes::{HASHES, Hashes};
+use crate::folder::lock;
+use crate::folder::lock::Lock;
+use crate::folder::provenance::Provenance;
+use crate::folder::record::RunRecord;
+use crate::folder::status::StatusFile;
+
+pub const PROVENANCE: &str = "provenance.json";
+pub const SETTINGS: &str = "experiment.toml";
+/// What a run needs to go on.
+pub const CHECKPOINTS: &str = "checkpoints";
+const LOCK: &str = "checkpoints/lock";
+const RECORD: &str = "checkpoints/run.json";
+
+/// A run folder that may be written to.
+pub struct RunFolder {
+    path: PathBuf,
+    record: RunRecord,
+    status: Arc<StatusFile>,
+    _lock: Lock,
+}
+
+impl RunFolder {
+    /// Opens `asked`, or `runs/<name>-<short hash of command and settings>`; a folder that holds anything but the same
+    /// experiment is left alone. What it has done so far is kept, unless it is to begin anew.
+    pub fn open(asked: Option<&Path>, name: &str, record: RunRecord, fresh: bool) -> Result<Self> {
+        let identity = record.identity();
+        let path = asked.map_or_else(
+            || PathBuf::from("runs").join(format!("{}-{}", as_file_name(name), &identity[..8])),
+            Path::to_path_buf,
+        );
+        if path.is_file() {
+            return Err(refused(format!("{} is a file; name a folder with --out", path.display())));
+        }
+        if !fresh {
+            check_contents(&path, &record)?;
+        } else if !is_run(&path) && !is_empty(&path) {
+            return Err(foreign(&path));
+        }
+        for inner in ["draws", "figures", "predictions", CHECKPOINTS] {
+            let inner = path.join(inner);
+            std::fs::create_dir_all(&inner).with_context(|| format!("cannot create the folder {}", inner.display()))?;
+        }
+        let lock = Lock::take(&path.join(LOCK), &path)?;
+        if fresh {
+            forget(&path)?;
+        }
+        sweep_up(&path);
+        // Another process may have come and gone in between.
+        let record = check_contents(&path, &record)?.unwrap_or(record);
+        let status = Arc::new(StatusFile::new(&path, name, record.command));
+        let folder = Self { path, record, status, _lock: lock };
+        folder.write_record()?;
+        Ok(folder)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it is a run of.
+    pub fn record(&self) -> &RunRecord {
+        &self.record
+    }
+
+    /// Where the run says how far it is.
+    pub fn status(&self) -> &Arc<StatusFile> {
+        &self.status
+    }
+
+    /// The folder of checkpoints.
+    pub fn checkpoints(&self) -> PathBuf {
+        self.path.join(CHECKPOINTS)
+    }
+
+    pub fn draws(&self, name: &str) -> PathBuf {
+        self.path.join("draws").join(format!("{name}.safetensors"))
+    }
+
+    /// Writes one file whole.
+    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        write(&self.path, name, bytes)
+    }
+
+    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_string_pretty(value).with_context(|| format!("cannot write {name} as JSON"))?;
+        text.push('\n');
+        self.write(name, text.as_bytes())
+    }
+
+    /// Writes what is known before the first step; what a person should know where a run goes on under other circumstances than it
+    /// began.
+    pub fn write_start(&self, experiment: &Experiment) -> Result<Vec<String>> {
+        let mut provenance = Provenance::new(self.record.identity(), experiment);
+        let began = Provenance::read(&self.path.join(PROVENANCE));
+        let notes = began.map_or(Vec::new(), |began| provenance.go_on_from(began));
+        self.write_json(PROVENANCE, &provenance)?;
+        // Images come divided.
+        if let Some(table) = experiment.problem.table() {
+            self.write_json("split.json", &table.split)?;
+        }
+        self.write_settings(&experiment.settings)?;
+        Ok(notes)
+    }
+
+    /// Adds a row of results, with its predictions in a file of their own.
+    pub fn add_row(&self, findings: &mut Findings, row: Row, predictions: &Predictions) -> Result<()> {
+        self.write(&format!("predictions/{}.csv", row.file_name()), predictions.to_csv().as_bytes())?;
+        findings.rows.push(row);
+        Ok(())
+    }
+
+    /// Writes what was found, and its views for other programs.
+    pub fn write_findings(&self, findings: &Findings) -> Result<()> {
+        self.write("scores.csv", scores_csv(findings).as_bytes())?;
+        self.write("metrics.csv", metrics_csv(findings).as_bytes())?;
+        self.write_json("warnings.json", &findings.warnings)?;
+        self.write_json(FINDINGS, findings)
+    }
+
+    /// Writes hashes of all that was written: the last thing a run does.
+    pub fn write_hashes(&self) -> Result<()> {
+        self.write_json(HASHES, &Hashes::of(&self.path)?)
+    }
+
+    /// Keeps what the pilot found, so that it is not run again.
+    pub fn write_tuned(&mut self, settings: &Settings) -> Result<()> {
+        self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
+    fn write_record(&self) -> Result<()> {
+        self.write_json(RECORD, &self.record)
+    }
+
+    /// Writes the resolved settings; `kelvin run experiment.toml` repeats the run.
+    fn write_settings(&self, settings: &Settings) -> Result<()> {
+        self.write(SETTINGS, settings.to_toml()?.as_bytes())
+    }
+}
+
+/// Writes one file of a run folder whole.
+pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
+    let path = folder.join(name);
+    write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What a folder is a run of, for `kelvin resume`.
+pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
+    check_is_run(path)?;
+    record_and_settings(path)?.with_context(|| {
+        let run = path.display();
+        let finished = match path.join(FINDINGS).exists() {
+            true => format!("\n  it is finished: `kelvin report {run}` shows it"),
+            false => String::new(),
+        };
+        let command = Provenance::read(&path.join(PROVENANCE)).and_then(|began| began.command.first().cloned());
+        let again = command.map_or(String::new(), |command| {
+            format!("\n  `kelvin {command} {} --out {run}-again` runs it again", path.join(SETTINGS).display())
+        });
+        format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{again}")
+    })
+}
+
+/// The record of a run and the settings that were asked for, with the seconds between its checkpoints; `None` where the record is
+/// lost.
+pub fn record_and_settings(path: &Path) -> Result<Option<(RunRecord, Settings)>> {
+    let Some(record) = RunRecord::read(&path.join(RECORD))? else { return Ok(None) };
+    let written = path.join(SETTINGS);
+    record.check_unchanged(&written)?;
+    let mut settings = record.settings(&path.join(RECORD))?;
+    let text = std::fs::read_to_string(&written).unwrap_or_default();
+    if let Ok(written) = Settings::from_toml(&text, SETTINGS) {
+        settings.run.checkpoint_seconds = written.run.checkpoint_seconds;
+    }
+    Ok(Some((record, settings)))
+}
+
+/// Whether a process is writing this run.
+pub fn is_being_written(path: &Path) -> bool {
+    lock::is_held(&path.join(LOCK))
+}
+
+/// Refuses a folder that holds no run.
+pub fn check_is_run(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        return Err(refused(format!(
+            "there is no folder {}; `kelvin run` and `kelvin sweep` print where theirs is",
+            path.display()
+        )));
+    }
+    if !is_run(path) {
+        return Err(refused(format!(
+            "{} is no run folder of kelvin; name one that `kelvin run` or `kelvin sweep` has begun",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Whether a folder holds the beginnings of a run.
+fn is_run(path: &Path) -> bool {
+    [LOCK, RECORD, PROVENANCE].iter().any(|name| path.join(name).exists())
+}
+
+fn is_empty(path: &Path) -> bool {
+    !path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
+}
+
+fn foreign(path: &Path) -> StudyError {
+    refused(format!(
+        "{} holds files that are no run of kelvin; nothing was changed. Name another folder with --out",
+        path.display()
+    ))
+}
+
+/// Refuses a folder that holds anything but the same run; what it holds of it.
+fn check_contents(path: &Path, record: &RunRecord) -> Result<Option<RunRecord>> {
+    if is_empty(path) {
+        return Ok(None);
+    }
+    if !is_run(path) {
+        return Err(foreign(path));
+    }
+    if let Some(there) = RunRecord::read(&path.join(RECORD))? {
+        there.check_same(record, path)?;
+        there.check_unchanged(&path.join(SETTINGS))?;
+        return Ok(Some(there));
+    }
+    // Made by a kelvin that kept no record, or not yet begun.
+    match Provenance::read(&path.join(PROVENANCE)) {
+        Some(began) if began.asked_sha256 != record.identity() => {
+            return Err(refused(format!(
+                "{} holds a run with other settings; nothing was changed. Name another folder with --out",
+                path.display()
+            )));
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Removes files that were not finished when a process was killed; whoever has the lock is the only one to write.
+fn sweep_up(path: &Path) {
+    for folder in [".", "cases", "draws", "figures", "predictions", "tables", CHECKPOINTS] {
+        let entries = path.join(folder).read_dir().into_iter().flatten().flatten();
+        for file in entries.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "part")) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Removes what was done so far.
+fn forget(path: &Path) -> Result<()> {
+    let cannot = |path: &Path| format!("cannot remove {}", path.display());
+    for folder in [CHECKPOINTS, "draws"] {
+        let folder = path.join(folder);
+        for entry in folder.read_dir().with_context(|| cannot(&folder))? {
+            let file = entry.with_context(|| cannot(&folder))?.path();
+            if file.is_file() && file != path.join(LOCK) {
+                std::fs::remove_file(&file).with_context(|| cannot(&file))?;
+            }
+        }
+    }
+    for name in [PROVENANCE, SETTINGS, FINDINGS, HASHES, "model.json", "metrics.csv"] {
+        let file = path.join(name);
+        if file.exists() {
+            std::fs::remove_file(&file).with_context(|| cannot(&file))?;
+        }
+    }
+    Ok(())
+}
+
+/// The name with everything but letters, digits, `-`, `_` and inner dots replaced, so that it stays one folder.
+fn as_file_name(name: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    name.trim_matches('.').chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_stays_one_folder() {
+        assert_eq!(as_file_name("concrete-quick"), "concrete-quick");
+        assert_eq!(as_file_name("../my data/v1.2"), "-my-data-v1.2");
+    }
+}

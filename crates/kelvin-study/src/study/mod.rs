@@ -1,0 +1,21 @@
+//! What a person asks for, from beginning to end: a run, a sweep, ways to choose β side by side.
+//!
+//! A study prints nothing: a [`StudyObserver`] is told how it goes, a [`Cancel`] stops it, and its [`Outcome`] says which of both
+//! ended it.
+
+mod cancel;
+mod conduct;
+mod each_start;
+mod observer;
+mod progress;
+mod run;
+mod select;
+mod stages;
+mod sweep;
+mod timeline;
+mod watched_laboratory;
+
+pub use cancel::Cancel;
+pub use conduct::{FinishedStudy, OpenStudy, Outcome, Study};
+pub use observer::{Note, StageEnd, StudyObserver, Unobserved};
+pub use select::{Methods, SelectStudy, Selected};
