@@ -2,6 +2,7 @@
 
 mod support;
 
+mod architecture;
 mod cli;
 mod compare;
 mod device;

@@ -3,6 +3,8 @@
 pub mod cases;
 pub mod chart;
 pub mod compare;
+#[cfg(test)]
+mod demo;
 pub mod escape;
 pub mod export;
 pub mod figures;

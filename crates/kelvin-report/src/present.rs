@@ -3,11 +3,12 @@
 use kelvin_study::error::{Context, Result};
 use std::path::Path;
 
-use crate::chart::write_figure;
-use crate::figures::{Figure, NamedRun, RunFigures, across};
+use crate::chart::{resolve_variables, write_figure};
+use crate::compare::SweepComparison;
+use crate::figures::{Figure, RunFigures, across, overlaid_lpd};
 use crate::page::{Page, Story, page, page_of_several};
 use crate::run_files::RunFiles;
-use crate::tables::{Layout, Spread, Sweep, Table, paper_tables, selectors, tables_of};
+use crate::tables::{Layout, NamedRun, Spread, Sweep, Table, paper_tables, selectors, tables_of};
 use kelvin_study::findings::{Findings, RunCommand};
 use kelvin_study::folder::{StoredSelection, write};
 
@@ -66,6 +67,18 @@ pub fn write_several(folder: &Path, runs: Vec<RunFiles>, selections: &[StoredSel
     let beside = tables.into_iter().map(|(_, table)| table).collect();
     let page = page_of_several(stories, selections, beside, figures);
     write_page(folder, &page)
+}
+
+/// Writes sweeps.md, sweeps.csv and lpd_test.svg of sweeps side by side.
+///
+/// # Errors
+/// Where the folder cannot be written.
+pub fn write_sweeps(folder: &Path, sweeps: &SweepComparison<'_>) -> Result<()> {
+    create_folder(folder)?;
+    write(folder, "sweeps.md", sweeps.table().to_markdown().as_bytes())?;
+    write(folder, "sweeps.csv", sweeps.csv().as_bytes())?;
+    let svg = overlaid_lpd(sweeps.data(), &sweeps.rows()).to_svg();
+    write(folder, "lpd_test.svg", resolve_variables(&svg).as_bytes())
 }
 
 /// Runs with labels that tell them apart: their names, or the names of their folders.

@@ -3,7 +3,7 @@
 //! ```text
 //! data ─▶ network ─▶ potential ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ selection
 //! ```
-//! A module imports only from its left (`tests/architecture.rs` keeps it so); `random`, `exact` and
+//! A module imports only from its left (the architecture test of the workspace keeps it so); `random`, `exact` and
 //! `diagnostics` import nothing but each other and serve all.
 
 pub mod data;

@@ -2,7 +2,6 @@
 
 mod support;
 
-mod architecture;
 mod batch_norm_biases;
 mod conformance;
 mod conjugate_selectors;
@@ -14,6 +13,7 @@ mod golden_joint_sgd;
 mod golden_mlp;
 mod golden_predictive;
 mod golden_trajectory;
+mod instructions;
 mod known_posterior;
 mod learning_theory;
 mod logistic_models;

@@ -5,6 +5,7 @@ use serde::Serialize;
 use crate::arguments::CompareArguments;
 use crate::output::{WrongFlags, print_result, say};
 use kelvin_report::compare::{Compared, Kind, Pair, Run, Score, SweepComparison, compare_pair};
+use kelvin_report::present::write_sweeps;
 use kelvin_report::tables::{Alignment, Table};
 use kelvin_report::text::wrapped;
 use kelvin_study::findings::{BETA_STAR, are_classes};
@@ -62,7 +63,7 @@ pub fn compare(arguments: &CompareArguments) -> anyhow::Result<()> {
     if let Some(folder) = &arguments.out {
         let missing =
             || WrongFlags("--out writes what sweeps have in common; name at least two runs of `kelvin sweep`".into());
-        sweeps.as_ref().ok_or_else(missing)?.write(folder)?;
+        write_sweeps(folder, sweeps.as_ref().ok_or_else(missing)?)?;
         say(&format!("written: {0}/sweeps.md, sweeps.csv, lpd_test.svg\n", folder.display()));
     }
     if arguments.json {

@@ -19,9 +19,6 @@ mod thin;
 mod ticks;
 mod value;
 
-#[cfg(test)]
-pub(crate) mod demo;
-
 pub use axis::Axis;
 pub use colour::Colour;
 pub use files::write_figure;

@@ -76,8 +76,9 @@ impl Panels {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{demo, rasterise};
     use super::*;
+    use crate::chart::rasterise;
+    use crate::demo;
 
     #[test]
     fn panels_share_one_legend_and_stand_in_rows() {

@@ -14,7 +14,7 @@ pub fn to_pdf(svg: &str) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::demo;
+    use crate::demo;
 
     #[test]
     fn figures_become_pages_with_an_embedded_font() {

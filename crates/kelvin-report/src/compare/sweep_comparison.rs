@@ -1,17 +1,10 @@
-//! Sweeps side by side: one line of a table for each, and their test LPD against β in one figure.
-
-use kelvin_study::error::Result;
-use std::path::Path;
+//! Sweeps side by side: one line of a table for each.
 
 use kelvin::predictive::PredictiveModel;
 
-use crate::chart::resolve_variables;
 use crate::compare::comparison::Run;
-use crate::figures::overlaid_lpd;
-use crate::present::create_folder;
 use crate::tables::{Spread, Sweep, Table, choices, mean_and_spread, partly_sampled};
 use kelvin_study::findings::{BETA_STAR, Criterion, Method, Row, RunCommand, deviation, mean_and_std};
-use kelvin_study::folder::write;
 use kelvin_study::number::{fixed, significant};
 
 /// A sweep reduced to what is compared.
@@ -105,15 +98,14 @@ impl<'a> SweepComparison<'a> {
         text
     }
 
-    /// Writes sweeps.md, sweeps.csv and lpd_test.svg.
-    pub fn write(&self, folder: &Path) -> Result<()> {
-        create_folder(folder)?;
-        write(folder, "sweeps.md", self.table().to_markdown().as_bytes())?;
-        write(folder, "sweeps.csv", self.csv().as_bytes())?;
-        let named: Vec<(String, &[Row])> =
-            self.lines.iter().map(|line| (line.run.name(), &line.run.findings.rows[..])).collect();
-        let svg = overlaid_lpd(&self.lines[0].run.findings.name, &named).to_svg();
-        write(folder, "lpd_test.svg", resolve_variables(&svg).as_bytes())
+    /// The name of the first sweep's experiment.
+    pub fn data(&self) -> &str {
+        &self.lines[0].run.findings.name
+    }
+
+    /// The rows of each sweep, with its name.
+    pub fn rows(&self) -> Vec<(String, &[Row])> {
+        self.lines.iter().map(|line| (line.run.name(), &line.run.findings.rows[..])).collect()
     }
 }
 

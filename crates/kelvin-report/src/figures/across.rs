@@ -3,21 +3,14 @@
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::error::{Result, StudyError};
 
+use crate::tables::NamedRun;
+
 use super::figure::{BETA_AXIS, Figure, Models, Plot, look_of, with_other_x};
 use super::grid::{LpdOf, grid_line, lpd_axis, lpd_chart, point_metric_chart, unsampled};
 use crate::chart::{Axis, Chart, Colour, Dash, Marker, Panels, Points, Reference};
 use crate::tables::partly_sampled;
-use kelvin_study::findings::{BETA_STAR, Findings, Method, Row, are_classes};
+use kelvin_study::findings::{BETA_STAR, Method, Row, are_classes};
 use kelvin_study::number::significant;
-
-/// A run among others.
-pub struct NamedRun<'a> {
-    /// Its name, or that of its folder where names are not enough to tell runs apart.
-    pub label: String,
-    pub findings: &'a Findings,
-    /// The strength of its augmentation.
-    pub augmentation: f64,
-}
 
 /// What several runs show together: a panel for each run with a grid, and a curve for each strength where strengths differ.
 pub fn across(runs: &[NamedRun<'_>]) -> Result<Vec<Figure>> {

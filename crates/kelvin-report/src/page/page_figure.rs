@@ -68,7 +68,7 @@ fn natural_width(svg: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::demo;
+    use crate::demo;
 
     #[test]
     fn a_figure_brings_its_numbers_and_two_sizes() {

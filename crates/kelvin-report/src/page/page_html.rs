@@ -198,7 +198,7 @@ fn warning_html(warning: &Warning) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chart::demo;
+    use crate::demo;
 
     #[test]
     fn backticks_make_code_only_in_pairs() {

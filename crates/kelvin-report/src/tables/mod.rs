@@ -2,6 +2,7 @@
 
 mod diagnosis;
 mod latex;
+mod named_run;
 mod of_findings;
 mod paper_layout;
 mod paper_numbers;
@@ -12,6 +13,7 @@ mod table;
 mod theory_table;
 
 pub use diagnosis::{BAND, Search, Temperature, Tensor, Tensors, searches, temperature, temperatures, tensors};
+pub use named_run::NamedRun;
 pub use of_findings::tables_of;
 pub use paper_layout::{Layout, one_run, paper_tables, selectors};
 pub use paper_numbers::{GRID, PAPER, PaperNumbers, PaperSelectors};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use kelvin::predictive::PredictiveModel;
 
-use crate::figures::NamedRun;
+use crate::tables::named_run::NamedRun;
 use crate::tables::paper_numbers::{PaperNumbers, PaperSelectors};
 use crate::tables::paper_tables::{Spread, Sweep, mean_and_spread, partly_sampled};
 use crate::tables::table::{Alignment, Table};

@@ -56,7 +56,7 @@ impl Experiment {
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
         let training_sample = held_out(&problem.training_sample);
-        settings.check_against(&problem)?;
+        settings.check_against(problem.train.len(), problem.network.has_batch_norm())?;
         let experiment =
             Self { settings, problem, posterior, validation, test, out_of_distribution, training_sample, engine };
         experiment.selection_steps()?;

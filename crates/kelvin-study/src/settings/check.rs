@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use crate::error::ExperimentError;
-use crate::problem::Problem;
 use crate::settings::batch_size::BatchSize;
 use crate::settings::experiment::{RateSchedule, Settings};
 use crate::settings::sampler::{DrawStatistics, Preconditioner, PreconditionerStatistics};
@@ -147,11 +146,9 @@ impl Settings {
 }
 
 impl Settings {
-    /// Refuses what does not fit the rows or the network.
-    pub(crate) fn check_against(&self, problem: &Problem) -> Result<(), ExperimentError> {
+    /// Refuses what does not fit so many training rows, or a network with or without batch norm.
+    pub(crate) fn check_against(&self, num_train: usize, has_batch_norm: bool) -> Result<(), ExperimentError> {
         let (selection, sampler) = (&self.selection, &self.sampler);
-        let num_train = problem.train.len();
-        let has_batch_norm = problem.network.has_batch_norm();
         for (key, size) in [("selection.batch_size", selection.batch_size), ("sampler.batch_size", sampler.batch_size)]
         {
             size.check_rows(key, num_train)?;

@@ -34,6 +34,20 @@ pub enum DataError {
     /// The file is there and cannot be read.
     #[error("cannot read {}: {reason}\n  check that it is a file and that you may read it", .path.display())]
     Unreadable { path: PathBuf, reason: String },
+    /// Arrays whose sizes do not go together.
+    #[error(
+        "{name}: {num_numbers} numbers are no {num_rows} rows of {num_features} features\n  give the features row after row, \
+         one number for each name, and one target a row"
+    )]
+    ArraySizes { name: String, num_numbers: usize, num_rows: usize, num_features: usize },
+    /// A number of an array that is not finite.
+    #[error("{name}, row {row} (from 0), `{column}`: {found} is no finite number\n  leave the row out or fill it in")]
+    ArrayNotFinite { name: String, row: usize, column: String, found: String },
+    /// A label of an array without a class.
+    #[error(
+        "{name}, row {row} (from 0): class {found} of {num_classes}\n  labels go from 0 to the number of names minus 1"
+    )]
+    ArrayLabel { name: String, row: usize, found: u32, num_classes: usize },
     /// The file is larger than a table may be.
     #[error("{file} is larger than {} MiB, the most a table may be\n  use fewer rows or columns", .limit >> 20)]
     TooLarge { file: String, limit: u64 },

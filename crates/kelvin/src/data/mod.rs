@@ -15,6 +15,7 @@
 //! # Ok::<(), kelvin::data::DataError>(())
 //! ```
 
+mod arrays;
 mod augment;
 mod catalog;
 mod cell;

@@ -1,6 +1,6 @@
 //! Example charts and an example report: tests draw them all; `KELVIN_DEMO=folder` keeps the files for a look.
 
-use super::*;
+use crate::chart::*;
 use crate::figures::Figure;
 use crate::page::{Block, Page, Section, Warning};
 use crate::tables::Table;
