@@ -145,7 +145,7 @@ pub fn draws_name(spec: &ChainSpec) -> String {
         Slot::Grid(_) => format!("beta-{}", spec.inverse_temperature),
         Slot::Bayes => "bayes".into(),
         Slot::Chosen => "chosen".into(),
-        Slot::Selector | Slot::Pilot => "pilot".into(),
+        Slot::Selector | Slot::Pilot | Slot::Continued(_) => "pilot".into(),
     };
     format!("{kind}-{}", spec.repetition + 1)
 }

@@ -111,9 +111,9 @@ fn note_about_the_rest(rest: usize, searches: f64) -> String {
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
 fn tune(experiment: &mut Experiment, relay: &Relay<'_>, starts: u32, quiet: bool) -> anyhow::Result<Searched> {
     let laboratory = WatchedLaboratory::new(experiment, relay, starts, quiet, Searched::new());
-    let choices = laboratory.search(AscentObjective::default())?;
+    let found = laboratory.search(AscentObjective::default())?;
     let searched = laboratory.into_searched();
-    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
+    let finite = found.iter().map(|one| &one.choice).filter(|choice| choice.validation_lpd().is_finite());
     let best = finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()));
     // Without one, the methods themselves say what is wrong.
     if let Some(JointChoice { position, inverse_temperature, .. }) = best {

@@ -32,10 +32,14 @@ pub enum Slot {
     Selector,
     /// Trials of a step size.
     Pilot,
+    /// A chain that goes on at another temperature; how often it has, counted from 1.
+    Continued(u32),
 }
 
 impl Slot {
     const PER_REPETITION: u32 = 64;
+    /// Chains that go on have ids above those of 16384 repetitions.
+    const PER_CONTINUATION: u32 = 1 << 20;
 
     pub(crate) fn id(self, repetition: u32) -> u32 {
         let slot = match self {
@@ -44,6 +48,7 @@ impl Slot {
             Self::Bayes => 61,
             Self::Chosen => 62,
             Self::Selector => 63,
+            Self::Continued(times) => times * Self::PER_CONTINUATION,
         };
         repetition * Self::PER_REPETITION + slot
     }

@@ -125,12 +125,12 @@ impl MeasuredGrid {
         let sampled = laboratory.sample(inverse_temperatures)?;
         let (mut judged, mut warnings) = (Vec::new(), Vec::new());
         let num_starts = sampled.iter().map(Vec::len).max().unwrap_or(0);
-        for (&beta, draws) in inverse_temperatures.iter().zip(&sampled) {
-            if draws.is_empty() {
+        for (&beta, chains) in inverse_temperatures.iter().zip(&sampled) {
+            if chains.is_empty() {
                 let label = format!("every chain at β = {beta}, before its first draw,");
                 warnings.push(Warning::ChainDiverged { label, step: 0 });
             } else {
-                judged.push(Judged::new(laboratory, beta, draws)?);
+                judged.push(Judged::new(laboratory, beta, chains)?);
             }
         }
         let prices = laboratory.prices();

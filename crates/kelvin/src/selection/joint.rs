@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 
 use super::error::SelectionError;
-use super::laboratory::Laboratory;
+use super::laboratory::{Laboratory, SearchedStart};
 use super::selector::{BetaInterval, Goal, IntervalMeaning, Selection, Selector};
 use crate::diagnostics::{Limits, Warning};
 use crate::held_out::HeldOut;
@@ -57,31 +57,32 @@ impl Selector for JointSelector {
         if self.log_beta == LogBeta::Frozen {
             return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
         }
-        let choices = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
-        let best = best_choice(method, &choices)?;
+        let searched = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
+        let best = &best_search(method, &searched)?.choice;
         let prices = laboratory.prices();
-        let betas: Vec<f64> = choices.iter().map(|choice| choice.inverse_temperature).collect();
+        let betas: Vec<f64> = searched.iter().map(|one| one.choice.inverse_temperature).collect();
         let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
         warnings.extend(best.not_converged());
-        warnings.extend((1..).zip(&choices).filter_map(|(start, choice)| choice.diverged_at_once(start)));
+        warnings.extend(searched.iter().filter_map(|one| one.choice.diverged_at_once(one.start + 1)));
         Ok(Selection {
             method,
             goal: self.goal(),
             inverse_temperature: best.inverse_temperature,
             intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
-            cost: prices.cost(prices.search * choices.len() as f64),
+            cost: prices.cost(prices.search * searched.len() as f64),
             warnings,
         })
     }
 }
 
-/// The choice with the best finite validation score.
-pub(super) fn best_choice<'c>(
+/// The search with the best finite validation score.
+pub(super) fn best_search<'s>(
     method: &'static str,
-    choices: &'c [JointChoice],
-) -> Result<&'c JointChoice, SelectionError> {
-    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
-    finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd())).ok_or(SelectionError::NothingFound {
+    searched: &'s [SearchedStart],
+) -> Result<&'s SearchedStart, SelectionError> {
+    let finite = searched.iter().filter(|one| one.choice.validation_lpd().is_finite());
+    let best = finite.max_by(|a, b| a.choice.validation_lpd().total_cmp(&b.choice.validation_lpd()));
+    best.ok_or(SelectionError::NothingFound {
         method,
         reason: "no search has a finite validation score; lower selection.learning_rate".into(),
     })

@@ -44,7 +44,7 @@ pub use held_out_draws::{ChainDensities, HeldOutDraws};
 pub use information_gain::InformationGainSelector;
 pub use joint::{Checkpoint, JointChoice, JointSelector, Search, choose_jointly};
 pub use judged::{Criterion, Judged};
-pub use laboratory::Laboratory;
+pub use laboratory::{Laboratory, SampledStart, SearchedStart};
 pub use lpd_slope::{Direction, LpdSlope, reweighting_ess};
 pub use prediction_coverage::PredictionCoverageSelector;
 pub use refine::{RefineSelector, Refined};
