@@ -110,7 +110,7 @@ pub struct Checkpoint {
 }
 
 /// What a run of the optimiser chose.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JointChoice {
     /// θ of the best checkpoint: the SGD baseline.
     pub position: Vec<f32>,
