@@ -16,6 +16,7 @@ pub mod network;
 pub mod potential;
 pub mod predictive;
 pub mod prior;
+pub mod quantile;
 pub mod random;
 pub mod sampler;
 pub mod selection;

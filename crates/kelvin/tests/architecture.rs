@@ -16,8 +16,8 @@ const ORDER: [&[&str]; 10] = [
     &["predictive"],
     &["selection"],
 ];
-/// Rooms that serve all others and import none but `random` and `vector`.
-const SERVANTS: [&str; 4] = ["diagnostics", "exact", "vector", "write_file"];
+/// Rooms that serve all others and import none but `quantile`, `random` and `vector`.
+const SERVANTS: [&str; 5] = ["diagnostics", "exact", "quantile", "vector", "write_file"];
 
 /// Whether `room` may import `other`.
 fn may_import(room: &str, other: &str) -> bool {
@@ -28,7 +28,7 @@ fn may_import(room: &str, other: &str) -> bool {
     match (rank(room), rank(other)) {
         (Some(own), Some(others)) => others < own,
         (Some(_), None) => SERVANTS.contains(&other),
-        (None, _) => matches!(other, "random" | "vector"),
+        (None, _) => matches!(other, "quantile" | "random" | "vector"),
     }
 }
 
