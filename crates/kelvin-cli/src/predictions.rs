@@ -8,6 +8,7 @@ use kelvin::draws::Draws;
 use kelvin::predictive::{
     ByModel, ClassificationPredictive, GaussianMixture, Predictive, PredictiveModel, RegressionPredictive,
 };
+use kelvin_study::csv_text::csv_text;
 use kelvin_study::experiment::Experiment;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -104,13 +105,13 @@ impl Predictions {
 
     /// One line a test point, all numbers; digits are as many as bring the same number back.
     pub fn to_csv(&self) -> String {
-        let mut lines = vec![self.header().join(",")];
-        let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+        let mut lines = vec![self.header()];
+        let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>();
         match self {
             Self::Numbers(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
             Self::Classes(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
         }
-        lines.join("\n") + "\n"
+        csv_text(lines)
     }
 
     fn header(&self) -> Vec<String> {

@@ -13,6 +13,8 @@ use kelvin::write_file::replace_with;
 use serde_json::{Map, Value};
 
 use super::run::SavedModel;
+use kelvin_study::csv_text::csv_text;
+
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
 use crate::interrupt::resume_command;
@@ -282,13 +284,6 @@ fn class_cells(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, pow
 
 /// A line of CSV.
 fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::io::Result<()> {
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
-    let cells: Vec<String> = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted)).collect();
-    writeln!(out, "{}", cells.join(","))
+    let cells = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned));
+    out.write_all(csv_text([cells]).as_bytes())
 }
