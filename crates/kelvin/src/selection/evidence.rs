@@ -14,7 +14,7 @@
 //! Cost: one SGD run for each start; linear and logistic models instead some 30 fits. Objective: evidence, not held-out density.
 
 use super::error::SelectionError;
-use super::joint::best_search;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use super::small_model::SmallModel;

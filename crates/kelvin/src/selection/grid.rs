@@ -9,12 +9,13 @@
 //! Cost: one chain for each β and start. Objective: the criterion, on validation rows.
 
 use super::beta_posterior::BetaPosterior;
+use super::cost::Cost;
 use super::curve::Curve;
 use super::error::SelectionError;
 use super::flatness::flat_interval;
 use super::judged::{Criterion, Judged};
 use super::laboratory::Laboratory;
-use super::selector::{Cost, Goal, Selection, Selector};
+use super::selector::{Goal, Selection, Selector};
 use crate::diagnostics::{Limits, Warning};
 use crate::predictive::PredictiveModel;
 

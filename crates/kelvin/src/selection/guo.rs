@@ -10,7 +10,7 @@
 //! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in, not of the posterior.
 
 use super::error::SelectionError;
-use super::joint::best_search;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use crate::data::Targets;

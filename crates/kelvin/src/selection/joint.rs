@@ -1,102 +1,24 @@
-//! Joint maximum likelihood of network and temperature: one optimisation, the best validation checkpoint wins.
+//! A search for (θ, log β) from one start: one optimisation, of which the best validation checkpoint is kept.
 //!
-//! ```text
-//! θ̂*, β̂* = argmax Σ log p(y|x,θ,β)  [+ log p(θ), or + n log p(θ)]        from log β = 0, by SGD with momentum
-//! ```
-//! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest, the start (θ₀, β = 1) among them (Ng,
-//! van der Heide, Hodgkinson, Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D). So a search that
-//! diverges before it looks again answers β = 1, and a warning says so.
-//! With n log p(θ) a narrow prior outweighs the data: the maximum of a network with a hidden layer can be θ = 0, from every start
-//! the same, which predicts the mean and has β̂* = σ²/Var y. That is no end of the search: log β is not bounded.
-//! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in.
+//! The start (θ₀, β = 1) is the first of the checkpoints, so that a search that diverges before it looks again answers β = 1.
+//! `joint_selector.rs` is the selector that is made of such searches.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::SelectionError;
-use super::laboratory::{Laboratory, SearchedStart};
-use super::selector::{BetaInterval, Goal, IntervalMeaning, Selection, Selector};
-use crate::diagnostics::{Limits, Warning};
+use crate::diagnostics::Warning;
 use crate::held_out::HeldOut;
 use crate::network::Weights;
 use crate::potential::{Posterior, Potential};
 use crate::sampler::{
-    AscentObjective, Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, LogBeta, Motion,
-    Observer, Plan, PriorShare, evaluated_together,
+    Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, Motion, Observer, Plan,
+    evaluated_together,
 };
 
 /// A last checkpoint that beats the one before by less than this has converged.
 const CONVERGED: f64 = 1e-3;
-
-/// Joint ascent in (θ, log β) as a selector: of the starts' choices the one with the best validation score.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct JointSelector {
-    /// The share of log p(θ) in what is maximised: none is maximum likelihood, all else a maximum of the posterior.
-    pub prior: PriorShare,
-    /// What is known of log β beforehand. It cannot be frozen: that would choose nothing.
-    pub log_beta: LogBeta,
-}
-
-impl Selector for JointSelector {
-    fn name(&self) -> &'static str {
-        match self.prior {
-            PriorShare::None => "joint",
-            PriorShare::Once => "map",
-            PriorShare::PerDatum => "map-per-datum",
-        }
-    }
-
-    fn goal(&self) -> Goal {
-        Goal::PlugInDensity
-    }
-
-    fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
-        let method = self.name();
-        if self.log_beta == LogBeta::Frozen {
-            return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
-        }
-        let searched = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
-        let best = &best_search(method, &searched)?.choice;
-        let prices = laboratory.prices();
-        let betas: Vec<f64> = searched.iter().map(|one| one.choice.inverse_temperature).collect();
-        let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
-        warnings.extend(best.not_converged());
-        warnings.extend(searched.iter().filter_map(|one| one.choice.diverged_at_once(one.start + 1)));
-        Ok(Selection {
-            method,
-            goal: self.goal(),
-            inverse_temperature: best.inverse_temperature,
-            intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
-            cost: prices.cost(prices.search * searched.len() as f64),
-            warnings,
-        })
-    }
-}
-
-/// The search with the best finite validation score.
-pub(super) fn best_search<'s>(
-    method: &'static str,
-    searched: &'s [SearchedStart],
-) -> Result<&'s SearchedStart, SelectionError> {
-    let finite = searched.iter().filter(|one| one.choice.validation_lpd().is_finite());
-    let best = finite.max_by(|a, b| a.choice.validation_lpd().total_cmp(&b.choice.validation_lpd()));
-    best.ok_or(SelectionError::NothingFound {
-        method,
-        reason: "no search has a finite validation score; lower selection.learning_rate".into(),
-    })
-}
-
-impl BetaInterval {
-    /// From the smallest to the largest; none of fewer than two.
-    pub fn over_starts(betas: &[f64]) -> Option<Self> {
-        let low = betas.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = betas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let meaning = IntervalMeaning::OverStarts { count: betas.len() };
-        (betas.len() > 1).then_some(Self { low, high, meaning })
-    }
-}
 
 /// β and the validation score at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

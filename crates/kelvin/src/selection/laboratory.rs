@@ -1,8 +1,8 @@
 //! What a selector may ask for: searches, chains, and rows to judge them by.
 
+use super::cost::Prices;
 use super::error::SelectionError;
 use super::joint::JointChoice;
-use super::selector::Prices;
 use crate::draws::Draws;
 use crate::held_out::HeldOut;
 use crate::potential::Posterior;

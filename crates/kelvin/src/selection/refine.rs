@@ -24,7 +24,7 @@ use super::curve::Curve;
 use super::error::SelectionError;
 use super::flatness::paired_loss;
 use super::held_out_draws::HeldOutDraws;
-use super::joint::JointSelector;
+use super::joint_selector::JointSelector;
 use super::laboratory::{Laboratory, SampledStart};
 use super::lpd_slope::{LpdSlope, reweighting_ess};
 use super::selector::{Goal, Selection, Selector};

@@ -13,11 +13,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::cost::Prices;
 use super::error::SelectionError;
-use super::joint::best_search;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::row_loss::{Answer, RowLoss};
-use super::selector::{Goal, Prices, Selection};
+use super::selector::{Goal, Selection};
 use super::small_fit::{Energy, FeatureRows, Fit, dot};
 use super::tangent::Tangent;
 use crate::data::{Examples, Targets};
