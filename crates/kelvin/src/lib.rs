@@ -12,6 +12,7 @@ pub mod draws;
 pub mod exact;
 pub mod held_out;
 pub mod likelihood;
+pub mod mutex;
 pub mod network;
 pub mod potential;
 pub mod predictive;

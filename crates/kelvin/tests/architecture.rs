@@ -17,7 +17,7 @@ const ORDER: [&[&str]; 10] = [
     &["selection"],
 ];
 /// Rooms that serve all others and import none but `quantile`, `random` and `vector`.
-const SERVANTS: [&str; 5] = ["diagnostics", "exact", "quantile", "vector", "write_file"];
+const SERVANTS: [&str; 6] = ["diagnostics", "exact", "mutex", "quantile", "vector", "write_file"];
 
 /// Whether `room` may import `other`.
 fn may_import(room: &str, other: &str) -> bool {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::diagnostics::Warning;
 use crate::held_out::HeldOut;
+use crate::mutex::{into_inner, lock};
 use crate::network::Weights;
 use crate::potential::{Posterior, Potential};
 use crate::sampler::{
@@ -113,7 +114,7 @@ pub fn choose_jointly(
     engine.run(posterior, Motion::Search(rule), plan, &mut chains, &watch)?;
     watch.failure.into_result()?;
     for ((search, chain), choice) in searches.iter_mut().zip(chains).zip(watch.choices) {
-        search.choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        search.choice = into_inner(choice);
         if let Some(choice) = &mut search.choice {
             choice.divergence = chain.divergence;
         }
@@ -135,7 +136,7 @@ impl BestCheckpoint<'_> {
     /// Makes (θ₀, β = 1) the first candidate of every search that has not moved yet.
     fn look_at_starts(&self, chains: &[Chain]) -> Result<(), EngineError> {
         let is_new = |index: usize| {
-            let choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let choice = lock(&self.choices[index]);
             choice.is_none() && chains[index].state.step == 0
         };
         let starts: Vec<(usize, &Chain)> = chains.iter().enumerate().filter(|(index, _)| is_new(*index)).collect();
@@ -164,7 +165,7 @@ impl BestCheckpoint<'_> {
             inverse_temperature,
             validation_lpd: sum.value / self.validation.num_rows() as f64,
         };
-        let mut choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut choice = lock(&self.choices[index]);
         match &mut *choice {
             None => {
                 *choice = Some(JointChoice {
