@@ -157,7 +157,7 @@ static TARGETS: [Target; 11] = [
         repair: Some(|bytes| fit_checkpoint(bytes)),
         read: |bytes| said(num_chains_of_checkpoint(Path::new(NAME), bytes)),
         memory: (64, 64 * KIB),
-        about_the_whole: &["has format"],
+        about_the_whole: &["has format", "has chosen a place that is not on its path"],
     },
     Target {
         name: "run-record",

@@ -20,7 +20,7 @@ const HOUSES: [House; 5] = [
         name: "kelvin",
         knows: &[],
         ranks: &[
-            &["vector", "write_file"],
+            &["mutex", "quantile", "vector", "write_file"],
             &["random"],
             &["diagnostics", "exact"],
             &["data"],
@@ -43,7 +43,7 @@ const HOUSES: [House; 5] = [
         name: "kelvin-study",
         knows: &["kelvin"],
         ranks: &[
-            &["number", "version", "checkpoint"],
+            &["csv_text", "number", "version", "checkpoint"],
             &["error"],
             &["settings"],
             &["problem"],

@@ -6,7 +6,8 @@ use kelvin::predictive::PredictiveModel::{Standard, Tempered};
 use kelvin::predictive::Scores;
 use kelvin::sampler::{PriorShare, Silent};
 use kelvin::selection::{
-    Criterion, GridSelector, GuoSelector, JointSelector, Laboratory, MeasuredGrid, RefineSelector, Selection, Selector,
+    Criterion, GridSelector, GuoSelector, JointSelector, Laboratory, MeasuredGrid, RefineSelector, SampledStart,
+    Selection, Selector,
 };
 use kelvin_study::experiment::{Experiment, ExperimentLaboratory};
 use kelvin_study::problem::Problem;
@@ -70,8 +71,9 @@ fn main() -> Fallible<()> {
 /// One row of the table, with the test scores of chains at the chosen β.
 fn show(experiment: &Experiment, laboratory: &ExperimentLaboratory<'_>, selection: &Selection) -> Fallible<()> {
     let beta = selection.inverse_temperature;
-    let draws = laboratory.sample(&[beta])?.remove(0);
-    let scores: Scores = experiment.predictive(&experiment.test, beta, &draws)?.scores()?;
+    let chains = laboratory.sample(&[beta])?.remove(0);
+    let draws = SampledStart::draws_of(&chains);
+    let scores: Scores = experiment.predictive(&experiment.test, beta, draws)?.scores()?;
     let interval = selection.intervals.last().map_or("".into(), |interval| {
         let text = format!("{:?}", interval.meaning);
         let word = text.split_whitespace().next().unwrap_or_default();

@@ -6,6 +6,7 @@
 //! A room imports only from its left; the architecture test of the workspace keeps it so.
 
 pub mod checkpoint;
+pub mod csv_text;
 pub mod durable;
 pub mod error;
 pub mod experiment;

@@ -1,9 +1,12 @@
 //! Selectors on a small experiment: each asks its laboratory for runs and says what they cost.
 
+use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kelvin::data::{Examples, Targets};
 use kelvin::diagnostics::Warning;
+use kelvin::draws::Draws;
 use kelvin::exact::LinearRegression;
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
@@ -15,7 +18,8 @@ use kelvin::sampler::{
     Silent,
 };
 use kelvin::selection::{
-    Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, Search, Selector, choose_jointly,
+    Goal, GuoSelector, IntervalMeaning, JointSelector, Laboratory, SampledStart, Search, SearchedStart, Selector,
+    choose_jointly,
 };
 use kelvin::temperature::{Schedule, Temperature};
 use kelvin_study::experiment::{Experiment, ExperimentLaboratory};
@@ -88,7 +92,7 @@ fn with_a_prior_for_each_row_beta_is_a_maximum() {
     // the prior takes is n θ²/(2 s²) with s² = 0.1. Standardised targets then have β̂ = σ²: the 0.01 of the noise variance.
     let (choices, _, targets) = found(&settings);
     let squares: f64 = targets.iter().map(|y| y * y).sum();
-    for choice in &choices {
+    for SearchedStart { choice, .. } in &choices {
         let (last, expected) = (choice.path.last().unwrap(), noise * targets.len() as f64 / squares);
         assert!((last.inverse_temperature / expected - 1.0).abs() < 1e-6, "{last:?} {expected}");
         assert!(choice.position.iter().all(|theta| theta.abs() < 1e-3));
@@ -105,7 +109,7 @@ fn with_a_prior_for_each_row_beta_is_a_maximum() {
         beta = noise * targets.len() as f64 / squares;
     }
     assert!((0.011..0.05).contains(&beta), "no longer a model that predicts the mean: {beta}");
-    for choice in &choices {
+    for SearchedStart { choice, .. } in &choices {
         let last = choice.path.last().unwrap().inverse_temperature;
         assert!((last / beta - 1.0).abs() < 1e-4, "{last} instead of {beta}");
     }
@@ -183,16 +187,16 @@ fn chains_of_the_laboratory_are_those_of_the_experiment_and_go_on_for_less() {
     let laboratory = ExperimentLaboratory::new(&experiment, 2, &Silent);
     let draws = laboratory.sample(&[1.0, 3.0]).unwrap();
     assert_eq!(
-        draws.iter().map(|chains| chains.iter().map(|draws| draws.len()).sum()).collect::<Vec<usize>>(),
+        draws.iter().map(|chains| SampledStart::draws_of(chains).map(Draws::len).sum()).collect::<Vec<usize>>(),
         [80, 80]
     );
     let later = laboratory.continue_at(3.5, &draws[1]).unwrap();
-    assert_eq!(later.iter().map(|draws| draws.len()).collect::<Vec<_>>(), [20, 20]);
+    assert_eq!(SampledStart::draws_of(&later).map(Draws::len).collect::<Vec<_>>(), [20, 20]);
     let prices = laboratory.prices();
     assert_eq!(prices.continued_chain / prices.chain, 240.0 / 600.0);
     // The energy is already where it was: E U = const + d/(2β) hardly differs between 3 and 3.5.
-    let mean = |draws: &[kelvin::draws::Draws]| {
-        let all: Vec<f64> = draws.iter().flat_map(|draws| draws.potential_energy.clone()).collect();
+    let mean = |chains: &[SampledStart]| {
+        let all: Vec<f64> = SampledStart::draws_of(chains).flat_map(|draws| draws.potential_energy.clone()).collect();
         all.iter().sum::<f64>() / all.len() as f64
     };
     assert!((mean(&later) / mean(&draws[1]) - 1.0).abs() < 0.1, "{} {}", mean(&later), mean(&draws[1]));
@@ -234,6 +238,69 @@ fn chains_that_start_where_searches_end_share_them_with_selectors() {
     assert_eq!(count(), 6);
 }
 
+/// Ids of the chains that kept draws.
+#[derive(Default)]
+struct Ids(Mutex<BTreeSet<u32>>);
+
+impl Ids {
+    fn take(&self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Observer for Ids {
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        self.0.lock().unwrap().extend(kept.iter().map(|(_, chain)| chain.id));
+    }
+}
+
+/// What a start gives does not depend on what becomes of the others.
+#[test]
+fn survivors_keep_their_names_where_the_second_of_four_starts_diverges() {
+    let mut settings = settings();
+    settings.selection.epochs = 40;
+    settings.sampler.start = Start::Search;
+    let problem = problem(&settings);
+    let experiment = Experiment::new(problem, settings).unwrap();
+    let own = experiment.settings.selection.ascent_objective();
+    let whole = ExperimentLaboratory::new(&experiment, 4, &Silent);
+    let mut searched = whole.search(own).unwrap();
+    assert_eq!(searched.iter().map(|one| one.start).collect::<Vec<_>>(), [0, 1, 2, 3]);
+    let ids = Ids::default();
+    let sampled = |searched: Vec<SearchedStart>| {
+        let laboratory = ExperimentLaboratory::remembering(&experiment, 4, &ids, vec![(own, searched)]);
+        let mut runs = vec![laboratory.sample(&[3.0]).unwrap().remove(0)];
+        let mut ids_of_runs = vec![ids.take()];
+        for beta in [3.5, 4.0] {
+            runs.push(laboratory.continue_at(beta, runs.last().unwrap()).unwrap());
+            ids_of_runs.push(ids.take());
+        }
+        (runs, ids_of_runs)
+    };
+    let (all, _) = sampled(searched.clone());
+    let diverging = |searched: &mut Vec<SearchedStart>| searched[1].choice.position[0] = f32::NAN;
+    let missing = |searched: &mut Vec<SearchedStart>| drop(searched.remove(1));
+    diverging(&mut searched);
+    let (survived, ids_of_runs) = sampled(searched.clone());
+    for (run, (survived, all)) in survived.iter().zip(&all).enumerate() {
+        assert_eq!(survived.iter().map(|chain| chain.start).collect::<Vec<_>>(), [0, 2, 3]);
+        for chain in survived {
+            let same = &all[chain.start as usize];
+            assert_eq!((chain.start, chain.times_continued), (same.start, run as u32));
+            assert_eq!(chain.draws.potential_energy, same.draws.potential_energy, "run {run}, start {}", chain.start);
+        }
+    }
+    let distinct: BTreeSet<u32> = ids_of_runs.iter().flatten().copied().collect();
+    assert_eq!((ids_of_runs.iter().map(BTreeSet::len).sum::<usize>(), distinct.len()), (9, 9), "{ids_of_runs:?}");
+
+    // Where a search itself is missing, the other starts keep theirs.
+    missing(&mut searched);
+    let (without, _) = sampled(searched);
+    for chain in without[0].iter().filter(|chain| chain.start != 1) {
+        assert_eq!(chain.draws.potential_energy, all[0][chain.start as usize].draws.potential_energy);
+    }
+}
+
 /// At plain SGD's θ̂ the validation rows alone set β̂ = σ² n / SSE.
 #[test]
 fn post_hoc_scaling_fits_the_validation_rows() {
@@ -243,7 +310,7 @@ fn post_hoc_scaling_fits_the_validation_rows() {
     let laboratory = ExperimentLaboratory::new(&experiment, 1, &Silent);
     let selection = GuoSelector.select(&laboratory).unwrap();
     let frozen = AscentObjective { log_beta: LogBeta::Frozen, ..AscentObjective::default() };
-    let choice = laboratory.search(frozen).unwrap().remove(0);
+    let choice = laboratory.search(frozen).unwrap().remove(0).choice;
     assert_eq!(choice.inverse_temperature, 1.0);
     let Targets::Real(targets) = experiment.validation.targets() else { panic!("numbers") };
     let outputs = experiment.validation.outputs(choice.weights());

@@ -7,7 +7,7 @@ use kelvin::held_out::HeldOut;
 use kelvin::predictive::PredictiveModel;
 use kelvin::selection::{
     ChainDensities, Criterion, Direction, GridSelector, HeldOutDraws, IntervalMeaning, Laboratory, LpdSlope,
-    MeasuredGrid, RefineSelector, SelectionError, Selector, reweighting_ess,
+    MeasuredGrid, RefineSelector, SampledStart, SelectionError, Selector, reweighting_ess,
 };
 use kelvin::temperature::Tempering;
 
@@ -68,7 +68,8 @@ fn slopes_agree_with_the_closed_form() {
     let mut most = 0.0f64;
     for beta in [0.1, 0.2, 0.4, 1.0, 3.0, 10.0] {
         let draws = laboratory.sample(&[beta]).unwrap().remove(0);
-        let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), beta, &draws).unwrap();
+        let held_out =
+            HeldOutDraws::new(&laboratory, laboratory.validation(), beta, SampledStart::draws_of(&draws)).unwrap();
         for (model, objective) in MODELS {
             let found = LpdSlope::new(beta, &held_out.densities(model, beta)).unwrap();
             let exact = exact_slope(objective, beta);
@@ -112,8 +113,9 @@ fn slopes_of_a_tempered_likelihood_agree_with_the_closed_form() {
     let mut most = 0.0f64;
     for beta in [0.1, 0.2, 0.4, 1.0] {
         let draws = laboratory.sample(&[beta]).unwrap().remove(0);
-        let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), beta, &draws).unwrap();
-        let by_joint = HeldOutDraws::new(&joint, joint.validation(), beta, &draws).unwrap();
+        let held_out =
+            HeldOutDraws::new(&laboratory, laboratory.validation(), beta, SampledStart::draws_of(&draws)).unwrap();
+        let by_joint = HeldOutDraws::new(&joint, joint.validation(), beta, SampledStart::draws_of(&draws)).unwrap();
         for model in PredictiveModel::BOTH {
             let found = LpdSlope::new(beta, &held_out.densities(model, beta)).unwrap();
             let exact = (exact_lpd(model, 1.001 * beta) - exact_lpd(model, 0.999 * beta)) / (0.002 * beta);
@@ -130,7 +132,7 @@ fn slopes_of_a_tempered_likelihood_agree_with_the_closed_form() {
     // At the training rows themselves, densities of a draw add up to its J.
     let draws = laboratory.sample(&[0.3]).unwrap().remove(0);
     let training = HeldOut::new(&problem.network(), &problem.train);
-    let at_training = HeldOutDraws::new(&laboratory, &training, 0.3, &draws).unwrap();
+    let at_training = HeldOutDraws::new(&laboratory, &training, 0.3, SampledStart::draws_of(&draws)).unwrap();
     for chain in at_training.densities(PredictiveModel::Standard, 0.3) {
         for (joint, rows) in chain.log_joint.iter().zip(chain.log_densities.chunks_exact(12)) {
             let sum: f64 = rows.iter().sum();
@@ -144,7 +146,8 @@ fn draws_stand_for_nearby_temperatures_while_their_weights_are_worth_enough() {
     let problem = noisier_than_believed();
     let laboratory = ConjugateLaboratory::new(&problem, 2, 4000);
     let draws = laboratory.sample(&[0.2]).unwrap().remove(0);
-    let held_out = HeldOutDraws::new(&laboratory, laboratory.validation(), 0.2, &draws).unwrap();
+    let held_out =
+        HeldOutDraws::new(&laboratory, laboratory.validation(), 0.2, SampledStart::draws_of(&draws)).unwrap();
     let densities = held_out.densities(PredictiveModel::Standard, 0.2);
     // U is Gamma(d/2) with rate β, so that ESS/S = ((1 + 2r)/(1 + r)²)^(d/2) at β (1 + r); d = 4.
     for ratio in [-0.2f64, 0.3] {
@@ -249,7 +252,7 @@ fn what_rows_cannot_tell_apart_is_not_moved() {
 fn the_laboratory_draws_from_the_posterior() {
     let problem = noisier_than_believed();
     let laboratory = ConjugateLaboratory::new(&problem, 1, 4000);
-    let draws = laboratory.sample(&[0.5]).unwrap().remove(0).remove(0);
+    let draws = laboratory.sample(&[0.5]).unwrap().remove(0).remove(0).draws;
     let exact: &LinearRegression = &laboratory.exact;
     let mean_energy = draws.potential_energy.iter().sum::<f64>() / 4000.0;
     // Var U = d/(2β²): four standard errors of the mean.

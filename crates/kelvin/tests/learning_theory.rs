@@ -4,7 +4,7 @@ use crate::support::conjugate::{ConjugateLaboratory, LinearProblem};
 use kelvin::diagnostics::{LearningTheory, predicted_lpd};
 use kelvin::exact::Objective;
 use kelvin::held_out::HeldOut;
-use kelvin::selection::{HeldOutDraws, Laboratory};
+use kelvin::selection::{HeldOutDraws, Laboratory, SampledStart};
 
 const NUM_ROWS: usize = 1500;
 const HALF_THE_PARAMETERS: f64 = 2.0;
@@ -12,7 +12,7 @@ const HALF_THE_PARAMETERS: f64 = 2.0;
 /// Draws at β, seen by the training rows.
 fn theory(laboratory: &ConjugateLaboratory<'_>, train: &HeldOut, beta: f64) -> LearningTheory {
     let draws = laboratory.sample(&[beta]).unwrap().remove(0);
-    HeldOutDraws::new(laboratory, train, beta, &draws).unwrap().learning_theory().unwrap()
+    HeldOutDraws::new(laboratory, train, beta, SampledStart::draws_of(&draws)).unwrap().learning_theory().unwrap()
 }
 
 fn within(found: f64, expected: f64, tolerance: f64) {

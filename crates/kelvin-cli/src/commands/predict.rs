@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
 use crate::output::say;
+use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
 use kelvin_study::findings::{RowBlocks, RunCommand, outputs_of_draws};
 use kelvin_study::folder::{SavedModel, stored_run};
@@ -273,13 +274,6 @@ fn class_cells(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, pow
 
 /// A line of CSV.
 fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::io::Result<()> {
-    let quoted = |text: &str| {
-        if text.contains([',', '"', '\n', '\r']) {
-            format!("\"{}\"", text.replace('"', "\"\""))
-        } else {
-            text.to_owned()
-        }
-    };
-    let cells: Vec<String> = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), quoted)).collect();
-    writeln!(out, "{}", cells.join(","))
+    let cells = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned));
+    out.write_all(csv_text([cells]).as_bytes())
 }

@@ -1,17 +1,20 @@
 //! The numbers behind a chart as CSV: one line a point, with its series, its band and what is said of it.
 
+use kelvin_study::csv_text::csv_text;
+
 use super::series::{Direction, Layer};
 use super::value::{Chart, short_label};
 
 impl Chart {
     /// Series, x, y, the ends of its interval, and a note where points have one.
     pub fn to_csv(&self) -> String {
-        let mut lines = vec![["series", short_label(&self.x), short_label(&self.y), "low", "high", "note"].map(field)];
+        let mut lines =
+            vec![["series", short_label(&self.x), short_label(&self.y), "low", "high", "note"].map(String::from)];
         let mut push = |name: &str, x: Option<f64>, y: Option<f64>, interval: Option<(f64, f64)>, note: &str| {
             let number = |value: Option<f64>| value.filter(|v| v.is_finite()).map_or(String::new(), |v| v.to_string());
             let ends = [interval.map(|ends| ends.0), interval.map(|ends| ends.1)].map(number);
             let [low, high] = ends;
-            lines.push([field(name), number(x), self.named(y).unwrap_or_else(|| number(y)), low, high, field(note)]);
+            lines.push([name.into(), number(x), self.named(y).unwrap_or_else(|| number(y)), low, high, note.into()]);
         };
         for layer in &self.layers {
             match layer {
@@ -40,20 +43,14 @@ impl Chart {
         // Columns that say nothing are left out.
         let said = |column: usize| column < 3 || lines[1..].iter().any(|line| !line[column].is_empty());
         let columns: Vec<usize> = (0..6).filter(|&column| said(column)).collect();
-        let line =
-            |cells: &[String; 6]| columns.iter().map(|&c| cells[c].as_str()).collect::<Vec<_>>().join(",") + "\n";
-        lines.iter().map(line).collect()
+        csv_text(lines.iter().map(|cells| columns.iter().map(|&column| &cells[column])))
     }
 
     /// The name that stands at a place of the y axis.
     fn named(&self, y: Option<f64>) -> Option<String> {
         let index = (y?.round() as usize).checked_sub(1)?;
-        self.y.names.get(index).map(|name| field(name))
+        self.y.names.get(index).cloned()
     }
-}
-
-fn field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into() }
 }
 
 #[cfg(test)]

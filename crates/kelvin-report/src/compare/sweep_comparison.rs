@@ -1,6 +1,7 @@
 //! Sweeps side by side: one line of a table for each.
 
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::csv_text::csv_text;
 
 use crate::compare::comparison::Run;
 use crate::tables::{Spread, Sweep, Table, choices, mean_and_spread, partly_sampled};
@@ -65,14 +66,15 @@ impl<'a> SweepComparison<'a> {
 
     /// The same for machines: every number with its mean and SD, warnings by kind.
     pub fn csv(&self) -> String {
-        let mut text = String::from("data,run,number,mean,sd,repetitions\n");
+        let mut lines = vec![["data", "run", "number", "mean", "sd", "repetitions"].map(String::from)];
         for line in &self.lines {
             let Run { findings, .. } = line.run;
             let mut push = |number: &str, values: &[f64]| {
                 if !values.is_empty() {
                     let mean = mean_and_std(values).0;
                     let sd = deviation(values).map_or(String::new(), |sd| sd.to_string());
-                    text += &format!("{},{},{number},{mean},{sd},{}\n", findings.name, line.run.name(), values.len());
+                    let (name, count) = (findings.name.clone(), values.len().to_string());
+                    lines.push([name, line.run.name(), number.into(), mean.to_string(), sd, count]);
                 }
             };
             push("beta_star", &line.run.beta_star());
@@ -95,7 +97,7 @@ impl<'a> SweepComparison<'a> {
                 push(&format!("warnings: {}", kind[0]), &[kind.len() as f64]);
             }
         }
-        text
+        csv_text(lines)
     }
 
     /// The name of the first sweep's experiment.

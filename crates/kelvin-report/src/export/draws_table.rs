@@ -1,16 +1,31 @@
 //! draws.csv: one line for each kept draw, with what was measured at it and the weights asked for.
 
 use kelvin_study::error::Result;
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 
 use kelvin::draws::Draws;
 use kelvin::network::Tensor;
+use kelvin_study::csv_text::csv_writer;
 
 use super::selection::Selection;
 use kelvin_study::findings::Findings;
 
 /// Bytes of weights that are in memory at a time.
 const LOT_BYTES: usize = 4 << 20;
+
+const HEADER: [&str; 9] = [
+    "chain",
+    "name",
+    "draw",
+    "step",
+    "log_beta",
+    "potential_energy",
+    "kinetic_temperature",
+    "configurational_temperature",
+    "diverging",
+];
+/// Ends a line whose fields were written one by one.
+const END: Option<&[u8]> = None;
 
 /// Writes the table; without draws there are no weights.
 pub fn write_draws(
@@ -21,43 +36,46 @@ pub fn write_draws(
     tensors: &[Tensor],
 ) -> Result<()> {
     let tensors = if draws.is_empty() { &[] } else { tensors };
-    let mut out = BufWriter::new(out);
-    write!(
-        out,
-        "chain,name,draw,step,log_beta,potential_energy,kinetic_temperature,configurational_temperature,diverging"
-    )?;
+    let mut out = csv_writer(out);
+    HEADER.iter().try_for_each(|name| out.write_field(name))?;
     for tensor in tensors {
         for index in 0..tensor.range.len() {
-            write!(out, ",{}", quoted(&format!("{}[{}]", tensor.name, place(&tensor.shape, index))))?;
+            out.write_field(format!("{}[{}]", tensor.name, place(&tensor.shape, index)))?;
         }
     }
-    writeln!(out)?;
+    out.write_record(END)?;
     for (number, chain) in selection.chains.iter().enumerate() {
-        let measured = |out: &mut BufWriter<_>, draw: usize| -> io::Result<()> {
+        let measured = |draw: usize| {
             let step = findings.step_of_draw(draw);
-            write!(out, "{number},{},{draw},{step},{}", chain.name, chain.beta.ln())?;
-            let series = [&chain.potential_energy, &chain.kinetic_temperature, &chain.configurational_temperature];
-            for series in series {
-                let cell = series.get(draw).filter(|value| value.is_finite()).map(f64::to_string);
-                write!(out, ",{}", cell.unwrap_or_default())?;
-            }
-            write!(out, ",{}", chain.diverged_at.is_some())
+            let cell = |series: &Vec<f64>| {
+                series.get(draw).filter(|value| value.is_finite()).map_or(String::new(), f64::to_string)
+            };
+            [
+                number.to_string(),
+                chain.name.clone(),
+                draw.to_string(),
+                step.to_string(),
+                chain.beta.ln().to_string(),
+                cell(&chain.potential_energy),
+                cell(&chain.kinetic_temperature),
+                cell(&chain.configurational_temperature),
+                chain.diverged_at.is_some().to_string(),
+            ]
         };
         if tensors.is_empty() {
             for draw in 0..selection.num_draws {
-                measured(&mut out, draw)?;
-                writeln!(out)?;
+                out.write_record(measured(draw))?;
             }
             continue;
         }
         let mut draw = 0;
         for lot in draws[number].lots(LOT_BYTES / 4 / draws[number].dim().max(1)) {
             for weights in lot?.iter() {
-                measured(&mut out, draw)?;
+                measured(draw).iter().try_for_each(|field| out.write_field(field))?;
                 for number in tensors.iter().flat_map(|tensor| &weights.parameters[tensor.range.clone()]) {
-                    write!(out, ",{number}")?;
+                    out.write_field(number.to_string())?;
                 }
-                writeln!(out)?;
+                out.write_record(END)?;
                 draw += 1;
             }
         }
@@ -76,10 +94,6 @@ fn place(shape: &[usize], mut index: usize) -> String {
     places.join(",")
 }
 
-fn quoted(name: &str) -> String {
-    if name.contains(',') { format!("\"{name}\"") } else { name.to_owned() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,6 +102,5 @@ mod tests {
     fn numbers_are_named_by_their_place() {
         assert_eq!(place(&[2, 3], 4), "1,1");
         assert_eq!(place(&[5], 4), "4");
-        assert_eq!((quoted("k[1,1]"), quoted("b[4]")), ("\"k[1,1]\"".into(), "b[4]".into()));
     }
 }

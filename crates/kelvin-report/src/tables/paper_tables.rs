@@ -1,6 +1,7 @@
 //! The paper's tables from the rows of a sweep: point predictions, LPD, kinetic temperature, R̂, wall-clock.
 
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::csv_text::csv_text;
 use kelvin_study::experiment::OutOfDistributionScores;
 use kelvin_study::findings::{Criterion, distinct_repetitions, grid_choice};
 
@@ -110,7 +111,7 @@ impl<'a> Sweep<'a> {
     /// The same numbers for machines: mean, standard deviation and standard error of each score over the repetitions; one
     /// repetition has a mean alone.
     pub fn summary_csv(&self) -> String {
-        let mut text = String::from("method,score,mean,sd,se,repetitions\n");
+        let mut lines = vec![["method", "score", "mean", "sd", "se", "repetitions"].map(String::from)];
         let scores = [
             ("point_metric", Criterion::Point),
             ("lpd_sm", Criterion::Lpd(PredictiveModel::Standard)),
@@ -129,10 +130,10 @@ impl<'a> Sweep<'a> {
                 let mean = number((!values.is_empty()).then(|| mean_and_std(&values).0));
                 let [sd, se] = [Spread::StandardDeviation, Spread::StandardError]
                     .map(|spread| number(deviation(&values).map(|std| spread.of(std, values.len()))));
-                text.push_str(&format!("{method},{score},{mean},{sd},{se},{}\n", values.len()));
+                lines.push([method.into(), score.into(), mean, sd, se, values.len().to_string()]);
             }
         }
-        text
+        csv_text(lines)
     }
 
     /// 1/mean T̂ at cycle ends, for each target and repetition, and over all steps.

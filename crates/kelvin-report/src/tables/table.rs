@@ -2,6 +2,8 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use kelvin_study::csv_text::csv_text;
+
 use crate::escape::escape;
 
 /// How the cells of a column stand.
@@ -112,11 +114,11 @@ impl Table {
     /// Comma-separated values: header and rows, without the title; numbers with a plain minus sign.
     pub fn to_csv(&self) -> String {
         let num_columns = self.num_columns();
-        let line = |row: &Vec<String>| {
-            let fields: Vec<String> = (0..num_columns).map(|i| csv_field(cell(row, i))).collect();
-            format!("{}\n", fields.join(","))
-        };
-        std::iter::once(&self.full_header()).chain(&self.rows).map(line).collect()
+        if num_columns == 0 {
+            return "\n".into();
+        }
+        let fields = |row: &Vec<String>| (0..num_columns).map(|i| plain_minus(cell(row, i))).collect::<Vec<String>>();
+        csv_text(std::iter::once(&self.full_header()).chain(&self.rows).map(fields))
     }
 
     /// An HTML table with its title as caption; the class `right` marks numbers, `rule` a row with a rule above it.
@@ -215,10 +217,10 @@ fn markdown(cell: &str) -> String {
     safe
 }
 
-fn csv_field(cell: &str) -> String {
+/// A number as machines read it; any other cell as it is.
+fn plain_minus(cell: &str) -> String {
     let number = cell.replace('−', "-").replace('\u{2009}', "");
-    let cell = if number.parse::<f64>().is_ok() { &number } else { cell };
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.into() }
+    if number.parse::<f64>().is_ok() { number } else { cell.into() }
 }
 
 #[cfg(test)]

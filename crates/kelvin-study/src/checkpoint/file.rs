@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::previous;
 use kelvin::write_file::write_atomically;
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
-const FORMAT: u32 = 2;
+/// 3: encoded by postcard, with chains by id. 1 and 2 were other encodings.
+const FORMAT: u32 = 3;
 pub(crate) const HEADER: usize = 8 + 4 + 8;
 const HASH: usize = 32;
 
@@ -54,6 +54,11 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
     },
+}
+
+/// Where the checkpoint before is.
+pub fn previous(path: &Path) -> PathBuf {
+    path.with_extension("previous")
 }
 
 /// Writes contents; what was there becomes the checkpoint before.

@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Mutex, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use kelvin::mutex::lock;
 use kelvin::sampler::{Chain, DrawReading, Observer};
 
 /// A population is also stored soon after draws were kept, but no sooner than this after the last time.
@@ -106,10 +107,6 @@ impl<'a> Watch<'a> {
         answer.0 = index;
         answer.1
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Observer for Watch<'_> {

@@ -3,12 +3,13 @@
 //! A piece ends when its time is over, or sooner after draws were kept; nothing is changed by where a way is cut. Chains share
 //! nothing, so that one whose draws are damaged can go back, if need be to its start, and end where it would have ended.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::checkpoint::{Checkpoint, CheckpointError, Member, MemberParts, forget, previous, set_aside};
+use crate::checkpoint::{Checkpoint, CheckpointError, Member, forget, previous, set_aside};
 use crate::durable::pieces::{Pace, Watch};
 use crate::error::ExperimentError;
 use crate::experiment::population::{Population, Sampled, Searches};
@@ -101,7 +102,7 @@ impl Durable<'_> {
     }
 
     /// The checkpoints of a stage that can be used, the newest first.
-    fn read(&self, path: &Path) -> Result<Vec<Checkpoint>, ExperimentError> {
+    fn read(&self, path: &Path) -> Result<Vec<Checkpoint<'static>>, ExperimentError> {
         let newest = Checkpoint::read(path, self.identity);
         let before = Checkpoint::read(&previous(path), self.identity);
         let usable = match (newest, before) {
@@ -177,29 +178,19 @@ impl Experiment {
         let path = durable.checkpoint("search");
         let mut population = self.searches(repetitions)?;
         let mut seconds = vec![0.0; repetitions.len()];
-        let newest = durable.read(&path)?.into_iter().next();
-        if let Some(checkpoint) = newest.filter(|checkpoint| checkpoint.members.len() == repetitions.len()) {
-            for ((search, member), seconds) in population.searches.iter_mut().zip(checkpoint.members).zip(&mut seconds)
-            {
-                // Stored by a kelvin that did not look at starts: it begins anew.
-                if member.choice.is_none() {
-                    continue;
-                }
+        if let Some(newest) = durable.read(&path)?.into_iter().next() {
+            for (search, seconds) in population.searches.iter_mut().zip(&mut seconds) {
+                let Some(member) = newest.member(search.chain.id) else { continue };
                 let other = || CheckpointError::OtherRun { path: path.clone() };
                 search.chain = member.restore(&search.chain).ok_or_else(other)?;
-                (search.choice, *seconds) = (member.choice, member.seconds);
+                (search.choice, *seconds) = (member.choice.clone().map(Cow::into_owned), member.seconds);
             }
         }
         let store = |population: &Searches<'_>, seconds: &[f64]| {
-            let members = population.searches.iter().zip(seconds).map(|(search, &seconds)| MemberParts {
-                chain: &search.chain,
-                num_draws: 0,
-                seconds,
-                choice: search.choice.as_ref(),
-                scores: &[],
-                series: [&[]; 3],
+            let members = population.searches.iter().zip(seconds).map(|(search, &seconds)| {
+                (search.chain.id, Member::of_search(&search.chain, seconds, search.choice.as_ref()))
             });
-            Ok(Checkpoint::write(&path, durable.identity, members)?)
+            Ok(Checkpoint::new(durable.identity, members).write(&path)?)
         };
         let together = self.engine.moves_chains_together();
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
@@ -237,7 +228,7 @@ impl Experiment {
                 stored,
             };
             let (start, no_scores) = (&population.chains[index], &population.scores[index]);
-            let members = checkpoints.iter().filter_map(|checkpoint| checkpoint.members.get(index));
+            let members = checkpoints.iter().filter_map(|checkpoint| checkpoint.member(start.id));
             let found = place.found(start, no_scores, members, durable.tell)?;
             population.draws.push(match found {
                 Some(Found { chain, draws, scores, seconds: spent }) => {
@@ -259,11 +250,10 @@ impl Experiment {
             let scores: Vec<Vec<Vec<f64>>> = population.scores.iter().map(RunningScores::state).collect();
             let members = population.chains.iter().zip(&population.draws).zip(&scores).zip(seconds);
             let members = members.map(|(((chain, draws), scores), &seconds)| {
-                let num_draws = draws.len() as u64;
                 let series = if draws.are_stored() { [&[][..]; 3] } else { draws.series().map(Vec::as_slice) };
-                MemberParts { chain, num_draws, seconds, choice: None, scores, series }
+                (chain.id, Member::of_sampled(chain, seconds, draws.len(), scores, series))
             });
-            Ok(Checkpoint::write(&path, durable.identity, members)?)
+            Ok(Checkpoint::new(durable.identity, members).write(&path)?)
         };
         let together = self.engine.moves_chains_together();
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
@@ -318,7 +308,7 @@ impl Place<'_> {
         &self,
         start: &Chain,
         no_scores: &RunningScores,
-        members: impl Iterator<Item = &'m Member>,
+        members: impl Iterator<Item = &'m Member<'static>>,
         tell: &dyn Fn(&Recovery),
     ) -> Result<Option<Found>, ExperimentError> {
         let label = || self.spec.label.clone();
@@ -344,10 +334,12 @@ impl Place<'_> {
         Ok(None)
     }
 
-    fn draws(&self, chain: &Chain, member: &Member) -> Result<Draws, DrawsError> {
+    fn draws(&self, chain: &Chain, member: &Member<'_>) -> Result<Draws, DrawsError> {
         if !self.stored {
             let damaged = || DrawsError::Damaged { path: self.log.clone(), reason: "measurements are missing".into() };
-            return Draws::unstored(self.shape.dim).with_series(member.series.clone()).ok_or_else(damaged);
+            return Draws::unstored(self.shape.dim)
+                .with_series(member.series.clone().map(Cow::into_owned))
+                .ok_or_else(damaged);
         }
         let count = usize::try_from(member.num_draws).unwrap_or(usize::MAX);
         let from_log = match DrawLog::reopen(&self.log, self.shape, count) {

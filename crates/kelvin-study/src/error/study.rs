@@ -48,6 +48,9 @@ pub enum StudyError {
     /// A value that cannot be written as JSON.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// A line of CSV that cannot be written.
+    #[error(transparent)]
+    Csv(#[from] csv::Error),
     /// A file that cannot be read or written.
     #[error(transparent)]
     File(#[from] std::io::Error),

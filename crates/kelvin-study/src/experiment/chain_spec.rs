@@ -15,10 +15,14 @@ pub enum Slot {
     Selector,
     /// Trials of a step size.
     Pilot,
+    /// A chain that goes on at another temperature; how often it has, counted from 1.
+    Continued(u32),
 }
 
 impl Slot {
     const PER_REPETITION: u32 = 64;
+    /// Chains that go on have ids above those of 16384 repetitions.
+    const PER_CONTINUATION: u32 = 1 << 20;
 
     pub(crate) fn id(self, repetition: u32) -> u32 {
         let slot = match self {
@@ -27,6 +31,7 @@ impl Slot {
             Self::Bayes => 61,
             Self::Chosen => 62,
             Self::Selector => 63,
+            Self::Continued(times) => times * Self::PER_CONTINUATION,
         };
         repetition * Self::PER_REPETITION + slot
     }
@@ -63,7 +68,7 @@ impl ChainSpec {
             Slot::Grid(_) => format!("beta-{}", self.inverse_temperature),
             Slot::Bayes => "bayes".into(),
             Slot::Chosen => "chosen".into(),
-            Slot::Selector | Slot::Pilot => "pilot".into(),
+            Slot::Selector | Slot::Pilot | Slot::Continued(_) => "pilot".into(),
         };
         format!("{kind}-{}", self.repetition + 1)
     }

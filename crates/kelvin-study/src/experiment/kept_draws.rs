@@ -9,6 +9,7 @@ use crate::experiment::running_scores::{RunningScores, count_draws};
 use crate::settings::SamplerSettings;
 use kelvin::diagnostics::configurational_temperature;
 use kelvin::draws::{Draws, Measurements};
+use kelvin::mutex::{into_inner, lock};
 use kelvin::network::{Rows, Weights};
 use kelvin::potential::{Posterior, Potential};
 use kelvin::random::{Permutation, Purpose};
@@ -163,12 +164,12 @@ impl<'a> KeepDraws<'a> {
     /// The draws of each chain, and what they predict.
     pub fn into_parts(self) -> Result<(Vec<Draws>, Vec<RunningScores>), ExperimentError> {
         self.failure.into_result()?;
-        let kept = self.kept.into_iter().map(|kept| kept.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let kept = self.kept.into_iter().map(into_inner);
         Ok(kept.map(|Keepsake { draws, scores }| (draws, scores)).unzip())
     }
 
     fn lock(&self, index: usize) -> MutexGuard<'_, Keepsake> {
-        self.kept[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        lock(&self.kept[index])
     }
 
     fn keep<'c>(&self, kept: &[(usize, &'c Chain)]) -> Result<(), ExperimentError> {

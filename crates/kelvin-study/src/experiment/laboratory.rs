@@ -7,13 +7,12 @@ use crate::error::ExperimentError;
 use crate::experiment::chain_spec::{ChainSpec, Slot, StartingPoint};
 use crate::experiment::population::Population;
 use crate::experiment::prepared::Experiment;
-use crate::experiment::sampling::choices;
+use crate::experiment::sampling::{SampledChain, choices};
 use crate::settings::{Preconditioner, Start};
-use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::sampler::{AscentObjective, Engine, Observer};
-use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError};
+use kelvin::selection::{Laboratory, Prices, SampledStart, SearchedStart, SelectionError};
 use kelvin::temperature::{Schedule, Tempering};
 
 /// A chain that goes on at another temperature settles for so much of a full chain's burn-in.
@@ -21,8 +20,8 @@ const CONTINUED_BURN_IN: u64 = 5;
 /// And keeps one draw of so many.
 const CONTINUED_DRAWS: u64 = 2;
 
-/// What searches have found, one for each start, by what they were asked to climb on.
-pub type Searched = Vec<(AscentObjective, Vec<JointChoice>)>;
+/// What the searches from each start have found, by what they were asked to climb on.
+pub type Searched = Vec<(AscentObjective, Vec<SearchedStart>)>;
 
 /// Searches and chains of an experiment, each of them from the starts of so many repetitions; no search is made twice.
 pub struct ExperimentLaboratory<'e> {
@@ -59,14 +58,15 @@ impl<'e> ExperimentLaboratory<'e> {
     }
 
     /// What a search from each start found.
-    fn search_each(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, ExperimentError> {
+    fn search_each(&self, objective: AscentObjective) -> Result<Vec<SearchedStart>, ExperimentError> {
         if let Some((_, found)) = self.searched.borrow().iter().find(|(asked, _)| *asked == objective) {
             return Ok(found.clone());
         }
         let mut population = self.experiment.searches(&self.repetitions)?;
         population.rule.objective = objective;
         population.advance(self.progress)?;
-        let found = choices(population.searches);
+        let named = self.repetitions.iter().zip(choices(population.searches));
+        let found: Vec<SearchedStart> = named.map(|(&start, choice)| SearchedStart { start, choice }).collect();
         self.searched.borrow_mut().push((objective, found.clone()));
         Ok(found)
     }
@@ -75,11 +75,11 @@ impl<'e> ExperimentLaboratory<'e> {
     ///
     /// # Errors
     /// Where the engine fails.
-    pub fn starts(&self) -> Result<Vec<JointChoice>, SelectionError> {
+    pub fn starts(&self) -> Result<Vec<SearchedStart>, SelectionError> {
         self.own_starts().map_err(outside)
     }
 
-    fn own_starts(&self) -> Result<Vec<JointChoice>, ExperimentError> {
+    fn own_starts(&self) -> Result<Vec<SearchedStart>, ExperimentError> {
         let Experiment { settings, .. } = self.experiment;
         match settings.sampler.start {
             Start::Random => Ok(Vec::new()),
@@ -87,41 +87,50 @@ impl<'e> ExperimentLaboratory<'e> {
         }
     }
 
-    fn spec(&self, index: usize, repetition: u32, inverse_temperature: f64) -> ChainSpec {
+    fn spec(&self, slot: Slot, repetition: u32, inverse_temperature: f64) -> ChainSpec {
         ChainSpec {
             label: format!("β = {inverse_temperature}, chain {}", repetition + 1),
             repetition,
-            slot: Slot::Grid(index as u32),
+            slot,
             inverse_temperature,
             start: None,
         }
     }
 
-    fn run_chains(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, ExperimentError> {
+    fn run_chains(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<SampledStart>>, ExperimentError> {
         let starts = self.own_starts()?;
         let mut specs = Vec::new();
         for (index, &beta) in inverse_temperatures.iter().enumerate() {
             for &repetition in &self.repetitions {
-                let start = self.experiment.start(starts.get(repetition as usize));
-                specs.push(ChainSpec { start, ..self.spec(index, repetition, beta) });
+                let searched = starts.iter().find(|searched| searched.start == repetition);
+                let start = self.experiment.start(searched.map(|searched| &searched.choice));
+                specs.push(ChainSpec { start, ..self.spec(Slot::Grid(index as u32), repetition, beta) });
             }
         }
         let mut chains = self.experiment.sample(&specs, self.progress)?.into_iter();
         let of_one = |_: &f64| {
             let chains = chains.by_ref().take(self.repetitions.len());
-            chains.map(|chain| chain.draws).filter(|draws| !draws.is_empty()).collect()
+            let named = chains.map(|SampledChain { spec, draws, .. }| SampledStart {
+                start: spec.repetition,
+                times_continued: 0,
+                draws,
+            });
+            named.filter(|chain| !chain.draws.is_empty()).collect()
         };
         Ok(inverse_temperatures.iter().map(of_one).collect())
     }
 
-    fn go_on(&self, inverse_temperature: f64, from: &[Draws]) -> Result<Vec<Draws>, ExperimentError> {
-        let mut specs = Vec::new();
-        for (draws, &repetition) in from.iter().zip(&self.repetitions) {
-            let Some(last) = draws.lots(usize::MAX).last().transpose()? else { continue };
+    fn go_on(&self, inverse_temperature: f64, from: &[SampledStart]) -> Result<Vec<SampledStart>, ExperimentError> {
+        let (mut specs, mut names) = (Vec::new(), Vec::new());
+        for chain in from {
+            let (repetition, times_continued) = (chain.start, chain.times_continued + 1);
+            let Some(last) = chain.draws.lots(usize::MAX).last().transpose()? else { continue };
             let Some(weights) = last.iter().last() else { continue };
             let (position, statistics) = (weights.parameters.to_vec(), weights.statistics.to_vec());
             let start = Some(Arc::new(StartingPoint { position, statistics }));
-            specs.push(ChainSpec { start, ..self.spec(0, repetition, inverse_temperature) });
+            let slot = Slot::Continued(times_continued);
+            specs.push(ChainSpec { start, ..self.spec(slot, repetition, inverse_temperature) });
+            names.push((repetition, times_continued));
         }
         let mut population = self.experiment.sampled(&specs)?;
         let (burn_in, num_steps) = continued(population.plan.keep.burn_in, population.plan.num_steps);
@@ -131,7 +140,9 @@ impl<'e> ExperimentLaboratory<'e> {
         population.plan.keep.burn_in = burn_in;
         population.plan.num_steps = num_steps;
         population.advance(self.progress)?;
-        Ok(population.draws.into_iter().filter(|draws| !draws.is_empty()).collect())
+        let named = names.into_iter().zip(population.draws);
+        let named = named.map(|((start, times_continued), draws)| SampledStart { start, times_continued, draws });
+        Ok(named.filter(|chain| !chain.draws.is_empty()).collect())
     }
 }
 
@@ -188,15 +199,19 @@ impl Laboratory for ExperimentLaboratory<'_> {
         }
     }
 
-    fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+    fn search(&self, objective: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
         self.search_each(objective).map_err(outside)
     }
 
-    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {
         self.run_chains(inverse_temperatures).map_err(outside)
     }
 
-    fn continue_at(&self, inverse_temperature: f64, from: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+    fn continue_at(
+        &self,
+        inverse_temperature: f64,
+        from: &[SampledStart],
+    ) -> Result<Vec<SampledStart>, SelectionError> {
         self.go_on(inverse_temperature, from).map_err(outside)
     }
 }

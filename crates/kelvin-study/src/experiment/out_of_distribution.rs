@@ -3,14 +3,17 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
+use kelvin::diagnostics::number_or_nan;
 use kelvin::predictive::{ByModel, Predictive, PredictiveModel, auroc};
 
 /// Doubt about images of another set, and how well it tells them from the test images, under one model; in nats.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutOfDistributionScores {
     /// Mean entropy of the averaged probabilities: total doubt.
+    #[serde(deserialize_with = "number_or_nan")]
     pub mean_entropy: f64,
     /// Mean mutual information of label and parameters: disagreement among draws.
+    #[serde(deserialize_with = "number_or_nan")]
     pub mean_mutual_information: f64,
     /// The probability that one of the other images has the larger entropy than a test image.
     pub entropy_auroc: Option<f64>,

@@ -18,9 +18,10 @@ pub struct Measured {
     /// What the discretisation should show over all steps, without gradient noise.
     pub expected_beta_over_all_steps: f64,
     /// 1/mean configurational temperature ⟨θ, ∇U⟩/d of the draws.
-    #[serde(deserialize_with = "diagnostics::number_or_nan")]
+    #[serde(default = "not_measured", deserialize_with = "diagnostics::number_or_nan")]
     pub configurational_beta: f64,
     /// Mean kinetic temperature of each tensor at the cycle ends.
+    #[serde(default)]
     pub tensor_temperatures: Vec<f64>,
     /// Rank-normalised split-R̂ of the potential energy.
     pub rhat: Option<f64>,
@@ -28,6 +29,11 @@ pub struct Measured {
     pub bulk_ess: Option<f64>,
     /// Tail effective sample size of the potential energy.
     pub tail_ess: Option<f64>,
+}
+
+/// What a file of a kelvin that did not measure something has in its place.
+fn not_measured() -> f64 {
+    f64::NAN
 }
 
 /// Chains at one inverse temperature.

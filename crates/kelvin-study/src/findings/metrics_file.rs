@@ -1,14 +1,28 @@
 //! metrics.csv: one line for each chain and cycle, with what was measured at its kept draw, for any plotting tool.
 
+use crate::csv_text::csv_text;
 use crate::findings::results::Findings;
 
-const HEADER: &str = "chain,method,repetition,beta,draw,step,epoch,potential_energy,kinetic_temperature,\
-                      kinetic_temperature_ratio,configurational_temperature,validation_lpd_sm,validation_lpd_tm";
+const HEADER: [&str; 13] = [
+    "chain",
+    "method",
+    "repetition",
+    "beta",
+    "draw",
+    "step",
+    "epoch",
+    "potential_energy",
+    "kinetic_temperature",
+    "kinetic_temperature_ratio",
+    "configurational_temperature",
+    "validation_lpd_sm",
+    "validation_lpd_tm",
+];
 
 /// The cycles of all chains. Temperatures are those of the sampler's noise; the ratio is to the one asked for. The LPD is that of
 /// all draws of the chain up to this one.
 pub fn metrics_csv(findings: &Findings) -> String {
-    let mut text = format!("{HEADER}\n");
+    let mut lines = vec![HEADER.map(String::from)];
     for chain in &findings.chains {
         for (draw, energy) in chain.potential_energy.iter().enumerate() {
             let step = findings.step_of_draw(draw);
@@ -17,7 +31,7 @@ pub fn metrics_csv(findings: &Findings) -> String {
             };
             let kinetic = chain.kinetic_temperature.get(draw).copied();
             let lpd = chain.validation_lpd.get(draw);
-            let cells = [
+            lines.push([
                 chain.name.clone(),
                 chain.method.name().into(),
                 (chain.repetition + 1).to_string(),
@@ -31,10 +45,8 @@ pub fn metrics_csv(findings: &Findings) -> String {
                 cell(chain.configurational_temperature.get(draw).copied()),
                 cell(lpd.and_then(|lpd| lpd.standard)),
                 cell(lpd.and_then(|lpd| lpd.tempered)),
-            ];
-            text.push_str(&cells.join(","));
-            text.push('\n');
+            ]);
         }
     }
-    text
+    csv_text(lines)
 }

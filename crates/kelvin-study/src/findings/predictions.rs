@@ -3,6 +3,7 @@
 use crate::error::{Context, Result, refused};
 use std::path::Path;
 
+use crate::csv_text::csv_text;
 use crate::experiment::Experiment;
 use kelvin::data::Targets;
 use kelvin::draws::Draws;
@@ -104,13 +105,13 @@ impl Predictions {
 
     /// One line a test point, all numbers; digits are as many as bring the same number back.
     pub fn to_csv(&self) -> String {
-        let mut lines = vec![self.header().join(",")];
-        let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
+        let mut lines = vec![self.header()];
+        let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>();
         match self {
             Self::Numbers(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
             Self::Classes(points) => lines.extend(points.iter().map(|point| line(point.cells()))),
         }
-        lines.join("\n") + "\n"
+        csv_text(lines)
     }
 
     fn header(&self) -> Vec<String> {

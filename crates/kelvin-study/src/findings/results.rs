@@ -5,12 +5,12 @@ use std::path::Path;
 
 use crate::experiment::{Experiment, SampledChain};
 use crate::problem::{ProblemSource, Units};
-use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning};
+use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning, number_or_nan, numbers_or_nan};
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::Potential;
 use kelvin::predictive::ByModel;
 use kelvin::selection::{Checkpoint, JointChoice};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::findings::command::RunCommand;
 use crate::findings::row::{Method, Row};
@@ -157,9 +157,9 @@ pub struct ChainFindings {
     /// Validation LPD of all draws up to each, under both models.
     pub validation_lpd: Vec<ByModel<Option<f64>>>,
     /// Mean T̂ of each tensor at the kept draws, and over all steps after burn-in.
-    #[serde(deserialize_with = "numbers_or_nan")]
+    #[serde(default, deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures: Vec<f64>,
-    #[serde(deserialize_with = "numbers_or_nan")]
+    #[serde(default, deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures_all_steps: Vec<f64>,
     /// What its draws say about generalisation; none of fewer than two draws, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -381,24 +381,62 @@ fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
     ByModel::from_fn(|model| Some(*lpd.get(model)).filter(|value| value.is_finite()))
 }
 
-/// JSON has no NaN: it is written as null.
-fn number_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    Ok(Option::<f64>::deserialize(deserializer)?.unwrap_or(f64::NAN))
-}
-
-fn numbers_or_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<f64>, D::Error> {
-    let numbers = Vec::<Option<f64>>::deserialize(deserializer)?;
-    Ok(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kelvin::predictive::Scores;
 
     #[test]
     fn draws_far_apart_count_in_full_and_close_ones_hardly() {
         assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
         assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
         assert_eq!(independent_readings(10, 1e-9), 1.0);
+    }
+
+    /// results.json as an older kelvin left it: no AUROC, no learning theory, no calibration error, no temperatures of tensors.
+    const OLD: &str = r#"{
+        "format": 1, "command": "run", "name": "old", "device": "CPU", "kelvin": "kelvin 0.1.0",
+        "problem": {
+            "data": "old.csv", "likelihood": {"gaussian": {"noise_variance": 0.01}}, "target": "y", "features": ["x"], "classes": [],
+            "training_rows": 8, "validation_rows": 1, "test_rows": 1, "network": "1-2-1", "tensors": [["kernel", 2]]
+        },
+        "sampling": {
+            "seed": 1, "steps_per_epoch": 1, "burn_in_steps": 2, "cycle_steps": 2, "search_steps": 3, "friction_times": 1.0,
+            "chains_share_time": false
+        },
+        "grid": [], "repetitions": 1, "beta_star": 0.5, "agreement": [], "warnings": [],
+        "searches": [{"repetition": 0, "path": [{"step": 1, "beta": 0.5, "validation_lpd": null}], "best": 0, "diverged_at": null, "seconds": 1.0}],
+        "chains": [{
+            "name": "chosen-1", "label": "β = 0.5", "method": "chosen", "repetition": 0, "beta": 0.5, "sampler_temperature": 2.0,
+            "diverged_at": null, "seconds": 1.0, "potential_energy": [3.0, null], "configurational_temperature": [1.0, 2.0],
+            "kinetic_temperature": [], "validation_lpd": []
+        }],
+        "rows": [{
+            "method": "chosen", "label": "β = 0.5", "repetition": null, "beta": 0.5, "num_draws": 2, "seconds": 1.0,
+            "validation": {"regression": {"standard": {"lpd": -1.0, "mse": 0.25}, "tempered": {"lpd": -2.0, "mse": 0.25}}},
+            "test": {"regression": {"standard": {"lpd": -1.5, "mse": null}, "tempered": {"lpd": -2.5, "mse": 0.5}}},
+            "measured": {"expected_beta_over_all_steps": 0.5}
+        }]
+    }"#;
+
+    #[test]
+    fn results_of_an_older_kelvin_are_read_and_what_they_lack_is_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FINDINGS), OLD).unwrap();
+        let old = Findings::read(folder.path()).unwrap();
+        let Scores::Regression(test) = &old.rows[0].test else { panic!("numbers") };
+        assert_eq!((test.standard.lpd, test.tempered.mse), (-1.5, 0.5));
+        assert!(test.standard.mse.is_nan() && test.standard.calibration_error.is_nan());
+        let measured = old.rows[0].measured.as_ref().unwrap();
+        assert!(measured.configurational_beta.is_nan() && measured.rhat.is_none());
+        assert!(old.chains[0].learning_theory.is_none() && old.chains[0].tensor_temperatures.is_empty());
+        assert!(old.chains[0].potential_energy[1].is_nan() && old.searches[0].path[0].validation_lpd.is_nan());
+
+        // Tables and exports are made of it, and what is missing is an empty cell.
+        let scores = crate::findings::scores_file::scores_csv(&old);
+        let header: Vec<&str> = scores.lines().next().unwrap().split(',').collect();
+        let at = header.iter().position(|name| *name == "calibration_error_sm").unwrap();
+        assert_eq!(scores.lines().nth(1).unwrap().split(',').nth(at), Some(""), "{scores}");
+        assert!(scores.contains("-1.5"), "{scores}");
     }
 }

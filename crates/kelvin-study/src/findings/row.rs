@@ -32,7 +32,7 @@ impl Method {
             Slot::Chosen => Self::Chosen,
             Slot::Bayes => Self::Bayes,
             Slot::Grid(_) => Self::Grid,
-            Slot::Selector | Slot::Pilot => Self::Sgd,
+            Slot::Selector | Slot::Pilot | Slot::Continued(_) => Self::Sgd,
         }
     }
 

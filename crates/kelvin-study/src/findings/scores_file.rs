@@ -1,5 +1,6 @@
 //! scores.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
 
+use crate::csv_text::csv_text;
 use kelvin::predictive::Scores;
 use serde_json::{Map, Value};
 
@@ -18,20 +19,16 @@ pub fn scores_csv(findings: &Findings) -> String {
             }
         }
     }
-    let mut text = header.iter().map(|key| key.as_str()).collect::<Vec<_>>().join(",");
-    text.push('\n');
-    for line in &lines {
-        let cells: Vec<String> = header.iter().map(|key| line.get(*key).map_or(String::new(), cell)).collect();
-        text.push_str(&cells.join(","));
-        text.push('\n');
-    }
-    text
+    let names = header.iter().map(|key| key.to_string()).collect();
+    let cells = |line: &Map<String, Value>| -> Vec<String> {
+        header.iter().map(|key| line.get(*key).map_or(String::new(), cell)).collect()
+    };
+    csv_text(std::iter::once(names).chain(lines.iter().map(cells)))
 }
 
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) if text.contains([',', '"']) => format!("\"{}\"", text.replace('"', "\"\"")),
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }

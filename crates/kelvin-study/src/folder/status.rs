@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use kelvin::mutex::lock;
 use kelvin::predictive::ByModel;
 use serde::{Deserialize, Serialize};
 
@@ -185,7 +186,7 @@ impl StatusFile {
     /// Writes where the run is now.
     pub fn write(&self, moment: Moment) {
         let path = &self.path;
-        let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut last = lock(&self.last);
         last.0 += 1;
         let status = Status {
             format: FORMAT,
@@ -209,7 +210,7 @@ impl StatusFile {
 
     /// Says that the next stage has begun, with the chains as they were.
     pub fn write_stage(&self, stage: Stage) {
-        let last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).1.take();
+        let last = lock(&self.last).1.take();
         let moment = last.unwrap_or(Moment {
             stage,
             steps_done: 0,

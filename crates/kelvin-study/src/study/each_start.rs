@@ -3,11 +3,10 @@
 use crate::error::Result;
 use crate::experiment::Experiment;
 use crate::findings::{SEARCHING, StartChoice};
-use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Engine};
-use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError, Selector};
+use kelvin::selection::{Laboratory, Prices, SampledStart, SearchedStart, SelectionError, Selector};
 use kelvin::temperature::Tempering;
 
 use crate::study::watched_laboratory::WatchedLaboratory;
@@ -22,7 +21,7 @@ pub(crate) fn each_start(
     for (method, _) in SEARCHING {
         let Some(selector) = selectors.iter().find(|one| one.name() == method) else { continue };
         for start in 0..laboratory.num_starts() {
-            match selector.select(&OneStart { whole: laboratory, start: start as usize }) {
+            match selector.select(&OneStart { whole: laboratory, start }) {
                 Ok(found) => choices.push(StartChoice {
                     method: method.into(),
                     start: start + 1,
@@ -47,7 +46,7 @@ pub(crate) fn each_start(
 /// A laboratory that shows the searches of one start alone; they are made for all starts at once.
 struct OneStart<'l, 'e> {
     whole: &'l WatchedLaboratory<'e>,
-    start: usize,
+    start: u32,
 }
 
 impl Laboratory for OneStart<'_, '_> {
@@ -71,19 +70,60 @@ impl Laboratory for OneStart<'_, '_> {
         self.whole.prices()
     }
 
-    fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
-        Ok(self.whole.search(objective)?.into_iter().skip(self.start).take(1).collect())
+    fn search(&self, objective: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
+        Ok(self.whole.search(objective)?.into_iter().filter(|searched| searched.start == self.start).collect())
     }
 
-    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {
         Err(searches_only())
     }
 
-    fn continue_at(&self, _: f64, _: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+    fn continue_at(&self, _: f64, _: &[SampledStart]) -> Result<Vec<SampledStart>, SelectionError> {
         Err(searches_only())
     }
 }
 
 fn searches_only() -> SelectionError {
     SelectionError::Laboratory("a single start has searches and no chains".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::ExperimentLaboratory;
+    use std::sync::Arc;
+
+    use crate::problem::Problem;
+    use crate::settings::preset;
+    use crate::study::cancel::Cancel;
+    use crate::study::observer::Unobserved;
+    use crate::study::watched_laboratory::Relay;
+    use kelvin::sampler::Silent;
+    use kelvin::selection::JointSelector;
+
+    #[test]
+    fn every_start_has_its_own_beta_and_chain_where_the_second_is_missing() {
+        let mut settings = preset("concrete").unwrap().settings();
+        settings.model.hidden = Some(vec![2]);
+        (settings.selection.epochs, settings.selection.checkpoints) = (40, 10);
+        let sampler = &mut settings.sampler;
+        (sampler.ramp_start, sampler.ramp_end, sampler.burn_in, sampler.cycle, sampler.epochs) = (1, 2, 4, 2, 40);
+        let problem = Problem::new(Problem::read_dataset(&settings, None).unwrap(), &settings).unwrap();
+        let experiment = Experiment::new(problem, settings).unwrap();
+        let objective = AscentObjective::default();
+        let mut searched = ExperimentLaboratory::new(&experiment, 4, &Silent).search(objective).unwrap();
+        searched.remove(1);
+        let relay = Relay::new(Cancel::default(), Arc::new(Unobserved));
+        let known = vec![(objective, searched.clone())];
+        let laboratory = WatchedLaboratory::new(&experiment, &relay, 4, known);
+        let choices = each_start(&experiment, &laboratory, &[Box::new(JointSelector::default())]).unwrap();
+        assert_eq!(choices.iter().map(|choice| choice.start).collect::<Vec<_>>(), [1, 3, 4]);
+        for (choice, searched) in choices.iter().zip(&searched) {
+            let beta = searched.choice.inverse_temperature;
+            assert_eq!((choice.start, choice.inverse_temperature), (searched.start + 1, beta));
+            let alone = laboratory.sample_chains(&[(searched.start, beta)]).unwrap();
+            let scores = experiment.predictive(&experiment.test, beta, &alone).unwrap().scores().unwrap();
+            assert_eq!(choice.test, Some(scores));
+        }
+    }
 }

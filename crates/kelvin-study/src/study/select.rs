@@ -119,9 +119,9 @@ impl SelectStudy {
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
 fn tune(experiment: &mut Experiment, relay: &Relay, starts: u32) -> Result<Searched> {
     let laboratory = WatchedLaboratory::new(experiment, relay, starts, Searched::new());
-    let choices = laboratory.search(AscentObjective::default())?;
+    let found = laboratory.search(AscentObjective::default())?;
     let searched = laboratory.into_searched();
-    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
+    let finite = found.iter().map(|one| &one.choice).filter(|choice| choice.validation_lpd().is_finite());
     let best = finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()));
     // Without one, the methods themselves say what is wrong.
     if let Some(JointChoice { position, inverse_temperature, .. }) = best {

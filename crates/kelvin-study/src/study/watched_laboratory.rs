@@ -10,7 +10,7 @@ use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Chain, DrawReading, Engine, Observer};
-use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError};
+use kelvin::selection::{Laboratory, Prices, SampledStart, SearchedStart, SelectionError};
 use kelvin::temperature::Tempering;
 
 use crate::folder::{Stage, Timeline};
@@ -120,7 +120,10 @@ impl<'e> WatchedLaboratory<'e> {
             repetition,
             slot: Slot::Chosen,
             inverse_temperature,
-            start: self.experiment.start(starts.get(repetition as usize)),
+            start: {
+                let searched = starts.iter().find(|searched| searched.start == repetition);
+                self.experiment.start(searched.map(|searched| &searched.choice))
+            },
         };
         let specs: Vec<ChainSpec> = chains.iter().map(|&(repetition, beta)| spec(repetition, beta)).collect();
         let members = chains.iter().map(|&(repetition, beta)| self.member(repetition, beta));
@@ -204,20 +207,24 @@ impl Laboratory for WatchedLaboratory<'_> {
         self.inner.prices()
     }
 
-    fn search(&self, objective: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+    fn search(&self, objective: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
         match self.inner.has_searched(objective) {
             true => self.inner.search(objective),
             false => self.search_with(|| self.inner.search(objective)),
         }
     }
 
-    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {
         self.search_for_starts()?;
         let members = self.members(inverse_temperatures)?;
         self.watched(Stage::Sampling, members, self.timeline()?, || self.inner.sample(inverse_temperatures))
     }
 
-    fn continue_at(&self, inverse_temperature: f64, from: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+    fn continue_at(
+        &self,
+        inverse_temperature: f64,
+        from: &[SampledStart],
+    ) -> Result<Vec<SampledStart>, SelectionError> {
         let timeline = match self.timeline()? {
             // As much of a chain as the laboratory runs.
             Timeline::Sampling { burn_in, cycle, steps, .. } => {
@@ -232,7 +239,8 @@ impl Laboratory for WatchedLaboratory<'_> {
             }
             searching @ Timeline::Search { .. } => searching,
         };
-        let members = self.members(&[inverse_temperature])?;
+        let members = from.iter().map(|chain| self.member(chain.start, inverse_temperature));
+        let members = members.collect::<Result<_, _>>()?;
         let go_on = || self.inner.continue_at(inverse_temperature, from);
         self.watched(Stage::Sampling, members, timeline, go_on)
     }

@@ -5,7 +5,16 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::catalog::KnownFile;
+/// A file of a known data set that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MissingFile {
+    /// The name it usually has.
+    pub name: &'static str,
+    /// The name it has when it is not packed.
+    pub unpacked_name: &'static str,
+    /// SHA-256 of what it holds, unpacked, in hexadecimal.
+    pub sha256: &'static str,
+}
 
 /// Where a cell is: file, line (the header's is 1) and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -174,7 +183,7 @@ pub enum DataError {
          with `--data-dir DIR` or the variable KELVIN_DATA",
         file_names(.missing), looked_in(.folder, .missing.len()), hashes(.missing), it_or_them(.missing.len())
     )]
-    DatasetMissing { name: &'static str, missing: Vec<KnownFile>, folder: Option<PathBuf>, origin: &'static str },
+    DatasetMissing { name: &'static str, missing: Vec<MissingFile>, folder: Option<PathBuf>, origin: &'static str },
     /// A file of a known data set has other contents.
     #[error(
         "{} is not a file of the data set `{name}`\n  expected sha256 {expected}\n  found    {found}\n  get it again{}",
@@ -252,17 +261,17 @@ fn decimal_comma(found: &str) -> &'static str {
     if found.replacen(',', ".", 1).parse::<f64>().is_ok() { " (numbers are written with a point, as 3.5)" } else { "" }
 }
 
-fn file_names(files: &[KnownFile]) -> String {
-    let names = files.iter().map(KnownFile::name).collect::<Vec<_>>().join(", ");
+fn file_names(files: &[MissingFile]) -> String {
+    let names = files.iter().map(|file| file.name).collect::<Vec<_>>().join(", ");
     if files.len() == 1 { format!("the file {names}") } else { format!("the files {names}") }
 }
 
-fn hashes(files: &[KnownFile]) -> String {
+fn hashes(files: &[MissingFile]) -> String {
     if let [file] = files {
-        let whose = if file.name() == file.unpacked_name() { "sha256" } else { "sha256, unpacked" };
+        let whose = if file.name == file.unpacked_name { "sha256" } else { "sha256, unpacked" };
         return format!("{whose}: {}", file.sha256);
     }
-    let lines: String = files.iter().map(|file| format!("\n    {}  {}", file.sha256, file.unpacked_name())).collect();
+    let lines: String = files.iter().map(|file| format!("\n    {}  {}", file.sha256, file.unpacked_name)).collect();
     format!("sha256, unpacked:{lines}")
 }
 

@@ -1,8 +1,8 @@
 //! The list of known data sets: sources, citations, licences and hashes.
 
-use super::catalog::{Kind, KnownDataset, KnownFile, Provision};
 use super::cifar;
 use super::concrete::CONCRETE_CSV;
+use super::known_dataset::{Kind, KnownDataset, KnownFile, Provision};
 use super::shape::Shape;
 use super::synthetic::{self, Pattern};
 

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::catalog::{KnownDataset, KnownFile, Provision, known_datasets};
+use super::catalog::known_datasets;
 use super::cifar;
-use super::error::DataError;
+use super::error::{DataError, MissingFile};
+use super::known_dataset::{KnownDataset, KnownFile, Provision};
 use super::unpack::Contents;
 
 /// Whether a data set is at hand.
@@ -90,7 +91,8 @@ impl KnownDataset {
         };
         // Before anything large is read.
         let is_absent = |file: &KnownFile| !self.places(folder, file).any(|path| path.exists());
-        let absent: Vec<KnownFile> = self.files.iter().copied().filter(is_absent).collect();
+        let absent: Vec<MissingFile> =
+            self.files.iter().filter(|file| is_absent(file)).map(KnownFile::missing).collect();
         if !absent.is_empty() {
             return Err(missing_error(absent));
         }
@@ -100,7 +102,7 @@ impl KnownDataset {
         for (file, looked) in self.files.iter().zip(looked) {
             match looked {
                 Looked::Right(read) => right.push(read),
-                Looked::Missing => missing.push(*file),
+                Looked::Missing => missing.push(file.missing()),
                 Looked::Wrong { path, found } => {
                     return Err(DataError::DatasetWrong { name: self.name, path, expected: file.sha256, found });
                 }

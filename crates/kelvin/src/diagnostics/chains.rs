@@ -1,7 +1,8 @@
 //! Chains of one quantity, checked once (equal lengths, finite numbers), then split, folded and rank-normalised.
 
-use statrs::function::erf::erfc_inv;
 use thiserror::Error;
+
+use crate::quantile::normal_quantile;
 
 /// Why a diagnostic of several chains has no value.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -160,11 +161,6 @@ pub(super) fn sample_variance(values: &[f64]) -> f64 {
     values.iter().map(|value| (value - centre).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0)
 }
 
-/// Φ⁻¹(p).
-pub(super) fn normal_quantile(probability: f64) -> f64 {
-    -std::f64::consts::SQRT_2 * erfc_inv(2.0 * probability)
-}
-
 /// Chains from a linear congruential generator, as in `golden/diagnostics/lcg.json` with seed 1.
 #[cfg(test)]
 pub(super) fn congruential_chains(num_chains: usize, num_draws: usize, shift: f64) -> Vec<Vec<f64>> {
@@ -220,12 +216,5 @@ mod tests {
         assert_eq!(chains.quantile(0.5), 2.5);
         assert!((chains.quantile(0.9) - 3.7).abs() < 1e-15);
         assert_eq!(chains.quantile(1.0), 4.0);
-    }
-
-    #[test]
-    fn normal_quantiles_are_precise() {
-        assert!((normal_quantile(0.975) - 1.959_963_984_540_054).abs() < 1e-14);
-        assert!((normal_quantile(1e-6) + 4.753_424_308_822_899).abs() < 1e-13);
-        assert_eq!(normal_quantile(0.5), 0.0);
     }
 }

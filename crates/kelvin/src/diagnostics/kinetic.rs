@@ -1,9 +1,8 @@
 //! Kinetic temperature: what the momenta say the temperature is, with its band and the value the discretisation aims at.
 
-use statrs::function::gamma::{gamma_lr, gamma_ur, ln_gamma};
 use thiserror::Error;
 
-use super::chains::normal_quantile;
+use crate::quantile::{Tail, chi_squared_quantile};
 
 /// Why a reading or a band of the kinetic temperature was refused.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -169,47 +168,7 @@ pub fn temperature_band(dim: usize, temperature: f64, level: f64) -> Result<(f64
     }
     let tail = 0.5 * (1.0 - level);
     let scale = temperature / dim as f64;
-    Ok((scale * chi_square_quantile(dim, Tail::Lower, tail), scale * chi_square_quantile(dim, Tail::Upper, tail)))
-}
-
-#[derive(Clone, Copy)]
-enum Tail {
-    Lower,
-    Upper,
-}
-
-/// The x beyond which χ²_d has the given probability (at most ½) in the given tail.
-///
-/// Newton's method in u = log x on the logarithm of the tail probability: both logarithms are concave in u, so it
-/// converges from the Wilson–Hilferty start without a bracket. (statrs' own quantile loses its way for large d.)
-fn chi_square_quantile(dim: usize, tail: Tail, probability: f64) -> f64 {
-    let d = dim as f64;
-    let shape = 0.5 * d;
-    let z = match tail {
-        Tail::Lower => normal_quantile(probability),
-        Tail::Upper => -normal_quantile(probability),
-    };
-    let wilson_hilferty = d * (1.0 - 2.0 / (9.0 * d) + z * (2.0 / (9.0 * d)).sqrt()).powi(3);
-    // The leading term of the distribution function at 0, for the few degrees of freedom where the cube fails.
-    let near_zero = 2.0 * ((probability.ln() + ln_gamma(shape + 1.0)) / shape).exp();
-    let mut x = wilson_hilferty.max(near_zero);
-    for _ in 0..50 {
-        let half = 0.5 * x;
-        let log_density = shape * half.ln() - half - ln_gamma(shape); // of u
-        let (found, direction) = match tail {
-            Tail::Lower => (gamma_lr(shape, half), -1.0),
-            Tail::Upper => (gamma_ur(shape, half), 1.0),
-        };
-        let step = direction * (found.ln() - probability.ln()) * (found.ln() - log_density).exp();
-        if !step.is_finite() {
-            break;
-        }
-        x *= step.exp();
-        if step.abs() < 1e-14 {
-            break;
-        }
-    }
-    x
+    Ok((scale * chi_squared_quantile(dim, Tail::Lower, tail), scale * chi_squared_quantile(dim, Tail::Upper, tail)))
 }
 
 /// The kinetic temperature SGHMC (symplectic Euler) shows at temperature T even as h → 0: 2T / (1 + μ'), with
@@ -255,6 +214,8 @@ impl Discretisation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quantile::normal_quantile;
+    use statrs::function::gamma::{gamma_lr, gamma_ur};
 
     fn assert_near(found: f64, expected: f64, tolerance: f64) {
         assert!((found - expected).abs() <= tolerance * expected.abs(), "{found} is not {expected}");

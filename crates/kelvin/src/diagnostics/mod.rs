@@ -22,5 +22,5 @@ pub use learning_theory::{LearningTheory, TrainingDensities, UNSTEADY_VARIANCE, 
 pub use limits::Limits;
 pub use mcse::{mean_mcse, median_mcse, quantile_mcse, standard_deviation_mcse};
 pub use rhat::{basic_rhat, bulk_rhat, rhat, split_rhat, tail_rhat};
-pub use warning::number_or_nan;
 pub use warning::{Reading, Warning};
+pub use warning::{number_or_nan, numbers_or_nan};

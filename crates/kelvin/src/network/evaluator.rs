@@ -1,40 +1,15 @@
 //! Runs a network forward and backward: the fused evaluator for one hidden layer, a dense one, one for images.
 
+use std::sync::Arc;
+
+use super::dense::{self, DenseStack};
 use super::images::{ImageStack, ImageWorkspace};
 use super::inputs::{PreparedInputs, Rows};
-use super::{DenseStack, dense, one_hidden};
+use super::layers::Layer;
+use super::pass::{Mode, OutputGradient, Weights};
+use super::{Network, one_hidden};
 use crate::data::Inputs;
-
-/// Receives a block of network outputs and replaces them by the gradient of what is to be summed over rows.
-pub trait OutputGradient {
-    /// `outputs` holds whole rows; the first of them is row `first_row` of this pass.
-    fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]);
-}
-
-/// Everything a network predicts with.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Weights<'a> {
-    /// The parameters.
-    pub parameters: &'a [f32],
-    /// Running means and variances of its batch norms; empty where there are none.
-    pub statistics: &'a [f32],
-}
-
-impl<'a> Weights<'a> {
-    /// Of a network without batch norm.
-    pub fn plain(parameters: &'a [f32]) -> Self {
-        Self { parameters, statistics: &[] }
-    }
-}
-
-/// Whose means and variances batch norm uses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Mode<'a> {
-    /// Those of the batch itself.
-    Training,
-    /// These, laid out as the network's statistics are.
-    Inference(&'a [f32]),
-}
+use crate::vector::Instructions;
 
 /// Runs a network forward and backward.
 #[derive(Clone, Debug)]
@@ -148,5 +123,30 @@ impl Evaluator {
         if let (Self::Images(network), Workspace::Images(work)) = (self, work) {
             network.batch_statistics(work, statistics);
         }
+    }
+}
+
+impl Network {
+    /// The evaluator to use: the fused one where it applies, else the dense one, else that for images.
+    pub fn evaluator(&self) -> Evaluator {
+        match self.layers[..] {
+            // The fused evaluator is made of vectors.
+            [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }]
+                if Instructions::in_use() != Instructions::Scalar =>
+            {
+                Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs(), hidden, outputs))
+            }
+            _ => self.dense_evaluator().unwrap_or_else(|| self.general_evaluator()),
+        }
+    }
+
+    /// The evaluator of dense networks of any depth, where this is one.
+    pub fn dense_evaluator(&self) -> Option<Evaluator> {
+        DenseStack::new(self).map(Evaluator::Dense)
+    }
+
+    /// The evaluator that serves every network.
+    pub fn general_evaluator(&self) -> Evaluator {
+        Evaluator::Images(ImageStack::new(Arc::clone(&self.program)))
     }
 }

@@ -12,6 +12,7 @@ mod kernels;
 mod layers;
 mod layout;
 mod one_hidden;
+mod pass;
 mod products;
 mod program;
 
@@ -19,16 +20,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vector::Instructions;
 pub use architectures::Normalisation;
 pub use dense::DenseStack;
 pub use error::NetworkError;
-pub use evaluator::{Evaluator, Mode, OutputGradient, Weights, Workspace};
+pub use evaluator::{Evaluator, Workspace};
 pub use images::{ImageStack, Reference};
 pub use initial::KernelStart;
 pub use inputs::{PreparedInputs, Rows};
 pub use layers::{Layer, Shape};
 pub use layout::{Layout, Role, Tensor};
+pub use pass::{Mode, OutputGradient, Weights};
 pub use program::{BatchNorm, Convolution, Operation, Program, Value};
 
 /// Layers in order, with what they take in.
@@ -137,29 +138,6 @@ impl Network {
 
     fn is_dense(&self) -> bool {
         self.layers.iter().all(|layer| matches!(layer, Layer::Dense { .. } | Layer::Relu))
-    }
-
-    /// The evaluator to use: the fused one where it applies, else the dense one, else that for images.
-    pub fn evaluator(&self) -> Evaluator {
-        match self.layers[..] {
-            // The fused evaluator is made of vectors.
-            [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }]
-                if Instructions::in_use() != Instructions::Scalar =>
-            {
-                Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs(), hidden, outputs))
-            }
-            _ => self.dense_evaluator().unwrap_or_else(|| self.general_evaluator()),
-        }
-    }
-
-    /// The evaluator of dense networks of any depth, where this is one.
-    pub fn dense_evaluator(&self) -> Option<Evaluator> {
-        DenseStack::new(self).map(Evaluator::Dense)
-    }
-
-    /// The evaluator that serves every network.
-    pub fn general_evaluator(&self) -> Evaluator {
-        Evaluator::Images(ImageStack::new(Arc::clone(&self.program)))
     }
 }
 

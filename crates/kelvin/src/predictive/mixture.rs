@@ -3,6 +3,7 @@
 use super::error::{PredictiveError, level, positive};
 use super::log_mean_exp::LogMeanExp;
 use super::normal;
+use crate::quantile::normal_quantile;
 
 /// (1/S) Σ_s N(y | μ_s, v), for quantiles and intervals; unlike the accumulators it holds all S means.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,7 +64,7 @@ impl GaussianMixture {
     /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
     /// stretch between far modes, where the density underflows.
     pub fn quantile(&self, p: f64) -> Result<f64, PredictiveError> {
-        let z = normal::quantile(level("a quantile's probability", p)?);
+        let z = normal_quantile(level("a quantile's probability", p)?);
         let (mut low, mut high) = (self.smallest + self.std * z, self.largest + self.std * z);
         let (mut y, mut last_step) = (low.midpoint(high), high - low);
         if last_step <= 0.0 {
@@ -145,7 +146,7 @@ mod tests {
     fn far_modes_share_the_probability() {
         let three = mixture(&[-1e6, 0.0, 1e6], 1.0);
         for (p, mode, inner) in [(1.0 / 6.0, -1e6, 0.5), (0.5, 0.0, 0.5), (5.0 / 6.0, 1e6, 0.5), (0.35, 0.0, 0.05)] {
-            let expected = mode + normal::quantile(inner);
+            let expected = mode + normal_quantile(inner);
             let found = three.quantile(p).unwrap();
             assert!((found - expected).abs() < 1e-8, "p = {p}: {found} instead of {expected}");
         }

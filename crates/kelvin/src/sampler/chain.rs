@@ -1,13 +1,14 @@
 //! A chain: where it is, how it moves, what was measured on the way.
 
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::diagnostics::{KineticTemperature, weighted_square};
 use crate::network::{Layout, Weights};
 use crate::temperature::Temperature;
 
-/// Everything a chain needs to go on from here.
-#[derive(Clone, Debug, PartialEq)]
+/// Everything a chain needs to go on from here; all of it is part of a checkpoint.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainState {
     /// Steps done.
     pub step: u64,
@@ -64,7 +65,7 @@ impl ChainState {
 }
 
 /// A chain that left the numbers: a value, not a crash.
-#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq, Serialize, Deserialize)]
 #[error("the chain left the finite numbers at step {step}")]
 pub struct Divergence {
     /// The step that failed.

@@ -8,7 +8,7 @@ use super::evidence::EvidenceSelector;
 use super::grid::GridSelector;
 use super::guo::GuoSelector;
 use super::information_gain::InformationGainSelector;
-use super::joint::JointSelector;
+use super::joint_selector::JointSelector;
 use super::judged::Criterion;
 use super::prediction_coverage::PredictionCoverageSelector;
 use super::refine::RefineSelector;

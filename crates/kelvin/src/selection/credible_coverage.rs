@@ -16,11 +16,12 @@ use rayon::prelude::*;
 
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
-use super::over_beta::{OverBeta, chi_squared_quantile, first_enough, times_made};
+use super::over_beta::{OverBeta, first_enough, times_made};
 use super::selector::{Goal, Selection, Selector};
 use super::small_fit::{FeatureRows, Fit};
 use super::small_model::SmallModel;
 use crate::exact::Cholesky;
+use crate::quantile::{Tail, chi_squared_quantile};
 
 /// Samples of a network: each has as many sets as there are validation rows.
 const NETWORK_SAMPLES: u32 = 40;
@@ -60,7 +61,7 @@ impl Selector for CredibleCoverageSelector {
         let samples: Vec<Vec<f64>> =
             (0..num_samples(model.validation.is_some())).map(|sample| model.resampled(self.seed, sample)).collect();
         let degrees = if model.validation.is_some() { model.loss.num_outputs() } else { model.num_parameters() };
-        let border = chi_squared_quantile(degrees, 1.0 - self.miss);
+        let border = chi_squared_quantile(degrees, Tail::Upper, self.miss);
         let mut distances = OverBeta::new(model.tempering, |weight| {
             let estimate = model.fit_all(weight)?.mode;
             let of_sample = |rows: &Vec<f64>| {

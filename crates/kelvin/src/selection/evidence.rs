@@ -14,7 +14,7 @@
 //! Cost: one SGD run for each start; linear and logistic models instead some 30 fits. Objective: evidence, not held-out density.
 
 use super::error::SelectionError;
-use super::joint::best_choice;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use super::small_model::SmallModel;
@@ -93,8 +93,8 @@ impl Selector for EvidenceSelector {
             return refused("it needs a Gaussian prior that β scales (model.prior = \"gaussian\")");
         };
         let map = AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Frozen };
-        let choices = laboratory.search(map)?;
-        let best = best_choice(method, &choices)?;
+        let searched = laboratory.search(map)?;
+        let best = &best_search(method, &searched)?.choice;
         let constant = 0.5
             * (posterior.num_examples() as f64 * (std::f64::consts::TAU * noise_variance).ln()
                 + posterior.dim() as f64 * (std::f64::consts::TAU * prior_variance).ln());
@@ -104,14 +104,14 @@ impl Selector for EvidenceSelector {
                 posterior.workspaces().lend(|_, work| posterior.evaluate(position, Batch::ALL, &mut gradient, work));
             posterior.num_examples() as f64 / (2.0 * (energy - constant))
         };
-        let betas: Vec<f64> = choices.iter().map(|choice| beta_at(&choice.position)).collect();
+        let betas: Vec<f64> = searched.iter().map(|one| beta_at(&one.choice.position)).collect();
         let prices = laboratory.prices();
         Ok(Selection {
             method,
             goal: self.goal(),
             inverse_temperature: beta_at(&best.position),
             intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
-            cost: prices.cost(prices.search * choices.len() as f64),
+            cost: prices.cost(prices.search * searched.len() as f64),
             warnings: best.not_converged().into_iter().collect(),
         })
     }

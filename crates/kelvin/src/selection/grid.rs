@@ -9,12 +9,13 @@
 //! Cost: one chain for each β and start. Objective: the criterion, on validation rows.
 
 use super::beta_posterior::BetaPosterior;
+use super::cost::Cost;
 use super::curve::Curve;
 use super::error::SelectionError;
 use super::flatness::flat_interval;
 use super::judged::{Criterion, Judged};
 use super::laboratory::Laboratory;
-use super::selector::{Cost, Goal, Selection, Selector};
+use super::selector::{Goal, Selection, Selector};
 use crate::diagnostics::{Limits, Warning};
 use crate::predictive::PredictiveModel;
 
@@ -125,12 +126,12 @@ impl MeasuredGrid {
         let sampled = laboratory.sample(inverse_temperatures)?;
         let (mut judged, mut warnings) = (Vec::new(), Vec::new());
         let num_starts = sampled.iter().map(Vec::len).max().unwrap_or(0);
-        for (&beta, draws) in inverse_temperatures.iter().zip(&sampled) {
-            if draws.is_empty() {
+        for (&beta, chains) in inverse_temperatures.iter().zip(&sampled) {
+            if chains.is_empty() {
                 let label = format!("every chain at β = {beta}, before its first draw,");
                 warnings.push(Warning::ChainDiverged { label, step: 0 });
             } else {
-                judged.push(Judged::new(laboratory, beta, draws)?);
+                judged.push(Judged::new(laboratory, beta, chains)?);
             }
         }
         let prices = laboratory.prices();

@@ -10,7 +10,7 @@
 //! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in, not of the posterior.
 
 use super::error::SelectionError;
-use super::joint::best_choice;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use crate::data::Targets;
@@ -39,14 +39,14 @@ impl Selector for GuoSelector {
     fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
         let method = self.name();
         let frozen = AscentObjective { prior: PriorShare::None, log_beta: LogBeta::Frozen };
-        let choices = laboratory.search(frozen)?;
-        let best = best_choice(method, &choices)?;
+        let searched = laboratory.search(frozen)?;
+        let best = best_search(method, &searched)?;
         let (validation, likelihood) = (laboratory.validation(), laboratory.posterior().likelihood());
-        let weights: Vec<_> = choices.iter().map(|choice| choice.weights()).collect();
+        let weights: Vec<_> = searched.iter().map(|one| one.choice.weights()).collect();
         let outputs = laboratory.engine().outputs(validation, &weights)?;
         let scaled: Vec<Scaling> =
             outputs.iter().map(|outputs| best_scaling(likelihood, outputs, validation.targets())).collect();
-        let position = choices.iter().position(|choice| std::ptr::eq(choice, best));
+        let position = searched.iter().position(|one| one.start == best.start);
         let scaling = scaled[position.unwrap_or(0)];
         let betas: Vec<f64> = scaled.iter().map(Scaling::inverse_temperature).collect();
         let prices = laboratory.prices();
@@ -55,8 +55,8 @@ impl Selector for GuoSelector {
             goal: self.goal(),
             inverse_temperature: scaling.inverse_temperature(),
             intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
-            cost: prices.cost(prices.search * choices.len() as f64),
-            warnings: best.not_converged().into_iter().chain(scaling.warning()).collect(),
+            cost: prices.cost(prices.search * searched.len() as f64),
+            warnings: best.choice.not_converged().into_iter().chain(scaling.warning()).collect(),
         })
     }
 }

@@ -1,101 +1,25 @@
-//! Joint maximum likelihood of network and temperature: one optimisation, the best validation checkpoint wins.
+//! A search for (θ, log β) from one start: one optimisation, of which the best validation checkpoint is kept.
 //!
-//! ```text
-//! θ̂*, β̂* = argmax Σ log p(y|x,θ,β)  [+ log p(θ), or + n log p(θ)]        from log β = 0, by SGD with momentum
-//! ```
-//! and the checkpoint is kept whose validation log-likelihood of the tempered model is largest, the start (θ₀, β = 1) among them (Ng,
-//! van der Heide, Hodgkinson, Wei, UAI 2025, eq. 9; the terms in brackets are the MAP variants of its Appendix D). So a search that
-//! diverges before it looks again answers β = 1, and a warning says so.
-//! With n log p(θ) a narrow prior outweighs the data: the maximum of a network with a hidden layer can be θ = 0, from every start
-//! the same, which predicts the mean and has β̂* = σ²/Var y. That is no end of the search: log β is not bounded.
-//! Cost: one SGD run for each start. Objective: held-out density of the tempered plug-in.
+//! The start (θ₀, β = 1) is the first of the checkpoints, so that a search that diverges before it looks again answers β = 1.
+//! `joint_selector.rs` is the selector that is made of such searches.
 
 use std::ops::ControlFlow;
 use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::SelectionError;
-use super::laboratory::Laboratory;
-use super::selector::{BetaInterval, Goal, IntervalMeaning, Selection, Selector};
-use crate::diagnostics::{Limits, Warning};
+use crate::diagnostics::Warning;
 use crate::held_out::HeldOut;
+use crate::mutex::{into_inner, lock};
 use crate::network::Weights;
 use crate::potential::{Posterior, Potential};
 use crate::sampler::{
-    AscentObjective, Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, LogBeta, Motion,
-    Observer, Plan, PriorShare, evaluated_together,
+    Chain, ChainState, Divergence, Engine, EngineError, FirstFailure, JointAscent, Motion, Observer, Plan,
+    evaluated_together,
 };
 
 /// A last checkpoint that beats the one before by less than this has converged.
 const CONVERGED: f64 = 1e-3;
-
-/// Joint ascent in (θ, log β) as a selector: of the starts' choices the one with the best validation score.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct JointSelector {
-    /// The share of log p(θ) in what is maximised: none is maximum likelihood, all else a maximum of the posterior.
-    pub prior: PriorShare,
-    /// What is known of log β beforehand. It cannot be frozen: that would choose nothing.
-    pub log_beta: LogBeta,
-}
-
-impl Selector for JointSelector {
-    fn name(&self) -> &'static str {
-        match self.prior {
-            PriorShare::None => "joint",
-            PriorShare::Once => "map",
-            PriorShare::PerDatum => "map-per-datum",
-        }
-    }
-
-    fn goal(&self) -> Goal {
-        Goal::PlugInDensity
-    }
-
-    fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
-        let method = self.name();
-        if self.log_beta == LogBeta::Frozen {
-            return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
-        }
-        let choices = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
-        let best = best_choice(method, &choices)?;
-        let prices = laboratory.prices();
-        let betas: Vec<f64> = choices.iter().map(|choice| choice.inverse_temperature).collect();
-        let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
-        warnings.extend(best.not_converged());
-        warnings.extend((1..).zip(&choices).filter_map(|(start, choice)| choice.diverged_at_once(start)));
-        Ok(Selection {
-            method,
-            goal: self.goal(),
-            inverse_temperature: best.inverse_temperature,
-            intervals: BetaInterval::over_starts(&betas).into_iter().collect(),
-            cost: prices.cost(prices.search * choices.len() as f64),
-            warnings,
-        })
-    }
-}
-
-/// The choice with the best finite validation score.
-pub(super) fn best_choice<'c>(
-    method: &'static str,
-    choices: &'c [JointChoice],
-) -> Result<&'c JointChoice, SelectionError> {
-    let finite = choices.iter().filter(|choice| choice.validation_lpd().is_finite());
-    finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd())).ok_or(SelectionError::NothingFound {
-        method,
-        reason: "no search has a finite validation score; lower selection.learning_rate".into(),
-    })
-}
-
-impl BetaInterval {
-    /// From the smallest to the largest; none of fewer than two.
-    pub fn over_starts(betas: &[f64]) -> Option<Self> {
-        let low = betas.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = betas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let meaning = IntervalMeaning::OverStarts { count: betas.len() };
-        (betas.len() > 1).then_some(Self { low, high, meaning })
-    }
-}
 
 /// β and the validation score at one checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -109,7 +33,7 @@ pub struct Checkpoint {
 }
 
 /// What a run of the optimiser chose.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JointChoice {
     /// θ of the best checkpoint: the SGD baseline.
     pub position: Vec<f32>,
@@ -190,7 +114,7 @@ pub fn choose_jointly(
     engine.run(posterior, Motion::Search(rule), plan, &mut chains, &watch)?;
     watch.failure.into_result()?;
     for ((search, chain), choice) in searches.iter_mut().zip(chains).zip(watch.choices) {
-        search.choice = choice.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        search.choice = into_inner(choice);
         if let Some(choice) = &mut search.choice {
             choice.divergence = chain.divergence;
         }
@@ -212,7 +136,7 @@ impl BestCheckpoint<'_> {
     /// Makes (θ₀, β = 1) the first candidate of every search that has not moved yet.
     fn look_at_starts(&self, chains: &[Chain]) -> Result<(), EngineError> {
         let is_new = |index: usize| {
-            let choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let choice = lock(&self.choices[index]);
             choice.is_none() && chains[index].state.step == 0
         };
         let starts: Vec<(usize, &Chain)> = chains.iter().enumerate().filter(|(index, _)| is_new(*index)).collect();
@@ -241,7 +165,7 @@ impl BestCheckpoint<'_> {
             inverse_temperature,
             validation_lpd: sum.value / self.validation.num_rows() as f64,
         };
-        let mut choice = self.choices[index].lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut choice = lock(&self.choices[index]);
         match &mut *choice {
             None => {
                 *choice = Some(JointChoice {

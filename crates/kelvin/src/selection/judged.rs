@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::error::SelectionError;
-use super::laboratory::Laboratory;
+use super::laboratory::{Laboratory, SampledStart};
 use super::selector::Goal;
-use crate::draws::Draws;
 use crate::likelihood::Likelihood;
 use crate::predictive::{ByModel, Predictive, PredictiveModel, Scores};
 
@@ -75,9 +74,14 @@ impl Judged {
     ///
     /// # Errors
     /// Where draws cannot be read or evaluated, or there are none.
-    pub fn new(laboratory: &dyn Laboratory, inverse_temperature: f64, draws: &[Draws]) -> Result<Self, SelectionError> {
+    pub fn new(
+        laboratory: &dyn Laboratory,
+        inverse_temperature: f64,
+        chains: &[SampledStart],
+    ) -> Result<Self, SelectionError> {
         let likelihood = laboratory.posterior().likelihood();
         let (engine, validation) = (laboratory.engine(), laboratory.validation());
+        let draws = SampledStart::draws_of(chains);
         let predictive: Result<_, SelectionError> =
             Predictive::of_draws(engine, likelihood, validation, inverse_temperature, draws);
         let predictive = predictive?;

@@ -18,11 +18,12 @@ use rayon::prelude::*;
 
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
-use super::over_beta::{OverBeta, chi_squared_quantile, first_enough, times_made};
+use super::over_beta::{OverBeta, first_enough, times_made};
 use super::row_loss::{Answer, RowLoss, half};
 use super::selector::{Goal, Selection, Selector};
 use super::small_model::{SmallModel, normal_vectors};
 use crate::predictive::PredictiveModel;
+use crate::quantile::{Tail, chi_squared_quantile};
 
 /// Outputs drawn for each row where there are classes; the same normal numbers at every β.
 const NUM_DRAWS: u32 = 64;
@@ -64,7 +65,7 @@ impl Selector for PredictionCoverageSelector {
             2.0 * f64::from(self.num_samples) * times_made(size.tempering)
         })?;
         let samples: Vec<Vec<f64>> = (0..self.num_samples).map(|sample| model.resampled(self.seed, sample)).collect();
-        let border = chi_squared_quantile(1, 1.0 - self.miss);
+        let border = chi_squared_quantile(1, Tail::Upper, self.miss);
         let normals = normal_vectors(3, NUM_DRAWS, model.loss.num_outputs());
         let mut predictions = OverBeta::new(model.tempering, |weight| {
             let estimate = model.fit_all(weight)?.mode;

@@ -24,12 +24,11 @@ use super::curve::Curve;
 use super::error::SelectionError;
 use super::flatness::paired_loss;
 use super::held_out_draws::HeldOutDraws;
-use super::joint::JointSelector;
-use super::laboratory::Laboratory;
+use super::joint_selector::JointSelector;
+use super::laboratory::{Laboratory, SampledStart};
 use super::lpd_slope::{LpdSlope, reweighting_ess};
 use super::selector::{Goal, Selection, Selector};
 use crate::diagnostics::Warning;
-use crate::draws::Draws;
 use crate::predictive::PredictiveModel;
 
 /// The share of draws that weighted ones must be worth.
@@ -133,18 +132,18 @@ impl RefineSelector {
     /// Where the laboratory fails, or no chain keeps draws.
     pub fn refine(&self, laboratory: &dyn Laboratory, start: f64) -> Result<Refined, SelectionError> {
         let prices = laboratory.prices();
-        let mut draws = laboratory.sample(&[start])?.into_iter().next().unwrap_or_default();
-        let mut row_gradients = prices.chain * draws.len() as f64;
+        let mut chains = laboratory.sample(&[start])?.into_iter().next().unwrap_or_default();
+        let mut row_gradients = prices.chain * chains.len() as f64;
         let mut visits: Vec<LpdSlope> = Vec::new();
         let mut beta = start;
         loop {
-            let (visit, step) = self.look(laboratory, beta, &draws)?;
+            let (visit, step) = self.look(laboratory, beta, &chains)?;
             let slope_error = visit.chain_error.unwrap_or(f64::INFINITY);
             let is_flat = visit.slope.abs() <= BELIEVED * slope_error;
             let is_precise = BELIEVED * slope_error * beta <= if is_flat { FLAT } else { PRECISE };
             visits.push(visit);
             if !is_precise {
-                return self.refine_by_values(laboratory, Walk { visits, draws, row_gradients });
+                return self.refine_by_values(laboratory, Walk { visits, chains, row_gradients });
             }
             let end = |inverse_temperature, visits, converged| {
                 Ok(Refined { inverse_temperature, visits, row_gradients, converged })
@@ -178,19 +177,19 @@ impl RefineSelector {
                 let best = visits.iter().max_by(|a, b| a.lpd.total_cmp(&b.lpd)).map_or(beta, |v| v.inverse_temperature);
                 return end(if bracketed { next } else { best }, visits, bracketed);
             }
-            draws = laboratory.continue_at(next, &draws)?;
-            row_gradients += prices.continued_chain * draws.len() as f64;
+            chains = laboratory.continue_at(next, &chains)?;
+            row_gradients += prices.continued_chain * chains.len() as f64;
             beta = next;
         }
     }
 
     /// Moves on from the last visit by LPD itself.
     fn refine_by_values(&self, laboratory: &dyn Laboratory, walk: Walk) -> Result<Refined, SelectionError> {
-        let Walk { mut visits, mut draws, mut row_gradients } = walk;
+        let Walk { mut visits, mut chains, mut row_gradients } = walk;
         let (prices, validation) = (laboratory.prices(), laboratory.validation());
         let Some(first) = visits.last() else { unreachable!("a walk goes on from a visit") };
         let (start, uphill) = (first.inverse_temperature, LONGEST_STEP.copysign(first.slope));
-        let mut seen = vec![HeldOutDraws::new(laboratory, validation, start, &draws)?];
+        let mut seen = vec![HeldOutDraws::new(laboratory, validation, start, SampledStart::draws_of(&chains))?];
         // Those before the walk were chains too; the one it begins at is counted once.
         let most_seen = (self.most_chains + 1).saturating_sub(visits.len()).max(1);
         loop {
@@ -215,9 +214,9 @@ impl RefineSelector {
                 return Ok(Refined { inverse_temperature, visits, row_gradients, converged: is_bracketed });
             }
             let beta = next.exp();
-            draws = laboratory.continue_at(beta, &draws)?;
-            row_gradients += prices.continued_chain * draws.len() as f64;
-            let held_out = HeldOutDraws::new(laboratory, validation, beta, &draws)?;
+            chains = laboratory.continue_at(beta, &chains)?;
+            row_gradients += prices.continued_chain * chains.len() as f64;
+            let held_out = HeldOutDraws::new(laboratory, validation, beta, SampledStart::draws_of(&chains))?;
             visits.extend(LpdSlope::new(beta, &held_out.densities(self.model, beta)));
             seen.push(held_out);
         }
@@ -228,14 +227,14 @@ impl RefineSelector {
         &self,
         laboratory: &dyn Laboratory,
         beta: f64,
-        draws: &[Draws],
+        chains: &[SampledStart],
     ) -> Result<(LpdSlope, Step), SelectionError> {
         let method = self.name();
         let missing = || SelectionError::NothingFound {
             method,
             reason: format!("no draw at β = {beta} has a finite density; lower sampler.learning_rate").into(),
         };
-        let held_out = HeldOutDraws::new(laboratory, laboratory.validation(), beta, draws)?;
+        let held_out = HeldOutDraws::new(laboratory, laboratory.validation(), beta, SampledStart::draws_of(chains))?;
         let densities = held_out.densities(self.model, beta);
         let visit = LpdSlope::new(beta, &densities).ok_or_else(missing)?;
         let is_worth = |at: f64| reweighting_ess(&densities, beta, at) >= ENOUGH * visit.num_draws as f64;
@@ -319,7 +318,7 @@ impl Compared {
 /// Where a search has come.
 struct Walk {
     visits: Vec<LpdSlope>,
-    draws: Vec<Draws>,
+    chains: Vec<SampledStart>,
     row_gradients: f64,
 }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cost::Cost;
 use super::error::SelectionError;
 use super::laboratory::Laboratory;
 use crate::diagnostics::Warning;
@@ -103,6 +104,16 @@ pub struct BetaInterval {
     pub meaning: IntervalMeaning,
 }
 
+impl BetaInterval {
+    /// From the smallest to the largest; none of fewer than two.
+    pub fn over_starts(betas: &[f64]) -> Option<Self> {
+        let low = betas.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = betas.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let meaning = IntervalMeaning::OverStarts { count: betas.len() };
+        (betas.len() > 1).then_some(Self { low, high, meaning })
+    }
+}
+
 /// What an interval of β says.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -119,31 +130,4 @@ pub enum IntervalMeaning {
         /// The probability.
         probability: f64,
     },
-}
-
-/// What a selector took: gradients, since all else (outputs at validation rows) is small beside them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Gradients of single rows.
-    pub row_gradients: f64,
-    /// The same in sampled chains of the experiment's full length.
-    pub chains: f64,
-}
-
-/// What the laboratory's runs cost, in gradients of single rows.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prices {
-    /// A search from one start.
-    pub search: f64,
-    /// A sampled chain.
-    pub chain: f64,
-    /// A chain that goes on from another at a nearby temperature.
-    pub continued_chain: f64,
-}
-
-impl Prices {
-    /// The cost of so many gradients of single rows.
-    pub fn cost(&self, row_gradients: f64) -> Cost {
-        Cost { row_gradients, chains: row_gradients / self.chain }
-    }
 }

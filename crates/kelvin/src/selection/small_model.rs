@@ -13,11 +13,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::cost::Prices;
 use super::error::SelectionError;
-use super::joint::best_choice;
+use super::joint_selector::best_search;
 use super::laboratory::Laboratory;
 use super::row_loss::{Answer, RowLoss};
-use super::selector::{Goal, Prices, Selection};
+use super::selector::{Goal, Selection};
 use super::small_fit::{Energy, FeatureRows, Fit, dot};
 use super::tangent::Tangent;
 use crate::data::{Examples, Targets};
@@ -142,9 +143,9 @@ impl SmallModel {
         };
         if size.is_network {
             let map = AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Frozen };
-            let choices = laboratory.search(map)?;
-            let best = best_choice(method, &choices)?;
-            model.search_price = model.prices.search * choices.len() as f64;
+            let searched = laboratory.search(map)?;
+            let best = &best_search(method, &searched)?.choice;
+            model.search_price = model.prices.search * searched.len() as f64;
             model.warnings.extend(best.not_converged());
             model.start = model.contrasted(&best.position);
             model.validation = Some(model.linearised(laboratory.validation().examples()));

@@ -10,7 +10,7 @@ use kelvin::potential::{Batch, Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{AscentObjective, CpuEngine, Engine};
-use kelvin::selection::{JointChoice, Laboratory, Prices, SelectionError};
+use kelvin::selection::{Laboratory, Prices, SampledStart, SearchedStart, SelectionError};
 use kelvin::temperature::Tempering;
 
 /// y = xᵀθ + noise, as rows of a table; the network's bias is the weight of a feature that is always 1.
@@ -171,21 +171,34 @@ impl Laboratory for ConjugateLaboratory<'_> {
         Prices { search: 0.5, chain: 1.0, continued_chain: 0.5 }
     }
 
-    fn search(&self, _: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+    fn search(&self, _: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
         unreachable!("tests of exact chains give β a start")
     }
 
-    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+    fn sample(&self, inverse_temperatures: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {
         let chains = |(index, &beta): (usize, &f64)| {
             let seed = 1000 * (index as u64 + 1);
-            (0..self.num_chains).map(|chain| self.chain(beta, seed + chain, self.num_draws)).collect()
+            let chain = |start: u64| SampledStart {
+                start: start as u32,
+                times_continued: 0,
+                draws: self.chain(beta, seed + start, self.num_draws),
+            };
+            (0..self.num_chains).map(chain).collect()
         };
         Ok(inverse_temperatures.iter().enumerate().map(chains).collect())
     }
 
-    fn continue_at(&self, inverse_temperature: f64, from: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+    fn continue_at(
+        &self,
+        inverse_temperature: f64,
+        from: &[SampledStart],
+    ) -> Result<Vec<SampledStart>, SelectionError> {
         let seed = 77_000 + (inverse_temperature * 1e3) as u64;
-        let chain = |index: usize| self.chain(inverse_temperature, seed + index as u64, self.num_draws / 2);
-        Ok((0..from.len()).map(chain).collect())
+        let chain = |from: &SampledStart| SampledStart {
+            start: from.start,
+            times_continued: from.times_continued + 1,
+            draws: self.chain(inverse_temperature, seed + u64::from(from.start), self.num_draws / 2),
+        };
+        Ok(from.iter().map(chain).collect())
     }
 }

@@ -1,7 +1,6 @@
 //! A laboratory with given rows, whose search ends where it is told and which samples no chains.
 
 use kelvin::data::{Examples, Targets};
-use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Network;
@@ -9,7 +8,9 @@ use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{AscentObjective, CpuEngine, Engine};
-use kelvin::selection::{Checkpoint, JointChoice, Laboratory, Prices, SelectionError, Selector};
+use kelvin::selection::{
+    Checkpoint, JointChoice, Laboratory, Prices, SampledStart, SearchedStart, SelectionError, Selector,
+};
 use kelvin::temperature::Tempering;
 
 /// Rows, a network and where its search ends.
@@ -69,24 +70,25 @@ impl Laboratory for GivenLaboratory<'_> {
         Prices { search: 0.5, chain: 1.0, continued_chain: 0.5 }
     }
 
-    fn search(&self, _: AscentObjective) -> Result<Vec<JointChoice>, SelectionError> {
+    fn search(&self, _: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
         assert!(!self.given.found.is_empty(), "a linear model needs no search");
         let checkpoint = Checkpoint { step: 1, inverse_temperature: 1.0, validation_lpd: 0.0 };
-        Ok(vec![JointChoice {
+        let choice = JointChoice {
             position: self.given.found.clone(),
             statistics: Vec::new(),
             inverse_temperature: 1.0,
             best: 0,
             path: vec![checkpoint, checkpoint],
             divergence: None,
-        }])
+        };
+        Ok(vec![SearchedStart { start: 0, choice }])
     }
 
-    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<Draws>>, SelectionError> {
+    fn sample(&self, _: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {
         unreachable!("these methods sample no chains")
     }
 
-    fn continue_at(&self, _: f64, _: &[Draws]) -> Result<Vec<Draws>, SelectionError> {
+    fn continue_at(&self, _: f64, _: &[SampledStart]) -> Result<Vec<SampledStart>, SelectionError> {
         unreachable!("these methods sample no chains")
     }
 }

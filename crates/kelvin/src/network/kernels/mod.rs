@@ -16,7 +16,7 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 use pulp::{Simd, WithSimd};
 
 /// Columns come in whole pieces of this many numbers.
-pub(in crate::network) const PIECE: usize = 16;
+pub(super) const PIECE: usize = 16;
 /// Columns of a wide panel of packed terms.
 const WIDE: usize = 2 * PIECE;
 
@@ -118,12 +118,12 @@ pub trait Number:
 }
 
 /// The width of the panel that starts at a column.
-pub(in crate::network) fn panel_width(column: usize, num_columns: usize) -> usize {
+pub(super) fn panel_width(column: usize, num_columns: usize) -> usize {
     if num_columns - column >= WIDE { WIDE } else { PIECE }
 }
 
 /// Lays out terms for [`Number::product`]: panels of columns, in each row after row. `term(k, n)` gives the numbers.
-pub(in crate::network) fn pack<T: Number>(
+pub(super) fn pack<T: Number>(
     num_rows: usize,
     num_columns: usize,
     packed: &mut [T],

@@ -4,8 +4,8 @@
 use pulp::Simd;
 
 use super::blocks::{block_inputs, sum_lanes};
-use super::one_output::{Scratch, scale_rows};
-use super::{LARGE_BLOCK, Own, Pass, weighted_sum};
+use super::one_output::scale_rows;
+use super::workspace::{LARGE_BLOCK, OneOutputScratch, Own, Pass, weighted_sum};
 
 impl Pass<'_, '_> {
     /// Runs all blocks forward and, where a gradient is wanted, backward; returns Σ e.
@@ -18,14 +18,15 @@ impl Pass<'_, '_> {
         output_bias: f32,
     ) -> f32 {
         let Self { network, inputs, rows, head, gradient, work, .. } = self;
-        let Own::OneOutput(Scratch { thresholds, bias_sums, scaled, masks }) = &mut work.own else {
+        let Own::OneOutput(OneOutputScratch { thresholds, bias_sums, scaled, masks }) = &mut work.own else {
             unreachable!("a workspace belongs to the network that made it");
         };
         let vectors = network.padded_hidden / S::F32_LANES;
         let zero = simd.splat_f32s(0.0);
         let off = simd.greater_than_f32s(zero, zero);
-        let [new_masks, old_masks] =
-            Scratch::masks_as::<[Vec<S::m32s>; 2]>(masks, || std::array::from_fn(|_| vec![off; vectors * LARGE_BLOCK]));
+        let [new_masks, old_masks] = OneOutputScratch::masks_as::<[Vec<S::m32s>; 2]>(masks, || {
+            std::array::from_fn(|_| vec![off; vectors * LARGE_BLOCK])
+        });
         let (mut new_masks, mut old_masks) = (&mut new_masks[..], &mut old_masks[..]);
         let weights = S::as_simd_f32s(&work.weights).0;
         let output_weights = S::as_simd_f32s(&work.output_weights).0;

@@ -1,6 +1,6 @@
 //! The fused evaluator of one hidden ReLU layer: sizes, padded weights, and the choice between one output and several.
 //!
-//! Both forms work on blocks of rows, one vector of hidden units at a time, with up to [`WIDEST_TILE`] inputs in
+//! Both forms work on blocks of rows, one vector of hidden units at a time, with up to [`workspace::WIDEST_TILE`] inputs in
 //! registers; wider inputs take several tiles. With several outputs the bias of the hidden layer is one more input that
 //! is always 1; with one output it needs none.
 
@@ -11,64 +11,19 @@ mod several_outputs;
 mod split_rows;
 #[cfg(test)]
 mod tests;
+mod workspace;
 
-use aligned_vec::{AVec, avec};
-use pulp::Simd;
+use aligned_vec::avec;
 
-use super::OutputGradient;
 use super::inputs::{PaddedRows, Rows};
+use super::pass::OutputGradient;
 use crate::vector::dispatch_vectors;
 use one_output::OneOutput;
 use several_outputs::SeveralOutputs;
-
-/// Rows in a block: what a block needs should stay in the nearest cache.
-const LARGE_BLOCK: usize = 64;
-const SMALL_BLOCK: usize = 32;
-/// Hidden units and rows of inputs are padded to the widest vector.
-const WIDEST_VECTOR: usize = 16;
-/// Inputs whose weights and sums fit the registers together.
-const WIDEST_TILE: usize = 9;
-
-/// Blocks of inputs end with a spare row, so that each tile of columns can be cut into whole strides.
-const SPARE_ROW: usize = 1;
-
-/// The network's sizes.
-#[derive(Clone, Copy, Debug)]
-pub struct OneHidden {
-    num_inputs: usize,
-    hidden: usize,
-    num_outputs: usize,
-    padded_hidden: usize,
-    tiles: usize,
-    tile_width: usize,
-    stride: usize,
-}
-
-/// Scratch of a pass.
-#[derive(Debug)]
-pub struct Workspace {
-    /// Kernel of the hidden layer, one row an input, padded; with several outputs the bias is its last row.
-    weights: AVec<f32>,
-    /// The weights of the outputs, one row an output, padded.
-    output_weights: AVec<f32>,
-    /// Sums over rows, in the shape of `weights`.
-    sums: AVec<f32>,
-    /// Inputs of a block.
-    inputs: AVec<f32>,
-    /// Outputs of a block, not yet summed over the lanes.
-    lanes: AVec<f32>,
-    /// Sixteen hidden units of a block: z while inputs take several tiles, or the gradient of z; then half a tile's part of it.
-    partial: AVec<f32>,
-    outputs: Vec<f32>,
-    own: Own,
-}
-
-/// What only one of the two forms needs.
-#[derive(Debug)]
-enum Own {
-    OneOutput(one_output::Scratch),
-    SeveralOutputs(several_outputs::Scratch),
-}
+use workspace::{
+    LARGE_BLOCK, OneOutputScratch, Own, Pass, SPARE_ROW, SeveralOutputsScratch, WIDEST_TILE, WIDEST_VECTOR,
+};
+pub use workspace::{OneHidden, Workspace};
 
 impl OneHidden {
     pub(super) fn new(num_inputs: usize, hidden: usize, num_outputs: usize) -> Self {
@@ -89,9 +44,9 @@ impl OneHidden {
         let zeros = |len: usize| avec![0.0; len];
         let columns = self.tiles * self.tile_width;
         let own = if self.num_outputs == 1 {
-            Own::OneOutput(one_output::Scratch::new(self))
+            Own::OneOutput(OneOutputScratch::new(self))
         } else {
-            Own::SeveralOutputs(several_outputs::Scratch::new(self))
+            Own::SeveralOutputs(SeveralOutputsScratch::new(self))
         };
         Workspace {
             weights: zeros(columns * self.padded_hidden),
@@ -185,33 +140,4 @@ impl OutputGradient for KeepOutputs<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
         self.outputs[first_row * self.num_outputs..][..outputs.len()].copy_from_slice(outputs);
     }
-}
-
-/// What a pass reads and writes; the weights in `work` are set.
-struct Pass<'a, 'h> {
-    network: &'a OneHidden,
-    hidden_bias: &'a [f32],
-    output_bias: &'a [f32],
-    inputs: &'a PaddedRows,
-    rows: Rows<'a>,
-    head: &'h mut dyn OutputGradient,
-    /// Left out where only outputs are wanted.
-    gradient: Option<&'a mut [f32]>,
-    work: &'a mut Workspace,
-}
-
-/// x·W for one row, one vector of hidden units and one tile of inputs.
-#[inline(always)]
-fn weighted_sum<S: Simd, const J: usize>(simd: S, row: &[f32; J], weights: &[S::f32s; J]) -> S::f32s {
-    // Two sums, so that a row does not wait for one long chain of multiply-adds.
-    let half = J / 2;
-    let mut sum = simd.mul_f32s(simd.splat_f32s(row[0]), weights[0]);
-    let mut other = simd.mul_f32s(simd.splat_f32s(row[half]), weights[half]);
-    for column in 1..half {
-        sum = simd.mul_add_e_f32s(simd.splat_f32s(row[column]), weights[column], sum);
-    }
-    for column in half + 1..J {
-        other = simd.mul_add_e_f32s(simd.splat_f32s(row[column]), weights[column], other);
-    }
-    simd.add_f32s(sum, other)
 }

@@ -9,48 +9,13 @@
 //! So the backward pass needs one bit for each row and unit, and only masked additions. Two schedules take the same sums in
 //! the same order: [`super::fused_rows`] for vectors of sixteen, [`super::split_rows`] for shorter ones.
 
-use std::any::Any;
-
-use aligned_vec::{AVec, avec};
 use pulp::{Simd, WithSimd};
 
 use super::super::products::halve;
-use super::{LARGE_BLOCK, OneHidden, Own, Pass, SMALL_BLOCK, SPARE_ROW, WIDEST_TILE, WIDEST_VECTOR};
+use super::workspace::{LARGE_BLOCK, OneHidden, Own, Pass, SMALL_BLOCK, WIDEST_TILE, WIDEST_VECTOR};
 
 /// Passes of up to this many rows take small blocks: the fused schedule has two blocks in flight, and the last has no partner.
 const SHORT_PASS: usize = 256;
-
-/// What this form writes to on the way.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    /// −c, padded.
-    pub(super) thresholds: AVec<f32>,
-    /// C, padded.
-    pub(super) bias_sums: AVec<f32>,
-    /// e·x of a block.
-    pub(super) scaled: AVec<f32>,
-    /// Which units are on in a block, in the form that the schedule of this processor reads.
-    pub(super) masks: Option<Box<dyn Any + Send>>,
-}
-
-impl Scratch {
-    pub(super) fn new(network: &OneHidden) -> Self {
-        Self {
-            thresholds: avec![0.0; network.padded_hidden],
-            bias_sums: avec![0.0; network.padded_hidden],
-            scaled: avec![0.0; (LARGE_BLOCK + SPARE_ROW) * network.stride],
-            masks: None,
-        }
-    }
-
-    /// The masks of a schedule; made anew for the first pass, and where the vector instructions were changed since.
-    pub(super) fn masks_as<M: Any + Send>(masks: &mut Option<Box<dyn Any + Send>>, make: impl Fn() -> M) -> &mut M {
-        if !masks.as_ref().is_some_and(|masks| masks.is::<M>()) {
-            *masks = Some(Box::new(make()));
-        }
-        masks.as_mut().and_then(|masks| masks.downcast_mut()).expect("masks of this kind were just made")
-    }
-}
 
 pub(super) struct OneOutput<'a, 'h>(pub Pass<'a, 'h>);
 

@@ -6,11 +6,10 @@
 //! ```
 //! h of a block stays in cache between the two directions; loops hold up to [`MOST_OUTPUTS`] outputs in registers.
 
-use aligned_vec::{AVec, avec};
 use pulp::{Simd, WithSimd};
 
 use super::blocks::{block_inputs, sum_lanes};
-use super::{OneHidden, Own, Pass, SMALL_BLOCK, WIDEST_TILE, WIDEST_VECTOR, weighted_sum};
+use super::workspace::{OneHidden, Own, Pass, SMALL_BLOCK, WIDEST_TILE, WIDEST_VECTOR, weighted_sum};
 
 /// Rows in a block.
 const BLOCK: usize = SMALL_BLOCK;
@@ -19,30 +18,6 @@ const MOST_OUTPUTS: usize = 4;
 const MOST_IN_SIXTEEN_REGISTERS: usize = 3;
 /// Rows whose outputs are summed together.
 const ROWS_TOGETHER: usize = 4;
-
-/// What this form needs beside the shared workspace.
-#[derive(Debug)]
-pub(super) struct Scratch {
-    /// h of a block: for each vector of hidden units, its rows.
-    activations: AVec<f32>,
-    /// ∂v, in the shape of the output weights.
-    output_sums: AVec<f32>,
-    /// For each output, sixteen lanes with its bias in the first.
-    bias_lanes: AVec<f32>,
-    /// ∂b, as sums over every [`WIDEST_VECTOR`]-th row.
-    bias_sums: Vec<f32>,
-}
-
-impl Scratch {
-    pub(super) fn new(network: &OneHidden) -> Self {
-        Self {
-            activations: avec![0.0; BLOCK * network.padded_hidden],
-            output_sums: avec![0.0; network.num_outputs * network.padded_hidden],
-            bias_lanes: avec![0.0; network.num_outputs * WIDEST_VECTOR],
-            bias_sums: vec![0.0; network.num_outputs * WIDEST_VECTOR],
-        }
-    }
-}
 
 pub(super) struct SeveralOutputs<'a, 'h>(pub Pass<'a, 'h>);
 

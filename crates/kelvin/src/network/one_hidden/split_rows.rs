@@ -7,8 +7,8 @@ use aligned_vec::{AVec, avec};
 use pulp::Simd;
 
 use super::blocks::{block_inputs, sum_lanes};
-use super::one_output::{Scratch, scale_rows};
-use super::{LARGE_BLOCK, Own, Pass, WIDEST_VECTOR};
+use super::one_output::scale_rows;
+use super::workspace::{LARGE_BLOCK, OneOutputScratch, Own, Pass, WIDEST_VECTOR};
 
 /// Vectors of hidden units in one loop.
 const PAIR: usize = 2;
@@ -24,10 +24,10 @@ impl Pass<'_, '_> {
         output_bias: f32,
     ) -> f32 {
         let Self { network, inputs, rows, head, gradient, work, .. } = self;
-        let Own::OneOutput(Scratch { thresholds, bias_sums, scaled, masks }) = &mut work.own else {
+        let Own::OneOutput(OneOutputScratch { thresholds, bias_sums, scaled, masks }) = &mut work.own else {
             unreachable!("a workspace belongs to the network that made it");
         };
-        let masks = Scratch::masks_as::<AVec<f32>>(masks, || avec![0.0; network.padded_hidden * LARGE_BLOCK]);
+        let masks = OneOutputScratch::masks_as::<AVec<f32>>(masks, || avec![0.0; network.padded_hidden * LARGE_BLOCK]);
         let vectors = network.padded_hidden / S::F32_LANES;
         let mut bias_gradient = 0.0;
         for first in (0..count).step_by(block_rows) {
