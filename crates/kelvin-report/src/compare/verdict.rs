@@ -37,7 +37,7 @@ fn difference_text(gain: Gain, is_run: bool) -> String {
         None => "the test points of one repetition",
     };
     format!(
-        " {BETA_STAR} less β = 1: {} (SM) and {} (TM), ± the standard error over {over}.",
+        " {BETA_STAR} minus β = 1: {} (SM) and {} (TM), ± the standard error over {over}.",
         shown(standard),
         shown(tempered)
     )
@@ -161,7 +161,7 @@ mod tests {
             Some(Difference { mean, standard_error, standard_error_over_points, standard_error_over_repetitions })
         };
         let one = Gain { standard: of(0.221, None), tempered: of(-0.3, None) };
-        let expected = " β\u{302}* less β = 1: 0.221 ± 0.050 (SM) and −0.300 ± 0.050 (TM), ± the standard error over";
+        let expected = " β\u{302}* minus β = 1: 0.221 ± 0.050 (SM) and −0.300 ± 0.050 (TM), ± the standard error over";
         assert_eq!(difference_text(one, true), format!("{expected} the test points of this one run."));
         let several = Gain { standard: of(0.221, Some(0.01)), tempered: of(-0.3, Some(0.01)) };
         assert_eq!(difference_text(several, false), format!("{expected} test points and repetitions."));
