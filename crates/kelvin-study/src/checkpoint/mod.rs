@@ -1,4 +1,4 @@
-//! Checkpoints: a population on its way as a file, so that it can go on after the process has ended in any way.
+//! Checkpoints: a running population as a file, so that it can be resumed after the process has ended in any way.
 //!
 //! A file is magic, format, length, contents and the SHA-256 of all of it, little-endian. It is written beside and renamed, and
 //! the one before is kept: whatever happens, at least one of the two is whole.
@@ -18,7 +18,7 @@ use bytes::{Reader, Writer};
 use kelvin::sampler::Chain;
 use kelvin::selection::JointChoice;
 
-/// A population on its way.
+/// The stored state of a running population.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Checkpoint {
     /// Names the run it belongs to.

@@ -18,7 +18,7 @@ use kelvin::selection::SelectionError;
 /// Why a study, or what is made of its folder, fails.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// The experiment itself.
+    /// The experiment itself cannot run.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// A way to choose β.
@@ -62,7 +62,7 @@ pub enum StudyError {
     Step {
         /// Which step, with the file it was about.
         step: String,
-        /// Why.
+        /// The error that caused it.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
@@ -94,7 +94,7 @@ pub fn resume_command(run: &Path) -> String {
 
 /// Says which step failed, above the cause.
 pub trait Context<T> {
-    /// In these words.
+    /// Names the step in these words.
     fn context(self, step: impl Into<String>) -> Result<T>
     where
         Self: Sized;

@@ -18,21 +18,21 @@ use kelvin::temperature::{Schedule, Temperature};
 
 /// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
 pub struct Experiment {
-    /// The settings.
+    /// The settings, checked.
     pub settings: Settings,
-    /// The rows.
+    /// The rows, the network and the likelihood.
     pub problem: Arc<Problem>,
     /// The posterior of the training rows.
     pub posterior: Posterior,
-    /// Validation rows.
+    /// The validation rows, on which β is chosen.
     pub validation: HeldOut,
-    /// Test rows.
+    /// The test rows, on which scores are reported.
     pub test: HeldOut,
-    /// Rows of another set.
+    /// Images of another data set; none if none is named.
     pub out_of_distribution: Option<HeldOut>,
-    /// Training rows as they are looked at by learning theory.
+    /// The training rows at which WAIC and other quantities of learning theory are computed.
     pub training_sample: HeldOut,
-    /// Where chains move and draws are evaluated.
+    /// The device that moves chains and evaluates draws.
     pub engine: Arc<dyn Engine>,
 }
 

@@ -15,11 +15,11 @@ use kelvin::temperature::Schedule;
 /// A chain that was sampled.
 #[derive(Debug)]
 pub struct SampledChain {
-    /// What was asked.
+    /// The chain that was asked for.
     pub spec: ChainSpec,
     /// Where it ended and what it measured.
     pub chain: Chain,
-    /// What it kept.
+    /// The draws that it kept, in order.
     pub draws: Draws,
     /// What its draws predict.
     pub scores: RunningScores,

@@ -14,13 +14,15 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use crate::findings::row_blocks::{RowBlocks, outputs_of_draws};
 use crate::problem::Units;
 
-/// The interval whose ends are given.
-pub const INTERVAL: f64 = 0.9;
+/// The probability of the central predictive interval that is written.
+const INTERVAL: f64 = 0.9;
 
-/// Test points in order, of numbers or of classes.
+/// The predictive distribution at each test point, in the order of the test rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictions {
+    /// Of a regression.
     Numbers(Vec<NumberPrediction>),
+    /// Of a classification.
     Classes(Vec<ClassPrediction>),
 }
 
@@ -29,13 +31,17 @@ pub enum Predictions {
 pub struct NumberPrediction {
     /// The row of the table, from 0.
     pub row: usize,
+    /// The target of this row, in original units.
     pub truth: f64,
+    /// The predictive mean, in original units; the standard and the tempered model have the same.
     pub mean: f64,
+    /// The predictive standard deviation, in original units.
     pub sd: ByModel<f64>,
     /// The ends of the central 90 % interval; NaN where nobody asked for them, or draws were scored and not stored.
     pub interval: ByModel<(f64, f64)>,
+    /// Log predictive density of the truth in nats, of the standardised target.
     pub log_density: ByModel<f64>,
-    /// The predictive probability of less than the truth.
+    /// The probability integral transform: the predictive probability of a value below the truth.
     pub pit: ByModel<f64>,
 }
 
@@ -44,14 +50,17 @@ pub struct NumberPrediction {
 pub struct ClassPrediction {
     /// The row of the table, or the test image, from 0.
     pub row: usize,
+    /// The true class, from 0.
     pub label: usize,
+    /// The most probable class, from 0.
     pub predicted: ByModel<usize>,
+    /// Log predictive probability of the true class, in nats.
     pub log_density: ByModel<f64>,
-    /// Entropy of the averaged probabilities in nats: total doubt.
+    /// Entropy of the averaged probabilities in nats: the total uncertainty.
     pub entropy: ByModel<f64>,
-    /// Mutual information of label and parameters in nats: how far draws disagree.
+    /// Mutual information of label and parameters in nats: how much the draws disagree.
     pub information: ByModel<f64>,
-    /// Probabilities of the classes.
+    /// Predictive probabilities of the classes, in the order of their labels.
     pub probabilities: ByModel<Vec<f64>>,
 }
 
@@ -86,7 +95,7 @@ impl Predictions {
         }
     }
 
-    /// log p̂(y|x) of each point.
+    /// log p̂(y|x) of the truth at each test point, in nats.
     pub fn log_densities(&self, model: PredictiveModel) -> Vec<f64> {
         match self {
             Self::Numbers(points) => points.iter().map(|point| *point.log_density.get(model)).collect(),
@@ -102,7 +111,7 @@ impl Predictions {
         }
     }
 
-    /// One line a test point, all numbers; digits are as many as bring the same number back.
+    /// CSV with one line for each test point; numbers have enough digits to be read back exactly.
     pub fn to_csv(&self) -> String {
         let mut lines = vec![self.header().join(",")];
         let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
@@ -124,7 +133,10 @@ impl Predictions {
         }
     }
 
-    /// Reads what `to_csv` wrote.
+    /// Reads what [`Predictions::to_csv`] wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its columns are not those of predictions.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut lines = text.lines();

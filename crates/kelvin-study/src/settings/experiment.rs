@@ -16,16 +16,16 @@ use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 pub struct Settings {
     /// What the experiment is called.
     pub name: String,
-    /// The rows.
+    /// Which rows are learned from.
     pub data: DataSettings,
     /// Network, likelihood and prior.
     #[serde(default)]
     pub model: ModelSettings,
     /// The joint optimisation that chooses β.
     pub selection: SelectionSettings,
-    /// The sampler.
+    /// The sampler and how long its chains are.
     pub sampler: SamplerSettings,
-    /// Seeds, chains, grid.
+    /// Seed, numbers of chains and repetitions, and the grid of β.
     #[serde(default)]
     pub run: RunSettings,
 }
@@ -94,12 +94,12 @@ pub(crate) const OPTIONAL: [&str; 20] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSetting {
-    /// Guess.
+    /// Guessed from the target's values, as [`kelvin::data::Dataset::from_table`] says.
     #[default]
     Auto,
-    /// A number.
+    /// The target is a number.
     Regression,
-    /// A class.
+    /// The target is a class.
     Classification,
 }
 
@@ -118,7 +118,7 @@ impl TaskSetting {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RateSchedule {
-    /// Always the same.
+    /// The same rate in every epoch.
     Constant,
     /// Half a cosine down to 0.
     #[default]
@@ -152,10 +152,10 @@ pub struct SelectionSettings {
     pub log_beta_prior: Option<(f64, f64)>,
     /// The rate at the start.
     pub learning_rate: f64,
-    /// How it changes.
+    /// How the rate changes over the epochs.
     #[serde(default)]
     pub schedule: RateSchedule,
-    /// Heavy-ball momentum.
+    /// Heavy-ball momentum of the optimiser, from 0 to below 1.
     #[serde(default = "selection_momentum")]
     pub momentum: f64,
     /// Decoupled weight decay of θ.
@@ -165,9 +165,9 @@ pub struct SelectionSettings {
     pub batch_size: BatchSize,
     /// Passes over the training rows.
     pub epochs: u64,
-    /// Largest gradient norm.
+    /// Gradients with a larger norm are scaled down to this one.
     pub clip_norm: f64,
-    /// Whose norm.
+    /// Whether the norm is that of θ alone or of θ and log β together.
     #[serde(default)]
     pub clip_scope: ClipScope,
     /// How often the validation score is looked at: every ⌊epochs/checkpoints⌋ epochs.
@@ -175,7 +175,7 @@ pub struct SelectionSettings {
     pub checkpoints: u64,
 }
 
-/// Seeds, chains, grid.
+/// Seed, numbers of chains and repetitions, and the grid of β.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {

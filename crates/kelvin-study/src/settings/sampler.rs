@@ -10,7 +10,7 @@ use kelvin::temperature::Tempering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preconditioner {
-    /// Unit masses.
+    /// Every parameter has mass 1.
     #[default]
     None,
     /// One mass a tensor, from the size of its gradients.
@@ -40,7 +40,7 @@ pub enum DrawStatistics {
     Reestimated,
 }
 
-/// Where chains start.
+/// The weights that chains start from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
@@ -55,13 +55,13 @@ pub enum Start {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerSettings {
-    /// The discretisation.
+    /// The discretisation of the Langevin dynamics.
     #[serde(default)]
     pub integrator: Integrator,
     /// What the temperature divides.
     #[serde(default)]
     pub tempering: Tempering,
-    /// Where chains start.
+    /// The weights that chains start from.
     #[serde(default)]
     pub start: Start,
     /// ℓ: h₀ = √(ℓ/n).
@@ -83,7 +83,7 @@ pub struct SamplerSettings {
     pub cycle: u64,
     /// Largest norm of the gradient.
     pub clip_norm: f64,
-    /// Masses.
+    /// How the masses of parameters are chosen.
     #[serde(default)]
     pub preconditioner: Preconditioner,
     /// Fresh batches from which masses are estimated, at the start of every epoch.

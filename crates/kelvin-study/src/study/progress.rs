@@ -1,4 +1,4 @@
-//! Watches a population on a thread of its own: tells an observer where each chain is, and writes it to the run folder about once a second.
+//! Watches a population on a thread of its own: tells an observer the progress of each chain, and writes it to the run folder about once a second.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -86,7 +86,7 @@ struct Noted {
 #[derive(Default)]
 struct Trace {
     points: Vec<f32>,
-    /// Of so many values one is kept, less one.
+    /// One value in `skips + 1` is kept.
     skips: u64,
     seen: u64,
 }

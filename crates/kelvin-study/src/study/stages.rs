@@ -95,7 +95,7 @@ impl Stages {
         Progress::new(stage, members, timeline, Arc::clone(&self.observer), Some(status))
     }
 
-    /// Runs a stage that is stored in the folder's checkpoints on its way.
+    /// Runs a stage that stores its checkpoints in the folder.
     fn stored<T>(&self, stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>) -> Result<T> {
         let (checkpoints, identity) = (self.folder.checkpoints(), self.folder.record().identity());
         let durable = Durable {
