@@ -18,16 +18,16 @@ const COUNT: usize = 12;
 const FOLDER: &str = "cases";
 
 /// Which model speaks for a prediction: of numbers the tempered, of classes the standard one, as `kelvin predict` has it.
-pub fn model_of(predictions: &Predictions) -> PredictiveModel {
+pub(crate) fn model_of(predictions: &Predictions) -> PredictiveModel {
     match predictions {
         Predictions::Numbers(_) => PredictiveModel::Tempered,
         Predictions::Classes(_) => PredictiveModel::Standard,
     }
 }
 
-/// Indices into predictions, the worst first.
+/// Test points worth a look, as indices into predictions, the worst first.
 #[derive(Debug, PartialEq)]
-pub struct Cases {
+pub(crate) struct Cases {
     /// Widest distributions, or those of highest entropy.
     pub uncertain: Vec<usize>,
     /// Truths of lowest predictive density; of classes only wrong answers.
@@ -35,7 +35,8 @@ pub struct Cases {
 }
 
 impl Cases {
-    pub fn of(predictions: &Predictions) -> Self {
+    /// The most uncertain and the worst predicted test points, at most twelve of each.
+    pub(crate) fn of(predictions: &Predictions) -> Self {
         let model = model_of(predictions);
         let log_densities = predictions.log_densities(model);
         let (doubts, is_wrong): (Vec<f64>, Vec<bool>) = match predictions {
@@ -82,7 +83,7 @@ pub fn keep_pictures(folder: &Path, findings: &Findings, problem: &Problem) -> R
 }
 
 /// The pictures of a run folder, by test image; those that are missing are left out.
-pub fn read_pictures(folder: &Path, cases: &Cases) -> BTreeMap<usize, Vec<u8>> {
+pub(crate) fn read_pictures(folder: &Path, cases: &Cases) -> BTreeMap<usize, Vec<u8>> {
     let picture = |index: usize| Some((index, std::fs::read(folder.join(FOLDER).join(format!("{index}.png"))).ok()?));
     cases.all().filter_map(picture).collect()
 }

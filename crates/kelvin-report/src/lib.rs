@@ -3,10 +3,10 @@
 pub mod cases;
 pub mod chart;
 pub mod compare;
-pub mod escape;
+mod escape;
 pub mod export;
 pub mod figures;
-pub mod page;
+mod page;
 pub mod present;
 pub mod run_files;
 pub mod tables;

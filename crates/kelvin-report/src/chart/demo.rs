@@ -1,5 +1,6 @@
 //! Example charts and an example report: tests draw them all; `KELVIN_DEMO=folder` keeps the files for a look.
 
+use super::png::rasterise;
 use super::*;
 use crate::figures::Figure;
 use crate::page::{Block, Page, Section, Warning};

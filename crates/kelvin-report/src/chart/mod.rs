@@ -26,7 +26,6 @@ pub use axis::Axis;
 pub use colour::Colour;
 pub use files::write_figure;
 pub use panels::Panels;
-pub use pdf::to_pdf;
-pub use png::{encode, rasterise, resolve_variables};
+pub(crate) use png::{encode, resolve_variables};
 pub use series::{Dash, Layer, Line, Marker, Points, Reference, Spans};
 pub use value::Chart;

@@ -9,7 +9,7 @@ use crate::tables::{Spread, Sweep, mean_and_spread, with_spread};
 use kelvin_study::findings::{BETA_STAR, Criterion, Findings, Method, Row, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
-/// The answer of a run or a sweep, with how far chance may go.
+/// The answer of a run or a sweep in a sentence or two, with the standard error of the gain.
 pub fn verdict(findings: &Findings, gain: Gain) -> String {
     let answer = match findings.beta_star {
         Some(beta) => verdict_of_run(beta, &findings.rows),

@@ -10,12 +10,13 @@ use crate::tables::partly_sampled;
 use kelvin_study::findings::{BETA_STAR, Findings, Method, Row, are_classes};
 use kelvin_study::number::significant;
 
-/// A run among others.
+/// A run in a figure or a table of several runs.
 pub struct NamedRun<'a> {
     /// Its name, or that of its folder where names are not enough to tell runs apart.
     pub label: String,
+    /// What it found.
     pub findings: &'a Findings,
-    /// The strength of its augmentation.
+    /// The probability that a training image is augmented.
     pub augmentation: f64,
 }
 

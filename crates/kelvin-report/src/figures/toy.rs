@@ -75,7 +75,7 @@ pub fn bound(example: &BoundExample) -> Result<Chart> {
     Ok(chart)
 }
 
-/// An objective on the test rows at one β.
+/// The value of an objective on the test rows at one β.
 pub fn value_at(example: &BoundExample, objective: Objective, beta: f64) -> Result<f64> {
     let curve = example.curve(&[beta])?;
     let point = curve.first().ok_or_else(|| refused(format!("no value at β = {beta}")))?;

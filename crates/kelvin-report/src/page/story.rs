@@ -27,7 +27,9 @@ pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
 pub struct Story {
     /// What tells it from the others.
     pub label: String,
+    /// The run as its folder holds it.
     pub run: RunFiles,
+    /// Its figures.
     pub figures: RunFigures,
 }
 

@@ -9,14 +9,20 @@ use kelvin_study::findings::{Choice, Refusal};
 use kelvin_study::folder::{StoredChoice, StoredSelection};
 use kelvin_study::number::{fixed, significant};
 
-/// What a row of the table shows, of a choice just made or read back.
+/// One row of the table: a choice just made, or read back from selection.json.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
+    /// The name of the method.
     pub method: &'a str,
+    /// What its β is best for.
     pub goal: Goal,
+    /// The inverse temperature that it chose.
     pub inverse_temperature: f64,
+    /// Intervals of β, each with its meaning; empty if the method has none.
     pub intervals: &'a [BetaInterval],
+    /// What the choice cost, in gradients.
     pub cost: Cost,
+    /// Test scores of chains at β; none if no chain kept a draw.
     pub test: Option<&'a Scores>,
 }
 
