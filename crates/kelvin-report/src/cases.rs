@@ -12,12 +12,12 @@ use crate::chart::encode;
 use kelvin_study::findings::{ClassPrediction, Findings, Predictions};
 use kelvin_study::folder::write;
 
-/// How many of each kind.
+/// The most cases of each kind.
 const COUNT: usize = 12;
 /// The folder of pictures in a run folder.
 const FOLDER: &str = "cases";
 
-/// Which model speaks for a prediction: of numbers the tempered, of classes the standard one, as `kelvin predict` has it.
+/// The predictive model whose uncertainty is shown: tempered for numbers, standard for classes, as in `kelvin predict`.
 pub(crate) fn model_of(predictions: &Predictions) -> PredictiveModel {
     match predictions {
         Predictions::Numbers(_) => PredictiveModel::Tempered,
@@ -28,9 +28,9 @@ pub(crate) fn model_of(predictions: &Predictions) -> PredictiveModel {
 /// Test points worth a look, as indices into predictions, the worst first.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Cases {
-    /// Widest distributions, or those of highest entropy.
+    /// Points with the largest predictive standard deviation, or of classes with the largest entropy.
     pub uncertain: Vec<usize>,
-    /// Truths of lowest predictive density; of classes only wrong answers.
+    /// Points whose truth has the lowest predictive density; of classes only those that are predicted wrongly.
     pub wrong: Vec<usize>,
 }
 

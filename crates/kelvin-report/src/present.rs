@@ -1,4 +1,4 @@
-//! Tables, figures and the report of a run folder, made from the files it holds.
+//! Writes tables, figures and the report of a run folder, made from the files it holds.
 
 use kelvin_study::error::{Context, Result};
 use std::path::Path;

@@ -13,9 +13,9 @@ use kelvin_study::folder::{PROVENANCE, Provenance, SETTINGS};
 
 /// A finished run: what it found, how, and the predictions that the report shows one by one.
 pub struct RunFiles {
-    /// The run folder.
+    /// The path of the run folder.
     pub folder: PathBuf,
-    /// What it found.
+    /// Everything that it found.
     pub findings: Findings,
     /// The settings that it ran with.
     pub settings: Settings,

@@ -89,6 +89,9 @@ pub struct ImageSource {
 
 impl Problem {
     /// Reads the data set that `data.source` names, or the CSV file it points to.
+    ///
+    /// # Errors
+    /// If the data set or a column is not known, a file cannot be read, or a setting does not apply to this kind of data.
     pub fn read_dataset(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
         let data = &settings.data;
         let known = known_datasets().iter().find(|known| known.name == data.source);
@@ -124,6 +127,9 @@ impl Problem {
     }
 
     /// Makes rows ready to learn from, and builds the network for them.
+    ///
+    /// # Errors
+    /// If the settings ask for more rows than there are, or the network does not fit the rows.
     pub fn new(data: impl Into<SourceData>, settings: &Settings) -> Result<Self, ExperimentError> {
         match data.into() {
             SourceData::Table(dataset) => Self::of_table(dataset, settings),

@@ -18,9 +18,9 @@ pub struct Run {
     pub letter: String,
     /// Its run folder, as it was given.
     pub folder: String,
-    /// What it found.
+    /// Everything that it found.
     pub findings: Findings,
-    /// Its experiment.toml.
+    /// The text of its experiment.toml.
     pub settings: String,
     /// The kinds of predictions it has, each with one set of predictions for each repetition.
     predictions: Vec<(Kind, Vec<Predictions>)>,
@@ -33,7 +33,7 @@ pub enum Kind {
     Sgd,
     /// Draws at β = 1.
     Bayes,
-    /// Draws at β̂*.
+    /// Draws at β̂*, the β that the search chose.
     Chosen,
 }
 

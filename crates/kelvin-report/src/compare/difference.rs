@@ -8,7 +8,7 @@ const SEEN: f64 = 2.0;
 /// A difference of two means, first minus second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
-    /// The difference itself.
+    /// The difference of the two means.
     pub mean: f64,
     /// Over test points, and over repetitions where both have several.
     pub standard_error: f64,
@@ -33,7 +33,7 @@ impl Difference {
 /// A score at each test point, of each repetition; a run is one repetition.
 pub(crate) type Scores = Vec<Vec<f64>>;
 
-/// How repetitions stand to each other.
+/// What two sets of scores have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pairing {
     /// Whether both have the same test points, in the same order.
@@ -93,7 +93,7 @@ fn mean_of(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// sd/√n; of one value unknown, and so without end.
+/// The standard error of the mean, sd/√n; infinite for one value.
 fn error_of_mean(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let centre = mean_of(values);

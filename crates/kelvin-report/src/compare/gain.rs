@@ -26,7 +26,7 @@ pub fn gain(folder: &Path, findings: &Findings) -> Gain {
     })
 }
 
-/// At β̂* and at β = 1, of each repetition that has both.
+/// Predictions at β̂* and at β = 1, of each repetition that has both.
 fn predictions(folder: &Path, findings: &Findings) -> Result<Vec<(Predictions, Predictions)>> {
     let mut pairs = Vec::new();
     for chosen in Kind::Chosen.rows(findings) {

@@ -106,6 +106,9 @@ impl<'a> SweepComparison<'a> {
     }
 
     /// Writes sweeps.md, sweeps.csv and lpd_test.svg.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<()> {
         create_folder(folder)?;
         write(folder, "sweeps.md", self.table().to_markdown().as_bytes())?;

@@ -22,7 +22,7 @@ pub fn verdict(findings: &Findings, gain: Gain) -> String {
     }
 }
 
-/// The gain with its standard error, and what that is over; of one run the chance of another start is not counted.
+/// The gain with its standard error and what that is over; the error of a single run leaves out the variation between starts.
 fn difference_text(gain: Gain, is_run: bool) -> String {
     let (Some(standard), Some(tempered)) = (gain.standard, gain.tempered) else {
         return format!(
@@ -55,7 +55,7 @@ fn direction(betas: &[f64]) -> &'static str {
     }
 }
 
-/// For which of the models the direction is right, where it is for one alone: whether each beats β = 1.
+/// Names the model that beats β = 1 if only one of them does.
 fn alone(standard: bool, tempered: bool) -> &'static str {
     match (standard, tempered) {
         (true, false) => " for SM-PD, not for TM-PD",

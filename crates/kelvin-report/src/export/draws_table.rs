@@ -12,7 +12,10 @@ use kelvin_study::findings::Findings;
 /// Bytes of weights that are in memory at a time.
 const LOT_BYTES: usize = 4 << 20;
 
-/// Writes the table; without draws there are no weights.
+/// Writes one CSV line for each draw of the selected chains; without draws there are no columns of weights.
+///
+/// # Errors
+/// If draws cannot be read, or `out` cannot be written.
 pub fn write_draws(
     out: impl Write,
     findings: &Findings,

@@ -14,7 +14,7 @@ use kelvin_study::number::significant;
 pub struct NamedRun<'a> {
     /// Its name, or that of its folder where names are not enough to tell runs apart.
     pub label: String,
-    /// What it found.
+    /// Everything that it found.
     pub findings: &'a Findings,
     /// The probability that a training image is augmented.
     pub augmentation: f64,

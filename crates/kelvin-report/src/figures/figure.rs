@@ -27,7 +27,7 @@ pub struct Drawing {
     pub models: Models,
     /// File name without ending; views that are only for the page have none.
     pub file: Option<String>,
-    /// The drawing itself.
+    /// The chart or the panels of this view.
     pub plot: Plot,
     /// The same with an axis of the other scale.
     pub rescaled: Option<Plot>,
@@ -52,7 +52,7 @@ impl Drawing {
 pub enum Models {
     /// The standard and the tempered model together.
     Both,
-    /// One model alone.
+    /// This model without the other.
     Only(PredictiveModel),
 }
 
@@ -73,7 +73,7 @@ impl Models {
     }
 }
 
-/// "SM" or "TM".
+/// The abbreviation of a model: "SM" or "TM".
 pub(super) fn short_name(model: PredictiveModel) -> &'static str {
     match model {
         PredictiveModel::Standard => "SM",
@@ -100,7 +100,7 @@ pub(super) fn dash_of(model: PredictiveModel) -> Dash {
 /// One chart, or several side by side.
 #[derive(Clone, Debug)]
 pub enum Plot {
-    /// A single chart.
+    /// A chart on its own.
     Chart(Chart),
     /// Several charts under one headline.
     Panels(Panels),

@@ -1,4 +1,4 @@
-//! Whether the chains of a run can be believed: what was measured at each temperature, in each tensor, by each search.
+//! Diagnostics of a run: what was measured at each temperature, in each tensor, and by each search.
 
 use kelvin::diagnostics::{autocorrelation_time, bulk_ess, rhat, tail_ess, temperature_band};
 use kelvin_study::experiment::Measured;
@@ -35,11 +35,11 @@ pub struct Temperature {
     pub tail_ess: Option<f64>,
     /// Integrated autocorrelation time of the same, in draws.
     pub autocorrelation_time: Option<f64>,
-    /// Chains, whether or not they diverged.
+    /// The number of chains, those that diverged included.
     pub num_chains: usize,
-    /// Draws of all chains together.
+    /// The number of draws of all chains together.
     pub num_draws: usize,
-    /// Chains that diverged.
+    /// The number of chains that diverged.
     pub num_diverged: usize,
 }
 

@@ -21,7 +21,7 @@ pub struct PaperNumbers {
     pub kinetic: [[&'static str; 5]; 10],
     /// Split-R̂ of the log posterior at each β of the grid.
     pub rhat: [&'static str; 9],
-    /// Wall-clock minutes.
+    /// Wall-clock minutes of one repetition.
     pub minutes: [&'static str; 4],
 }
 

@@ -18,7 +18,7 @@ pub enum Spread {
 }
 
 impl Spread {
-    /// "SD" or "SE".
+    /// The abbreviation: "SD" or "SE".
     pub fn name(self) -> &'static str {
         match self {
             Self::StandardDeviation => "SD",

@@ -46,7 +46,7 @@ pub fn stored_selection_table(stored: &StoredSelection) -> Table {
     selection_table(&stored.name, &lines_of(stored), stored.has_classes())
 }
 
-/// What stands below it, one thing after the other.
+/// The legend of [`stored_selection_table`], one sentence for each entry.
 pub fn stored_selection_legend(stored: &StoredSelection) -> Vec<String> {
     legend(&lines_of(stored), stored.has_classes())
 }
@@ -116,7 +116,7 @@ fn scores_text(test: Option<&Scores>) -> [String; 5] {
     [lpd_text(lpd.standard), lpd_text(lpd.tempered), point, standard, tempered]
 }
 
-/// Three decimals; fewer of what is far off.
+/// Three decimals; beyond ±100 four significant digits.
 fn lpd_text(value: f64) -> String {
     const FAR: f64 = 100.0;
     if value.abs() < FAR { fixed(value, 3) } else { significant(value, 4) }
@@ -155,7 +155,7 @@ pub fn legend_text(lines: &[Line<'_>], classes: bool) -> String {
     legend(lines, classes).iter().map(|meaning| wrapped(meaning, "  ")).collect()
 }
 
-/// The same, one thing after the other.
+/// The same, one sentence for each entry.
 pub fn legend(lines: &[Line<'_>], classes: bool) -> Vec<String> {
     let meanings = || lines.iter().flat_map(|line| line.intervals).map(|interval| interval.meaning);
     let mut told = vec![goals_text(lines)];

@@ -51,7 +51,7 @@ impl TheoryLine {
     }
 }
 
-/// The chains that theory is told of: those of the grid, or else those at β = 1 and β̂*.
+/// Whether the table shows this chain: those of the grid, or else those at β = 1 and β̂*.
 fn is_told(findings: &Findings, chain: &ChainFindings) -> bool {
     match chain.method {
         Method::Grid => true,
@@ -152,13 +152,13 @@ fn number_text(values: &[f64]) -> String {
     }
 }
 
-/// So many digits; of what has left all bounds, the order of magnitude.
+/// A number with this many digits; beyond 10⁵ only its order of magnitude.
 fn in_short(value: f64, digits: usize) -> String {
     const HUGE: f64 = 1e5;
     if value.abs() < HUGE { significant(value, digits) } else { format!("{value:.1e}").replace('-', "−") }
 }
 
-/// A warning in a word.
+/// The abbreviation of a warning in the table.
 fn brief(warning: &Warning) -> &'static str {
     match warning {
         Warning::UnsteadyRows { .. } => "rows",

@@ -30,7 +30,7 @@ pub enum CheckpointError {
     /// Cut off, or changed since it was written.
     #[error("the checkpoint {path} is damaged: {reason}")]
     Damaged {
-        /// The damaged checkpoint.
+        /// The checkpoint that is damaged.
         path: PathBuf,
         /// What is wrong, with the byte where it was found.
         reason: String,

@@ -1,4 +1,4 @@
-//! Long runs that survive: populations are moved in pieces and stored between them, and go on from what is stored.
+//! Durable runs: populations are moved in pieces, written to a checkpoint after each, and resumed from there.
 //!
 //! A piece ends when its time is over, or sooner after draws were kept; nothing is changed by where a way is cut. Chains share
 //! nothing, so that one whose draws are damaged can go back, if need be to its start, and end where it would have ended.

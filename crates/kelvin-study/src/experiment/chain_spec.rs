@@ -50,7 +50,7 @@ pub struct ChainSpec {
 /// Weights that a chain starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StartingPoint {
-    /// The weights θ.
+    /// The weights θ of the network.
     pub position: Vec<f32>,
     /// Running statistics of batch norms.
     pub statistics: Vec<f32>,

@@ -18,7 +18,7 @@ use kelvin::temperature::{Schedule, Temperature};
 
 /// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
 pub struct Experiment {
-    /// The settings, checked.
+    /// The settings, which were checked.
     pub settings: Settings,
     /// The rows, the network and the likelihood.
     pub problem: Arc<Problem>,
@@ -38,11 +38,17 @@ pub struct Experiment {
 
 impl Experiment {
     /// Checks the settings, builds the posterior, and checks that the batches fit. Runs on the CPU.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or does not fit the rows or the network.
     pub fn new(problem: impl Into<Arc<Problem>>, settings: Settings) -> Result<Self, ExperimentError> {
         Self::on(Arc::new(CpuEngine), problem, settings)
     }
 
-    /// The same on an engine of one's choice.
+    /// As [`Experiment::new`], on the given engine.
+    ///
+    /// # Errors
+    /// As [`Experiment::new`], and if the engine cannot run this experiment.
     pub fn on(
         engine: Arc<dyn Engine>,
         problem: impl Into<Arc<Problem>>,
@@ -151,6 +157,9 @@ impl Experiment {
     }
 
     /// The predictive distribution of draws at held-out rows of this experiment.
+    ///
+    /// # Errors
+    /// If draws cannot be read or evaluated, or their outputs are not finite.
     pub fn predictive<'d>(
         &self,
         held_out: &HeldOut,
@@ -161,12 +170,15 @@ impl Experiment {
     }
 
     /// The temperature of the sampler's noise at β.
+    ///
+    /// # Errors
+    /// If β is not a finite positive number.
     pub fn sampler_temperature(&self, inverse_temperature: f64) -> Result<f64, ExperimentError> {
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(self.settings.sampler.tempering.sampler_temperature(temperature))
     }
 
-    /// How much the discretisation inflates the kinetic temperature, on average over a cycle.
+    /// How much the discretisation raises the kinetic temperature, as a factor averaged over a cycle.
     pub fn expected_inflation(&self) -> Result<f64, ExperimentError> {
         let (rule, plan) = self.sampler()?;
         let (first, steps) = (plan.keep.burn_in, plan.keep.every);

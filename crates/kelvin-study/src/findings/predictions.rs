@@ -20,9 +20,9 @@ const INTERVAL: f64 = 0.9;
 /// The predictive distribution at each test point, in the order of the test rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictions {
-    /// Of a regression.
+    /// Test points of a regression.
     Numbers(Vec<NumberPrediction>),
-    /// Of a classification.
+    /// Test points of a classification.
     Classes(Vec<ClassPrediction>),
 }
 
@@ -67,6 +67,9 @@ pub struct ClassPrediction {
 impl Predictions {
     /// Of draws at the test rows, whose accumulated distribution is `predictive`; intervals are those of `draws`, and there are none
     /// where none are given: quantiles of mixtures are dear.
+    ///
+    /// # Errors
+    /// If the likelihood does not fit the targets, or draws cannot be read or evaluated.
     pub fn of<'d>(
         experiment: &Experiment,
         inverse_temperature: f64,

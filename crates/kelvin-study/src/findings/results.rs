@@ -34,11 +34,11 @@ pub struct Findings {
     pub problem: ProblemFacts,
     /// How chains were sampled, and for how long.
     pub sampling: SamplingFacts,
-    /// What moved the chains.
+    /// The device that moved the chains, in words.
     pub device: String,
     /// The kelvin that made it, with its commit.
     pub kelvin: String,
-    /// The temperatures of the grid.
+    /// The inverse temperatures of the grid; empty for a run without one.
     pub grid: Vec<f64>,
     /// Starts of the search: a sweep's repetitions, or a run's chains.
     pub repetitions: u32,
@@ -55,7 +55,7 @@ pub struct Findings {
     pub chains: Vec<ChainFindings>,
     /// How far the repetitions of a sweep agree at each β; empty for a run.
     pub agreement: Vec<Agreement>,
-    /// Which way β should move from β̂* of a run; none where it cannot be told, and in runs of older kelvins.
+    /// Which way β should move from β̂* of a run; none for large networks and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which_way: Option<ByModel<WhichWay>>,
     /// What may be wrong with these numbers.
@@ -69,19 +69,19 @@ pub struct ProblemFacts {
     pub data: String,
     /// Gaussian for a regression, categorical for classes.
     pub likelihood: Likelihood,
-    /// A column, or "class".
+    /// The name of the column to predict; "class" for images.
     pub target: String,
     /// Mean and standard deviation that a table's numbers were standardised with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_units: Option<Units>,
-    /// The columns of a table.
+    /// The names of a table's features; empty for images.
     pub features: Vec<String>,
     /// The classes, in the order of their labels.
     pub classes: Vec<String>,
-    /// Height, width and channels of an image.
+    /// Height, width and channels of an image; none for a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
-    /// Another set that doubt was measured on.
+    /// The name of another data set on which uncertainty was measured; none if none was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
     /// Rows that chains learn from.
@@ -122,7 +122,7 @@ pub(crate) struct FinishedSearch {
     pub repetition: u32,
     /// The best checkpoint of the search: weights and β.
     pub choice: JointChoice,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds that it took.
     pub seconds: f64,
 }
 
@@ -137,7 +137,7 @@ pub struct SearchFindings {
     pub best: usize,
     /// The step at which it diverged; none if it did not.
     pub diverged_at: Option<u64>,
-    /// Wall-clock seconds.
+    /// Wall-clock seconds that it took.
     pub seconds: f64,
 }
 
@@ -190,7 +190,7 @@ pub struct ChainFindings {
     /// The same over all steps after burn-in.
     #[serde(deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures_all_steps: Vec<f64>,
-    /// What its draws say about generalisation; none of fewer than two draws, and in runs of older kelvins.
+    /// WAIC and related quantities of its draws; none for fewer than two draws, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning_theory: Option<LearningTheory>,
 }
@@ -412,7 +412,7 @@ fn measured_means(kinetic: &kelvin::diagnostics::KineticTemperature) -> Vec<f64>
     if kinetic.num_readings() == 0 { Vec::new() } else { kinetic.tensor_means().to_vec() }
 }
 
-/// What is no number is not given.
+/// Replaces numbers that are not finite by none.
 fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
     ByModel::from_fn(|model| Some(*lpd.get(model)).filter(|value| value.is_finite()))
 }

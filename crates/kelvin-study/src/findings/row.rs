@@ -56,7 +56,7 @@ pub struct Row {
     pub label: String,
     /// `None` where several chains are pooled.
     pub repetition: Option<u32>,
-    /// The inverse temperature.
+    /// The inverse temperature of the predictions.
     pub beta: f64,
     /// Draws that were averaged, of all chains together; 1 for SGD.
     pub num_draws: usize,

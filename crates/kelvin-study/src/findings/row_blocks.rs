@@ -61,6 +61,9 @@ impl Iterator for RowBlocks<'_> {
 }
 
 /// Outputs of every draw at some rows: one vector a draw.
+///
+/// # Errors
+/// If draws cannot be read or evaluated.
 pub fn outputs_of_draws<'d>(
     engine: &dyn Engine,
     network: &Network,

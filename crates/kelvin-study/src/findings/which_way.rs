@@ -37,6 +37,9 @@ impl WhichWay {
 }
 
 /// The slopes of both models; none for large networks, and if draws are missing or have no finite densities.
+///
+/// # Errors
+/// If draws cannot be read or evaluated.
 pub fn which_way(
     laboratory: &dyn Laboratory,
     beta: f64,

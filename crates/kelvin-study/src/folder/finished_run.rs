@@ -15,9 +15,9 @@ use crate::folder::run_folder::{PROVENANCE, SETTINGS, record_and_settings};
 
 /// A finished run with everything that is needed to predict or to check it again.
 pub struct FinishedRun {
-    /// The run folder.
+    /// The path of the run folder.
     pub folder: PathBuf,
-    /// What it found.
+    /// Everything that it found.
     pub findings: Findings,
     /// What it is a run of; none if checkpoints/run.json is lost.
     pub record: Option<RunRecord>,

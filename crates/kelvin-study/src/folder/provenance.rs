@@ -15,13 +15,13 @@ use crate::version::{COMMIT, VERSION};
 /// Where the numbers of a run come from, written as provenance.json.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Version of kelvin.
+    /// The version of kelvin.
     pub kelvin: String,
     /// Commit that kelvin was built from, with `-dirty` if its sources differed.
     pub commit: String,
     /// The command line, without the name of the program.
     pub command: Vec<String>,
-    /// Names what was asked for: SHA-256 of the command and the settings before any pilot.
+    /// SHA-256 of the command and the settings before any pilot: equal for runs that ask for the same.
     pub asked_sha256: String,
     /// The seed that names every random number.
     pub seed: u64,
@@ -54,7 +54,7 @@ pub struct Provenance {
     pub vector_instructions: String,
     /// Threads of the pool that chains run on.
     pub threads: usize,
-    /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
+    /// The device that moved the chains and evaluated their draws; for GPUs also the precision.
     pub device: String,
     /// What differed each time the run was resumed with another kelvin, device or vector instructions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +64,7 @@ pub struct Provenance {
 /// What can change the numbers when a run is resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
-    /// Version of kelvin.
+    /// The version of kelvin.
     pub kelvin: String,
     /// Commit that kelvin was built from.
     pub commit: String,

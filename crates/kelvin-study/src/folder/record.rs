@@ -89,6 +89,9 @@ impl RunRecord {
     }
 
     /// Reads the bytes of a run.json; `path` stands for it in errors.
+    ///
+    /// # Errors
+    /// If they are damaged or of another format.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         /// All that every format has.
         #[derive(Deserialize)]

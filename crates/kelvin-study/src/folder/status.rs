@@ -83,11 +83,11 @@ impl Stage {
 /// The progress of one chain, or of one search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainStatus {
-    /// What people see.
+    /// The label that people see.
     pub label: String,
     /// The part of its label that the other chains of its temperature share.
     pub group: String,
-    /// The β asked for; of a search, where it is.
+    /// The β asked for; for a search, the β that it is at.
     pub beta: f64,
     /// What it is doing.
     #[serde(flatten)]
@@ -112,26 +112,26 @@ pub struct ChainStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
-    /// Not begun yet.
+    /// It has not begun yet.
     Waiting,
     /// A search for β, between two checkpoints.
     Search {
         /// The checkpoint that it is heading for, from 1.
         part: u64,
-        /// Checkpoints in all.
+        /// The number of checkpoints in all.
         parts: u64,
     },
-    /// Burn-in before there is noise.
+    /// Burn-in without noise.
     BurnInCold,
-    /// Burn-in while the noise grows to its temperature.
+    /// Burn-in while the temperature of the noise rises.
     BurnInRamp,
-    /// Burn-in at its temperature.
+    /// Burn-in with noise of the full temperature.
     BurnInHot,
     /// Sampling, between two draws.
     Cycle {
         /// The draw that it is heading for, from 1.
         part: u64,
-        /// Draws in all.
+        /// The number of draws in all.
         parts: u64,
     },
     /// All steps are done.
@@ -170,7 +170,7 @@ impl Timeline {
         }
     }
 
-    /// What a chain that has done so many steps is doing.
+    /// The phase of a chain that has done `step` steps.
     pub fn phase(self, step: u64) -> Phase {
         let parts = |start: u64, every: u64, steps: u64| {
             let parts = ((steps - start) / every).max(1);
@@ -193,7 +193,7 @@ impl Timeline {
     }
 }
 
-/// The one place a process writes its status to.
+/// The status file of this process, with what was last written to it.
 pub(crate) struct StatusFile {
     path: PathBuf,
     name: String,

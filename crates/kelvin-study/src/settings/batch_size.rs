@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum BatchSize {
-    /// This many rows.
+    /// A minibatch of this many rows.
     Rows(usize),
-    /// All training rows.
+    /// The whole training set.
     Full(Full),
 }
 
@@ -16,7 +16,7 @@ pub enum BatchSize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Full {
-    /// All training rows.
+    /// The whole training set.
     Full,
 }
 

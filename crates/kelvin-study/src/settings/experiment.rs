@@ -61,7 +61,7 @@ pub struct DataSettings {
     /// Only the first so many test images, also of the other set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_images: Option<usize>,
-    /// Another known set of images of the same shape: how far does doubt tell it from the test images?
+    /// Another known set of images of the same shape, to measure how well uncertainty separates it from the test images (AUROC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
 }
@@ -161,7 +161,7 @@ pub struct SelectionSettings {
     /// Decoupled weight decay of θ.
     #[serde(default = "one")]
     pub weight_decay: f64,
-    /// Rows of a step.
+    /// Training rows of each step.
     pub batch_size: BatchSize,
     /// Passes over the training rows.
     pub epochs: u64,
@@ -179,7 +179,7 @@ pub struct SelectionSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
-    /// Names every random number.
+    /// The seed that names every random number.
     pub seed: u64,
     /// Chains at each temperature of a `run`; also starts of the search for β.
     pub chains: u32,
@@ -263,6 +263,9 @@ impl SelectionSettings {
 
 impl Settings {
     /// Reads settings from TOML and checks them; `place` names the text in an error.
+    ///
+    /// # Errors
+    /// If the text is not TOML, or a setting is unknown or out of range; the error names the line.
     pub fn from_toml(text: &str, place: &str) -> Result<Self, ExperimentError> {
         let mut settings: Self = toml::from_str(text).map_err(|error| ExperimentError::Unreadable {
             place: format!(" in {place}"),
@@ -280,6 +283,9 @@ impl Settings {
     }
 
     /// Writes settings as TOML, every value spelled out.
+    ///
+    /// # Errors
+    /// If a number is too large for TOML.
     pub fn to_toml(&self) -> Result<String, ExperimentError> {
         toml::to_string(self).map_err(|error| ExperimentError::Unwritable { reason: error.to_string() })
     }

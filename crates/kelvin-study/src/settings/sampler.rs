@@ -69,19 +69,19 @@ pub struct SamplerSettings {
     /// μ: friction γ = (1−μ)/h₀.
     #[serde(default = "sampler_momentum")]
     pub momentum: f64,
-    /// Rows of a step.
+    /// Training rows of each step.
     pub batch_size: BatchSize,
-    /// The noise starts here.
+    /// The epoch from which there is noise.
     pub ramp_start: u64,
-    /// The noise has its full temperature from here.
+    /// The epoch from which the noise has its full temperature.
     pub ramp_end: u64,
-    /// The first cycle starts here.
+    /// The epoch at which the first cycle starts.
     pub burn_in: u64,
-    /// The chain ends here.
+    /// The epoch at which the chain ends.
     pub epochs: u64,
-    /// Length of a cycle; one draw is kept at the end of each.
+    /// Epochs of a cycle; one draw is kept at the end of each.
     pub cycle: u64,
-    /// Largest norm of the gradient.
+    /// Gradients with a larger norm are scaled down to this one.
     pub clip_norm: f64,
     /// How the masses of parameters are chosen.
     #[serde(default)]
