@@ -12,30 +12,31 @@ use crate::chart::encode;
 use kelvin_study::findings::{ClassPrediction, Findings, Predictions};
 use kelvin_study::folder::write;
 
-/// How many of each kind.
+/// The most cases of each kind.
 const COUNT: usize = 12;
 /// The folder of pictures in a run folder.
 const FOLDER: &str = "cases";
 
-/// Which model speaks for a prediction: of numbers the tempered, of classes the standard one, as `kelvin predict` has it.
-pub fn model_of(predictions: &Predictions) -> PredictiveModel {
+/// The predictive model whose uncertainty is shown: tempered for numbers, standard for classes, as in `kelvin predict`.
+pub(crate) fn model_of(predictions: &Predictions) -> PredictiveModel {
     match predictions {
         Predictions::Numbers(_) => PredictiveModel::Tempered,
         Predictions::Classes(_) => PredictiveModel::Standard,
     }
 }
 
-/// Indices into predictions, the worst first.
+/// Test points worth a look, as indices into predictions, the worst first.
 #[derive(Debug, PartialEq)]
-pub struct Cases {
-    /// Widest distributions, or those of highest entropy.
+pub(crate) struct Cases {
+    /// Points with the largest predictive standard deviation, or of classes with the largest entropy.
     pub uncertain: Vec<usize>,
-    /// Truths of lowest predictive density; of classes only wrong answers.
+    /// Points whose truth has the lowest predictive density; of classes only those that are predicted wrongly.
     pub wrong: Vec<usize>,
 }
 
 impl Cases {
-    pub fn of(predictions: &Predictions) -> Self {
+    /// The most uncertain and the worst predicted test points, at most twelve of each.
+    pub(crate) fn of(predictions: &Predictions) -> Self {
         let model = model_of(predictions);
         let log_densities = predictions.log_densities(model);
         let (doubts, is_wrong): (Vec<f64>, Vec<bool>) = match predictions {
@@ -82,7 +83,7 @@ pub fn keep_pictures(folder: &Path, findings: &Findings, problem: &Problem) -> R
 }
 
 /// The pictures of a run folder, by test image; those that are missing are left out.
-pub fn read_pictures(folder: &Path, cases: &Cases) -> BTreeMap<usize, Vec<u8>> {
+pub(crate) fn read_pictures(folder: &Path, cases: &Cases) -> BTreeMap<usize, Vec<u8>> {
     let picture = |index: usize| Some((index, std::fs::read(folder.join(FOLDER).join(format!("{index}.png"))).ok()?));
     cases.all().filter_map(picture).collect()
 }

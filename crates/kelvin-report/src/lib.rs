@@ -5,10 +5,10 @@ pub mod chart;
 pub mod compare;
 #[cfg(test)]
 mod demo;
-pub mod escape;
+mod escape;
 pub mod export;
 pub mod figures;
-pub mod page;
+mod page;
 pub mod present;
 pub mod run_files;
 pub mod tables;

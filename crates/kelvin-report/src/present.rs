@@ -1,4 +1,4 @@
-//! Tables, figures and the report of a run folder, made from the files it holds.
+//! Writes tables, figures and the report of a run folder, made from the files it holds.
 
 use kelvin_study::error::{Context, Result};
 use std::path::Path;
@@ -12,16 +12,22 @@ use crate::tables::{Layout, NamedRun, Spread, Sweep, Table, paper_tables, select
 use kelvin_study::findings::{Findings, RunCommand};
 use kelvin_study::folder::{StoredSelection, write};
 
-/// The name of the page.
+/// The name of the report in a run folder.
 pub const REPORT: &str = "report.html";
 
-/// Writes tables, figures and report.html beside the results they show.
+/// Writes tables, figures and report.html of a run that has just ended into its folder.
+///
+/// # Errors
+/// If a file of the run cannot be read, or a file cannot be written.
 pub fn write_all(folder: &Path, findings: &Findings) -> Result<()> {
     let run = RunFiles::of(folder, findings.clone())?;
     write_run(run, Layout { spread: Spread::StandardDeviation, compare: false })
 }
 
-/// Writes tables, figures and report.html of one run into its folder.
+/// Writes tables, figures and report.html of a run into its folder.
+///
+/// # Errors
+/// If a file cannot be written.
 pub fn write_run(run: RunFiles, layout: Layout) -> Result<()> {
     let (folder, findings) = (run.folder.clone(), &run.findings);
     let paper_tables = paper_tables(&named(std::slice::from_ref(&run)), layout);
@@ -52,6 +58,9 @@ pub fn tables_of_all(runs: &[RunFiles], selections: &[StoredSelection], layout: 
 }
 
 /// Writes one page about several runs and selections, with its tables and figures, into a folder of its own.
+///
+/// # Errors
+/// If a file cannot be written.
 pub fn write_several(folder: &Path, runs: Vec<RunFiles>, selections: &[StoredSelection], layout: Layout) -> Result<()> {
     let all = named(&runs);
     let labels: Vec<String> = all.iter().map(|run| run.label.clone()).collect();
@@ -82,7 +91,7 @@ pub fn write_sweeps(folder: &Path, sweeps: &SweepComparison<'_>) -> Result<()> {
 }
 
 /// Runs with labels that tell them apart: their names, or the names of their folders.
-pub fn named(runs: &[RunFiles]) -> Vec<NamedRun<'_>> {
+fn named(runs: &[RunFiles]) -> Vec<NamedRun<'_>> {
     let label = |run: &RunFiles| {
         let name = &run.findings.name;
         let is_shared = runs.iter().filter(|other| other.findings.name == *name).count() > 1;
@@ -132,6 +141,10 @@ fn write_page(folder: &Path, page: &Page) -> Result<()> {
     write(folder, REPORT, page.to_html().as_bytes())
 }
 
+/// Creates a folder with all folders above it; one that exists is left as it is.
+///
+/// # Errors
+/// If it cannot be created; the error names it.
 pub fn create_folder(path: &Path) -> Result<()> {
     std::fs::create_dir_all(path).with_context(|| format!("cannot create the folder {}", path.display()))
 }

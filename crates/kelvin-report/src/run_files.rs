@@ -11,31 +11,37 @@ use crate::compare::{Gain, gain};
 use kelvin_study::findings::{Findings, Predictions};
 use kelvin_study::folder::{PROVENANCE, Provenance, SETTINGS};
 
-/// What was found, how, and the single predictions that are shown.
+/// A finished run: what it found, how, and the predictions that the report shows one by one.
 pub struct RunFiles {
+    /// The path of the run folder.
     pub folder: PathBuf,
+    /// Everything that it found.
     pub findings: Findings,
+    /// The settings that it ran with.
     pub settings: Settings,
     /// experiment.toml as it is written.
-    pub settings_text: String,
-    /// None where it is missing or damaged: no number depends on it.
-    pub provenance: Option<Provenance>,
+    pub(crate) settings_text: String,
+    /// Where the numbers come from; none if provenance.json is missing or damaged: no number depends on it.
+    pub(crate) provenance: Option<Provenance>,
     /// Predictions at β̂*, of a sweep those of its first repetition.
-    pub chosen: Option<Predictions>,
+    pub(crate) chosen: Option<Predictions>,
     /// What β̂* gains over β = 1.
     pub gain: Gain,
-    /// Pictures of the cases, by test image.
-    pub pictures: BTreeMap<usize, Vec<u8>>,
+    /// PNG files of the cases that the report shows, by the number of the test image.
+    pub(crate) pictures: BTreeMap<usize, Vec<u8>>,
 }
 
 impl RunFiles {
     /// Reads a finished run.
+    ///
+    /// # Errors
+    /// If the run is not finished, or a file is missing or damaged.
     pub fn read(folder: &Path) -> Result<Self> {
         Self::of(folder, Findings::read(folder)?)
     }
 
-    /// What goes with these findings.
-    pub fn of(folder: &Path, findings: Findings) -> Result<Self> {
+    /// Reads the other files of a run with these findings.
+    pub(crate) fn of(folder: &Path, findings: Findings) -> Result<Self> {
         let path = folder.join(SETTINGS);
         let settings_text =
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;

@@ -21,7 +21,7 @@ pub fn which_way_text(beta: f64, found: &ByModel<WhichWay>) -> String {
         let WhichWay { slope, standard_error, weights_ess, num_draws, direction } = found.get(model);
         let error = standard_error.map_or("unknown".into(), |error| significant(error, 2));
         let line = format!(
-            "  {name} {direction} (d LPD/dβ = {} ± {error}; weighted draws worth {} of {num_draws}).",
+            "  {name} {direction} (d LPD/dβ = {} ± {error}; effective sample size {} of {num_draws}).",
             significant(*slope, 3),
             significant(*weights_ess, 2),
         );
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_has_the_slope_its_error_and_the_worth_of_the_draws() {
+    fn the_sentence_has_the_slope_its_error_and_the_effective_sample_size() {
         let standard = WhichWay {
             slope: 1.25,
             standard_error: Some(0.5),
@@ -58,7 +58,7 @@ mod tests {
         let text = which_way_text(0.1, &ByModel { standard, tempered });
         let in_one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let line =
-            "SM colder: a larger β would predict better (d LPD/dβ = 1.25 ± 0.5; weighted draws worth 96 of 400).";
+            "SM colder: a larger β would predict better (d LPD/dβ = 1.25 ± 0.5; effective sample size 96 of 400).";
         assert!(in_one_line.contains(line), "{text}");
         assert!(text.contains("  TM flat: ") && text.contains("± unknown"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");

@@ -13,16 +13,16 @@ use kelvin::network::{Evaluator, Network, Shape};
 use kelvin::random::{Permutation, Purpose};
 use serde::{Deserialize, Serialize};
 
-/// What was read.
+/// The data as they were read, before they are split and standardised.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SourceData {
-    /// A table.
+    /// Rows and columns of a CSV file or of a known data set.
     Table(Dataset),
-    /// Images.
+    /// Images of a known data set.
     Images {
-        /// Those to learn from and to be judged on.
+        /// Training, validation and test images.
         images: ImageDataset,
-        /// Those of another kind.
+        /// Images of another data set, for measuring uncertainty out of distribution; none if none is asked for.
         out_of_distribution: Option<Box<ImageDataset>>,
     },
 }
@@ -38,26 +38,26 @@ impl From<Dataset> for SourceData {
 pub struct Problem {
     /// Where the rows come from.
     pub source: ProblemSource,
-    /// Training rows.
+    /// The rows that chains learn from, standardised.
     pub train: Examples,
     /// Training rows that learning theory looks at: all, or 2000 of them named by the seed.
     pub training_sample: Examples,
-    /// Validation rows.
+    /// The rows that β is chosen on.
     pub validation: Examples,
-    /// Test rows.
+    /// The rows that scores are reported on.
     pub test: Examples,
     /// Test rows of another set; its classes are others, so its targets mean nothing.
     pub out_of_distribution: Option<Examples>,
-    /// The network.
+    /// The network, built for these rows.
     pub network: Network,
-    /// The likelihood.
+    /// Gaussian for numbers, categorical for classes.
     pub likelihood: Likelihood,
 }
 
 /// Where rows come from, and how to read more of their kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProblemSource {
-    /// A table.
+    /// A table, with how it was split and standardised.
     Table(TableSource),
     /// Images, which have their own division and are only divided by 255.
     Images(ImageSource),
@@ -70,7 +70,7 @@ pub struct TableSource {
     pub dataset: Dataset,
     /// Which rows are for what.
     pub split: Split,
-    /// Training statistics.
+    /// Means and standard deviations of the training rows.
     pub standardiser: Standardiser,
 }
 
@@ -89,6 +89,9 @@ pub struct ImageSource {
 
 impl Problem {
     /// Reads the data set that `data.source` names, or the CSV file it points to.
+    ///
+    /// # Errors
+    /// If the data set or a column is not known, a file cannot be read, or a setting does not apply to this kind of data.
     pub fn read_dataset(settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData, ExperimentError> {
         let data = &settings.data;
         let known = known_datasets().iter().find(|known| known.name == data.source);
@@ -124,6 +127,9 @@ impl Problem {
     }
 
     /// Makes rows ready to learn from, and builds the network for them.
+    ///
+    /// # Errors
+    /// If the settings ask for more rows than there are, or the network does not fit the rows.
     pub fn new(data: impl Into<SourceData>, settings: &Settings) -> Result<Self, ExperimentError> {
         match data.into() {
             SourceData::Table(dataset) => Self::of_table(dataset, settings),
@@ -305,15 +311,17 @@ fn refuse_image_settings(data: &DataSettings) -> Result<(), ExperimentError> {
     }
 }
 
-/// y = mean + std · y'.
+/// Mean and standard deviation of a target before it was standardised: y = mean + std · y'.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Units {
+    /// Mean of the training targets.
     pub mean: f64,
+    /// Standard deviation of the training targets.
     pub std: f64,
 }
 
 impl Units {
-    /// Those of a table's target, where it is a number.
+    /// The units of a table's target; none for classes.
     pub fn of(problem: &Problem) -> Option<Self> {
         let target = problem.table()?.standardiser.target.as_ref()?;
         Some(Self { mean: target.mean, std: target.std })

@@ -1,6 +1,6 @@
 //! Which kelvin this is.
 
-/// The version.
+/// The version from Cargo.toml.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit that was built, with `-dirty` where sources differed from it; "unknown" outside a repository.
 pub const COMMIT: &str = env!("KELVIN_COMMIT");

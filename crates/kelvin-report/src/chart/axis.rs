@@ -34,7 +34,7 @@ pub enum Extent {
     All,
     /// The bulk: where a few far values would flatten the rest, they become arrows at the edge.
     Focus,
-    /// Exactly this range.
+    /// Exactly the range between these two values.
     Between(f64, f64),
 }
 
@@ -43,7 +43,7 @@ pub enum Extent {
 pub struct Axis {
     /// What is measured, with its unit.
     pub label: String,
-    /// Linear or logarithmic.
+    /// Whether equal lengths are equal differences or equal ratios.
     pub scale: Scale,
     /// How much of the data is shown.
     pub extent: Extent,

@@ -3,25 +3,25 @@
 /// A named colour; a page may override it for its dark look, a standalone file falls back to its value on white.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// Text and axes.
+    /// For text and axes.
     Ink,
     /// Secondary text, reference lines.
     Muted,
-    /// Grid lines.
+    /// For the grid lines behind the data.
     Grid,
-    /// The background.
+    /// For the background of the drawing.
     Paper,
-    /// Bluish green.
+    /// The bluish green of the palette.
     Green,
-    /// Blue.
+    /// The blue of the palette.
     Blue,
-    /// Vermillion.
+    /// The vermillion of the palette.
     Vermillion,
-    /// Orange.
+    /// The orange of the palette.
     Orange,
-    /// Sky blue.
+    /// The sky blue of the palette.
     SkyBlue,
-    /// Reddish purple.
+    /// The reddish purple of the palette.
     Purple,
 }
 

@@ -23,7 +23,8 @@ pub use axis::Axis;
 pub use colour::Colour;
 pub use files::write_figure;
 pub use panels::Panels;
-pub use pdf::to_pdf;
-pub use png::{encode, rasterise, resolve_variables};
+#[cfg(test)]
+pub(crate) use png::rasterise;
+pub(crate) use png::{encode, resolve_variables};
 pub use series::{Dash, Layer, Line, Marker, Points, Reference, Spans};
 pub use value::Chart;

@@ -13,7 +13,7 @@ const TITLE_ROOM: f64 = 22.0;
 /// Charts that share a headline and a legend; each keeps its axes and its title.
 #[derive(Clone, Debug)]
 pub struct Panels {
-    /// The headline.
+    /// The headline above all charts.
     pub title: String,
     /// The charts, in reading order.
     pub charts: Vec<Chart>,
@@ -76,6 +76,7 @@ impl Panels {
 
 #[cfg(test)]
 mod tests {
+
     use super::*;
     use crate::chart::rasterise;
     use crate::demo;

@@ -7,22 +7,22 @@ use super::colour::Colour;
 pub enum Marker {
     /// No sign: a plain line.
     None,
-    /// A filled circle.
+    /// A filled circle at each point.
     Circle,
     /// An open circle, which shows what it lies on: for points that may overlap.
     Ring,
-    /// A diagonal cross.
+    /// A diagonal cross at each point.
     Cross,
 }
 
 /// How a stroke is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dash {
-    /// Unbroken.
+    /// One unbroken stroke.
     Solid,
-    /// Dashes.
+    /// A stroke of dashes.
     Dashed,
-    /// Dots.
+    /// A stroke of dots.
     Dotted,
 }
 
@@ -85,7 +85,7 @@ impl Line {
         Self { marker: Marker::None, ..Self::new(name, colour, steps.collect()) }
     }
 
-    /// Another stroke.
+    /// The same curve with this stroke.
     pub fn with_dash(mut self, dash: Dash) -> Self {
         self.dash = dash;
         self
@@ -131,7 +131,7 @@ impl Points {
 pub struct Spans {
     /// The name in the legend; none if empty.
     pub name: String,
-    /// Their colour.
+    /// Colour of the strokes.
     pub colour: Colour,
     /// Which way they run.
     pub direction: Direction,
@@ -180,13 +180,13 @@ pub enum Place {
 /// A line to compare with.
 #[derive(Clone, Debug)]
 pub struct Reference {
-    /// Where it lies.
+    /// Which line it is: vertical, horizontal or the diagonal.
     pub place: Place,
     /// What stands beside it; none if empty.
     pub label: String,
     /// The name in the legend; none if empty.
     pub name: String,
-    /// Its colour.
+    /// Colour of line and label.
     pub colour: Colour,
     /// How the stroke is broken.
     pub dash: Dash,
@@ -223,13 +223,13 @@ impl Reference {
         self
     }
 
-    /// Another stroke.
+    /// The same line with this stroke.
     pub fn with_dash(mut self, dash: Dash) -> Self {
         self.dash = dash;
         self
     }
 
-    /// Another colour.
+    /// The same line in this colour.
     pub fn with_colour(mut self, colour: Colour) -> Self {
         self.colour = colour;
         self
@@ -239,11 +239,11 @@ impl Reference {
 /// One thing in a chart.
 #[derive(Clone, Debug)]
 pub enum Layer {
-    /// A curve.
+    /// A curve, with or without a band.
     Line(Line),
-    /// Scattered points.
+    /// Points that are not joined.
     Points(Points),
-    /// Intervals.
+    /// Intervals, as straight strokes.
     Spans(Spans),
     /// A line to compare with.
     Reference(Reference),

@@ -30,7 +30,7 @@ pub(super) struct Svg {
 }
 
 impl Svg {
-    /// Raw markup.
+    /// Appends markup as it is.
     pub fn push(&mut self, markup: &str) {
         self.text.push_str(markup);
         self.text.push('\n');
@@ -82,7 +82,7 @@ impl Svg {
         ));
     }
 
-    /// A filled area.
+    /// An area filled with one colour.
     pub fn fill(&mut self, path: &str, colour: Colour, opacity: f64, hover: &str) {
         let head = format!(r#"<path d="{path}" fill-opacity="{}" style="fill:{}""#, coordinate(opacity), colour.css());
         self.close(&head, "path", hover);

@@ -3,7 +3,7 @@
 use super::axis::Scale;
 use kelvin_study::number;
 
-/// A labelled mark.
+/// A place on an axis with its label.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tick {
     pub at: f64,

@@ -10,9 +10,9 @@ use super::series::{Layer, Reference};
 pub struct Chart {
     /// The headline; none if empty.
     pub title: String,
-    /// The horizontal axis.
+    /// The horizontal axis of the chart.
     pub x: Axis,
-    /// The vertical axis.
+    /// The vertical axis of the chart.
     pub y: Axis,
     /// What is shown: bands lie under references, those under curves, curves under points.
     pub layers: Vec<Layer>,
@@ -27,7 +27,7 @@ impl Chart {
         Self { title, x, y, layers: Vec::new(), size: (640.0, 400.0) }
     }
 
-    /// Another size.
+    /// The same chart with this width and height.
     pub fn with_size(mut self, width: f64, height: f64) -> Self {
         self.size = (width, height);
         self
@@ -41,7 +41,7 @@ impl Chart {
         self.clone().with_size(WIDTH.min(width), height)
     }
 
-    /// One more layer.
+    /// The same chart with this layer on top.
     pub fn with(mut self, layer: impl Into<Layer>) -> Self {
         self.layers.push(layer.into());
         self
@@ -52,7 +52,7 @@ impl Chart {
         [&self.x, &self.y].into_iter().filter(|axis| axis.scale == Scale::Log).count()
     }
 
-    /// Its reference lines.
+    /// The reference lines among its layers.
     pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
         self.layers.iter().filter_map(|layer| if let Layer::Reference(line) = layer { Some(line) } else { None })
     }

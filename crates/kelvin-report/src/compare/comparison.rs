@@ -12,28 +12,36 @@ use kelvin_study::findings::{BETA_STAR, Findings, Method, Predictions, Row, are_
 use kelvin_study::folder::SETTINGS;
 use kelvin_study::number::{fixed, significant};
 
-/// A run that is compared.
+/// A run or a sweep, read with its predictions for a comparison.
 pub struct Run {
-    /// A, B, ….
+    /// Names it in tables: A, B, ….
     pub letter: String,
+    /// Its run folder, as it was given.
     pub folder: String,
+    /// Everything that it found.
     pub findings: Findings,
+    /// The text of its experiment.toml.
     pub settings: String,
-    /// The kinds of predictions it has, each over its repetitions.
-    pub predictions: Vec<(Kind, Vec<Predictions>)>,
+    /// The kinds of predictions it has, each with one set of predictions for each repetition.
+    predictions: Vec<(Kind, Vec<Predictions>)>,
 }
 
-/// What made a prediction.
+/// How a prediction was made, as far as runs have it in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// The optimiser's point estimate.
     Sgd,
+    /// Draws at β = 1.
     Bayes,
+    /// Draws at β̂*, the β that the search chose.
     Chosen,
 }
 
 impl Kind {
+    /// All kinds, in the order of the tables.
     pub const ALL: [Self; 3] = [Self::Sgd, Self::Bayes, Self::Chosen];
 
+    /// "SGD", "β = 1" or "β̂*".
     pub fn name(self) -> &'static str {
         match self {
             Self::Sgd => "SGD",
@@ -43,7 +51,7 @@ impl Kind {
     }
 
     /// The rows of this kind.
-    pub fn rows(self, findings: &Findings) -> impl Iterator<Item = &Row> {
+    pub(crate) fn rows(self, findings: &Findings) -> impl Iterator<Item = &Row> {
         findings.rows.iter().filter(move |row| self.is_of(row, findings))
     }
 
@@ -60,39 +68,54 @@ impl Kind {
     }
 }
 
-/// A difference of two runs, first less second.
+/// A difference between two runs, first minus second.
 #[derive(Debug, Serialize)]
 pub struct Compared {
+    /// The letter of the first run.
     pub first: String,
+    /// The letter of the second run.
     pub second: String,
-    /// "β̂* TM", ….
+    /// The predictions that are compared: "β̂* TM", "β = 1", ….
     pub of: String,
-    /// "log density", "accuracy" or "squared error".
+    /// "log density" in nats, "accuracy" as a share, or "squared error" in standardised units.
     pub score: &'static str,
-    /// None where a score is not finite.
+    /// The difference; none if a score is not finite.
     pub difference: Option<Difference>,
 }
 
+/// Two runs that were compared.
 #[derive(Serialize)]
 pub struct Pair {
+    /// The letter of the first run.
     pub first: String,
+    /// The letter of the second run.
     pub second: String,
+    /// Whether both have the same test points, so that differences are taken point by point.
     pub paired: bool,
+    /// The result at β̂* in a sentence.
     pub sentence: String,
 }
 
 /// Mean test scores of one kind, with their spread over repetitions.
 #[derive(Serialize)]
 pub struct Score {
+    /// The name of the kind, as [`Kind::name`] gives it.
     pub kind: &'static str,
+    /// The number of repetitions; 1 for a run.
     pub repetitions: usize,
+    /// Mean and standard deviation over repetitions of the test LPD of the standard model, in nats.
     pub lpd_sm: (f64, f64),
+    /// The same of the tempered model.
     pub lpd_tm: (f64, f64),
-    /// MSE in standardised units, or accuracy.
+    /// Mean and standard deviation of MSE in standardised units, or of accuracy as a share.
     pub point_metric: (f64, f64),
 }
 
 impl Run {
+    /// Reads a finished run with all its predictions; `letter` names it in tables.
+    ///
+    /// # Errors
+    /// If the run is not finished, or a file is missing or damaged.
     pub fn read(folder: &Path, letter: String) -> Result<Self> {
         let findings = Findings::read(folder)?;
         let path = folder.join(SETTINGS);
@@ -130,10 +153,12 @@ impl Run {
         self.findings.problem.target_units.map_or(1.0, |units| units.std)
     }
 
+    /// β̂*: one value of a run, one for each repetition of a sweep.
     pub fn beta_star(&self) -> Vec<f64> {
         self.findings.beta_star.map_or_else(|| self.findings.searched_betas(), |beta| vec![beta])
     }
 
+    /// Test scores of each kind of predictions that it has.
     pub fn scores(&self) -> Vec<Score> {
         let of_kind = |kind: Kind| {
             let rows: Vec<&Row> = kind.rows(&self.findings).collect();
@@ -186,6 +211,10 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     )));
 }
 
+/// Compares two runs on their test points, in log density and in accuracy or squared error.
+///
+/// # Errors
+/// If the runs predict different things.
 pub fn compare_pair(first: &Run, second: &Run) -> Result<(Pair, Vec<Compared>)> {
     let paired = are_paired(first, second)?;
     let same_seed = first.findings.sampling.seed == second.findings.sampling.seed;

@@ -2,37 +2,40 @@
 
 use serde::Serialize;
 
-/// So many standard errors away from 0, a difference can be seen: by chance one in twenty does.
+/// A difference that is this many standard errors away from 0 counts as seen; by chance one in twenty does.
 const SEEN: f64 = 2.0;
 
-/// A difference of means, first less second.
+/// A difference of two means, first minus second.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Difference {
+    /// The difference of the two means.
     pub mean: f64,
     /// Over test points, and over repetitions where both have several.
     pub standard_error: f64,
+    /// The standard error over test points alone.
     pub standard_error_over_points: f64,
+    /// The standard error over repetitions alone; none if both sides have one repetition.
     pub standard_error_over_repetitions: Option<f64>,
 }
 
 impl Difference {
-    /// Whether it lies further from 0 than chance would have it.
-    pub fn is_seen(&self) -> bool {
+    /// Whether it is at least two standard errors away from 0.
+    pub(crate) fn is_seen(&self) -> bool {
         self.in_standard_errors().abs() >= SEEN
     }
 
-    /// Infinite where there is a difference and no doubt of it, 0 where there is neither.
+    /// The difference in standard errors: infinite if the error is 0 and the difference is not, 0 if the difference is 0.
     pub fn in_standard_errors(&self) -> f64 {
         if self.mean == 0.0 { 0.0 } else { self.mean / self.standard_error }
     }
 }
 
 /// A score at each test point, of each repetition; a run is one repetition.
-pub type Scores = Vec<Vec<f64>>;
+pub(crate) type Scores = Vec<Vec<f64>>;
 
-/// How repetitions stand to each other.
+/// What two sets of scores have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pairing {
+pub(crate) struct Pairing {
     /// Whether both have the same test points, in the same order.
     pub points: bool,
     /// Whether repetitions of the same number begin with the same random numbers.
@@ -45,7 +48,7 @@ pub struct Pairing {
 /// single one, it is as far from its mean as those of the other.
 ///
 /// `None` without points, and where a score is not finite: such a mean has no error.
-pub fn difference(first: &Scores, second: &Scores, pairing: Pairing) -> Option<Difference> {
+pub(crate) fn difference(first: &Scores, second: &Scores, pairing: Pairing) -> Option<Difference> {
     let shared = if pairing.repetitions { first.len().min(second.len()) } else { usize::MAX };
     let (first, second) = (&first[..shared.min(first.len())], &second[..shared.min(second.len())]);
     let (a, b) = (over_repetitions(first)?, over_repetitions(second)?);
@@ -90,7 +93,7 @@ fn mean_of(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// sd/√n; of one value unknown, and so without end.
+/// The standard error of the mean, sd/√n; infinite for one value.
 fn error_of_mean(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let centre = mean_of(values);

@@ -9,10 +9,11 @@ use crate::compare::comparison::Kind;
 use crate::compare::difference::{Difference, Pairing, Scores, difference};
 use kelvin_study::findings::{Findings, Predictions};
 
-/// LPD at β̂* under each model less that at β = 1, where the two models are one; none where its error is not known.
+/// Test LPD at β̂* minus test LPD at β = 1, in nats, under each model; none if the standard error is not known.
+/// At β = 1 the two models are the same.
 pub type Gain = ByModel<Option<Difference>>;
 
-/// From the predictions in a run folder; none where some cannot be read, or a row has no density.
+/// The gain, from the predictions in a run folder; none if some cannot be read, or a row has no finite density.
 pub fn gain(folder: &Path, findings: &Findings) -> Gain {
     let pairs = predictions(folder, findings).unwrap_or_default();
     ByModel::from_fn(|model| {
@@ -25,7 +26,7 @@ pub fn gain(folder: &Path, findings: &Findings) -> Gain {
     })
 }
 
-/// At β̂* and at β = 1, of each repetition that has both.
+/// Predictions at β̂* and at β = 1, of each repetition that has both.
 fn predictions(folder: &Path, findings: &Findings) -> Result<Vec<(Predictions, Predictions)>> {
     let mut pairs = Vec::new();
     for chosen in Kind::Chosen.rows(findings) {

@@ -7,7 +7,7 @@ mod sweep_comparison;
 mod verdict;
 
 pub use comparison::{Compared, Kind, Pair, Run, Score, compare_pair};
-pub use difference::{Difference, Pairing, Scores, difference};
+pub use difference::Difference;
 pub use gain::{Gain, gain};
 pub use sweep_comparison::SweepComparison;
 pub use verdict::{best_of, verdict};

@@ -9,7 +9,7 @@ use crate::tables::{Spread, Sweep, mean_and_spread, with_spread};
 use kelvin_study::findings::{BETA_STAR, Criterion, Findings, Method, Row, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
-/// The answer of a run or a sweep, with how far chance may go.
+/// The answer of a run or a sweep in a sentence or two, with the standard error of the gain.
 pub fn verdict(findings: &Findings, gain: Gain) -> String {
     let answer = match findings.beta_star {
         Some(beta) => verdict_of_run(beta, &findings.rows),
@@ -22,7 +22,7 @@ pub fn verdict(findings: &Findings, gain: Gain) -> String {
     }
 }
 
-/// The gain with its standard error, and what that is over; of one run the chance of another start is not counted.
+/// The gain with its standard error and what that is over; the error of a single run leaves out the variation between starts.
 fn difference_text(gain: Gain, is_run: bool) -> String {
     let (Some(standard), Some(tempered)) = (gain.standard, gain.tempered) else {
         return format!(
@@ -37,7 +37,7 @@ fn difference_text(gain: Gain, is_run: bool) -> String {
         None => "the test points of one repetition",
     };
     format!(
-        " {BETA_STAR} less β = 1: {} (SM) and {} (TM), ± the standard error over {over}.",
+        " {BETA_STAR} minus β = 1: {} (SM) and {} (TM), ± the standard error over {over}.",
         shown(standard),
         shown(tempered)
     )
@@ -55,7 +55,7 @@ fn direction(betas: &[f64]) -> &'static str {
     }
 }
 
-/// For which of the models the direction is right, where it is for one alone: whether each beats β = 1.
+/// Names the model that beats β = 1 if only one of them does.
 fn alone(standard: bool, tempered: bool) -> &'static str {
     match (standard, tempered) {
         (true, false) => " for SM-PD, not for TM-PD",
@@ -161,7 +161,7 @@ mod tests {
             Some(Difference { mean, standard_error, standard_error_over_points, standard_error_over_repetitions })
         };
         let one = Gain { standard: of(0.221, None), tempered: of(-0.3, None) };
-        let expected = " β\u{302}* less β = 1: 0.221 ± 0.050 (SM) and −0.300 ± 0.050 (TM), ± the standard error over";
+        let expected = " β\u{302}* minus β = 1: 0.221 ± 0.050 (SM) and −0.300 ± 0.050 (TM), ± the standard error over";
         assert_eq!(difference_text(one, true), format!("{expected} the test points of this one run."));
         let several = Gain { standard: of(0.221, Some(0.01)), tempered: of(-0.3, Some(0.01)) };
         assert_eq!(difference_text(several, false), format!("{expected} test points and repetitions."));

@@ -94,7 +94,7 @@ pub fn text_bytes(word: &str, width: usize) -> Vec<u8> {
     bytes
 }
 
-/// Numbers as bytes.
+/// The numbers as little-endian bytes.
 pub fn f64_bytes(values: &[f64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }

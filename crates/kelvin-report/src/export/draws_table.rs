@@ -27,7 +27,10 @@ const HEADER: [&str; 9] = [
 /// Ends a line whose fields were written one by one.
 const END: Option<&[u8]> = None;
 
-/// Writes the table; without draws there are no weights.
+/// Writes one CSV line for each draw of the selected chains; without draws there are no columns of weights.
+///
+/// # Errors
+/// If draws cannot be read, or `out` cannot be written.
 pub fn write_draws(
     out: impl Write,
     findings: &Findings,

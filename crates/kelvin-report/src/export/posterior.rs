@@ -17,11 +17,11 @@ use kelvin_study::folder::FinishedRun;
 /// Bytes of weights that are in memory at a time.
 const LOT_BYTES: usize = 4 << 20;
 
-/// What is to be written of a run.
+/// The arrays of a run that are to be written.
 pub struct Export<'r> {
     run: &'r FinishedRun,
     selection: &'r Selection<'r>,
-    /// Of each chain; none where they were not kept.
+    /// The draws of each chain; empty if they were not stored.
     draws: &'r [Draws],
     tensors: &'r [Tensor],
     predicted: Option<Predicted<'r>>,
@@ -67,7 +67,10 @@ fn traces(run: &FinishedRun, chain: &ChainFindings) -> Vec<Trace> {
 }
 
 impl<'r> Export<'r> {
-    /// Plans the arrays. Without draws there are traces only; without an experiment nothing is predicted.
+    /// Plans the arrays. Without draws only traces are written; without an experiment nothing is predicted.
+    ///
+    /// # Errors
+    /// If the test rows do not fit the likelihood.
     pub fn new(
         run: &'r FinishedRun,
         selection: &'r Selection<'r>,
@@ -136,11 +139,15 @@ impl<'r> Export<'r> {
         })
     }
 
+    /// Names, shapes and attributes of all arrays.
     pub fn contents(&self) -> &Contents {
         &self.contents
     }
 
-    /// Writes the numbers of all arrays.
+    /// Writes the numbers of all arrays, chain by chain.
+    ///
+    /// # Errors
+    /// If draws cannot be read or evaluated, or `sink` cannot write.
     pub fn write(&self, sink: &mut dyn Sink) -> Result<()> {
         for (index, chain) in self.selection.chains.iter().enumerate() {
             let traces = traces(self.run, chain);

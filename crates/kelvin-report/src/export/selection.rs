@@ -9,16 +9,21 @@ use kelvin_study::number::significant;
 /// Tensors of more numbers are exported by name only.
 const MOST_NUMBERS: usize = 1024;
 
-/// Chains of one length.
+/// The chains of a run that are exported, all with the same number of draws.
 pub struct Selection<'f> {
+    /// The chains, in the order of their repetitions.
     pub chains: Vec<&'f ChainFindings>,
+    /// The draws that each chain kept.
     pub num_draws: usize,
-    /// For people: what was left out.
+    /// Sentences for the user: which chains were left out, and why.
     pub notes: Vec<String>,
 }
 
 impl<'f> Selection<'f> {
-    /// The chains of a method, of a β, or at β̂* where nothing is asked.
+    /// The chains of a method, of a β, or at β̂* if neither is given.
+    ///
+    /// # Errors
+    /// If no chain fits, several β fit, or the chains kept no draws.
     pub fn new(findings: &'f Findings, method: Option<Method>, beta: Option<f64>) -> Result<Self> {
         let method = method.or(beta.is_none().then_some(Method::Chosen));
         // β = 1 of a sweep is one of its grid.
@@ -53,7 +58,7 @@ impl<'f> Selection<'f> {
         Ok(Self { chains: found, num_draws, notes })
     }
 
-    /// What files of these chains are called.
+    /// The name of files of these chains, without ending: "chosen", "beta-0.3", ….
     pub fn name(&self) -> String {
         match self.chains[0].method {
             Method::Grid => format!("beta-{}", self.chains[0].beta),
@@ -77,7 +82,10 @@ fn choices(findings: &Findings) -> String {
     choices.join(", ")
 }
 
-/// The tensors asked for: `all`, `none`, names, or the small ones.
+/// The tensors asked for: `all`, `none`, names, or those of at most 1024 numbers if nothing is asked.
+///
+/// # Errors
+/// If there is no tensor of a name.
 pub fn tensors(layout: &Layout, asked: &[String]) -> Result<Vec<Tensor>> {
     let all = layout.tensors();
     match asked {
@@ -99,7 +107,7 @@ pub fn tensors(layout: &Layout, asked: &[String]) -> Result<Vec<Tensor>> {
     }
 }
 
-/// The inverse temperatures of some chains, in a few words.
+/// The inverse temperatures of some chains, separated by commas.
 pub fn betas(chains: &[&ChainFindings]) -> String {
     let mut betas: Vec<String> = chains.iter().map(|chain| significant(chain.beta, 3)).collect();
     betas.dedup();

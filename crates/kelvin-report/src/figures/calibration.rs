@@ -1,4 +1,4 @@
-//! Whether stated probabilities come true: where truths fall in their distributions, how often intervals hold them, reliability.
+//! Calibration figures: probability integral transform, coverage of central intervals, reliability diagram.
 
 use kelvin_study::error::{Result, StudyError};
 use std::num::NonZeroUsize;
@@ -78,7 +78,7 @@ pub(super) fn interval_coverage(points: &[NumberPrediction]) -> Result<Figure> {
     Figure::by_model("coverage", caption, chart)
 }
 
-/// Standard deviation of a share of so many points.
+/// Standard deviation of a share among this many points.
 fn binomial_std(share: f64, num_points: usize) -> f64 {
     (share * (1.0 - share) / num_points.max(1) as f64).sqrt()
 }

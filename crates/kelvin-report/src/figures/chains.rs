@@ -1,4 +1,4 @@
-//! Whether chains can be believed: temperatures of each tensor and draw, energies, and the running score.
+//! Diagnostics of chains: temperatures of each tensor and draw, energies, and the running LPD.
 
 use kelvin::diagnostics::temperature_band;
 use kelvin::predictive::PredictiveModel;
@@ -10,10 +10,10 @@ use crate::run_files::RunFiles;
 use kelvin_study::findings::{BETA_STAR, ChainFindings, Findings};
 use kelvin_study::number::significant;
 
-/// The share of readings that bands hold.
+/// The share of readings that lie in the band if the temperature is right.
 const LEVEL: f64 = 0.99;
 
-/// A line a chain of one number at each draw.
+/// One line for each chain: a number at each draw.
 fn with_traces(mut chart: Chart, chains: &[&ChainFindings], series: impl Fn(&ChainFindings) -> Vec<f64>) -> Chart {
     for chain in chains {
         let points = series(chain).into_iter().enumerate().map(|(draw, value)| ((draw + 1) as f64, value)).collect();
@@ -23,13 +23,13 @@ fn with_traces(mut chart: Chart, chains: &[&ChainFindings], series: impl Fn(&Cha
     chart
 }
 
-/// A chain is called and coloured by its repetition, whichever others are there.
+/// Name and colour of a chain by its repetition, the same in every figure.
 fn look_of_chain(chain: &ChainFindings) -> (String, Colour) {
     let repetition = chain.repetition as usize;
     (format!("chain {}", repetition + 1), Colour::CYCLE[repetition % Colour::CYCLE.len()])
 }
 
-/// Energies of the chains that made the draws.
+/// Potential energy at each draw, one line for each chain.
 pub(super) fn energy_traces(chains: &[&ChainFindings]) -> Figure {
     let chart = Chart::new(
         format!("Potential energy of the draws at {BETA_STAR}"),

@@ -10,8 +10,9 @@ pub(super) const BETA_AXIS: &str = "inverse temperature β";
 /// A figure ready to be written and shown.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// File name without ending.
+    /// File name without ending, also its name on the page.
     pub name: &'static str,
+    /// What the figure shows and how to read it.
     pub caption: String,
     /// Its views, the first being the one that is seen first.
     pub drawings: Vec<Drawing>,
@@ -22,9 +23,11 @@ pub struct Figure {
 /// One view of a figure.
 #[derive(Clone, Debug)]
 pub struct Drawing {
+    /// Whose predictive densities are drawn.
     pub models: Models,
     /// File name without ending; views that are only for the page have none.
     pub file: Option<String>,
+    /// The chart or the panels of this view.
     pub plot: Plot,
     /// The same with an axis of the other scale.
     pub rescaled: Option<Plot>,
@@ -47,18 +50,21 @@ impl Drawing {
 /// Which predictive models are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Models {
+    /// The standard and the tempered model together.
     Both,
+    /// This model without the other.
     Only(PredictiveModel),
 }
 
 impl Models {
     const ALL: [Self; 3] = [Self::Both, Self::Only(PredictiveModel::Standard), Self::Only(PredictiveModel::Tempered)];
 
+    /// Whether this model is drawn.
     pub fn include(self, model: PredictiveModel) -> bool {
         self == Self::Both || self == Self::Only(model)
     }
 
-    /// For a button.
+    /// The label of the button that shows this view.
     pub fn name(self) -> &'static str {
         match self {
             Self::Both => "SM and TM",
@@ -67,7 +73,7 @@ impl Models {
     }
 }
 
-/// "SM" or "TM".
+/// The abbreviation of a model: "SM" or "TM".
 pub(super) fn short_name(model: PredictiveModel) -> &'static str {
     match model {
         PredictiveModel::Standard => "SM",
@@ -94,7 +100,9 @@ pub(super) fn dash_of(model: PredictiveModel) -> Dash {
 /// One chart, or several side by side.
 #[derive(Clone, Debug)]
 pub enum Plot {
+    /// A chart on its own.
     Chart(Chart),
+    /// Several charts under one headline.
     Panels(Panels),
 }
 
@@ -111,6 +119,7 @@ impl From<Panels> for Plot {
 }
 
 impl Plot {
+    /// The drawing as a whole SVG file.
     pub fn to_svg(&self) -> String {
         match self {
             Self::Chart(chart) => chart.to_svg(),
@@ -118,7 +127,7 @@ impl Plot {
         }
     }
 
-    /// For a phone.
+    /// The same drawing for a narrow screen, such as a phone's.
     pub fn narrow(&self) -> Self {
         match self {
             Self::Chart(chart) => Self::Chart(chart.narrow()),
@@ -126,6 +135,7 @@ impl Plot {
         }
     }
 
+    /// The numbers behind the drawing.
     pub fn to_csv(&self) -> String {
         match self {
             Self::Chart(chart) => chart.to_csv(),
@@ -144,6 +154,7 @@ impl Plot {
 }
 
 impl Figure {
+    /// A figure with a single view.
     pub fn new(name: &'static str, plot: impl Into<Plot>, caption: impl Into<String>) -> Self {
         let drawing = Drawing { models: Models::Both, file: Some(name.into()), plot: plot.into(), rescaled: None };
         Self { name, caption: caption.into(), drawings: vec![drawing], scale_switch: None }

@@ -11,7 +11,7 @@ mod search;
 mod theory;
 mod toy;
 
-pub use across::{across, overlaid_lpd};
-pub use figure::{Drawing, Figure, Models, Plot};
-pub use of_run::RunFigures;
+pub(crate) use across::{across, overlaid_lpd};
+pub(crate) use figure::{Drawing, Figure, Plot};
+pub(crate) use of_run::RunFigures;
 pub use toy::{bound, gaussian_toy, value_at};

@@ -9,19 +9,24 @@ use crate::run_files::RunFiles;
 
 /// The figures of a run, by what they are about.
 pub struct RunFigures {
-    /// Scores against β.
+    /// Scores against β; empty unless a grid was sampled.
     pub fit: Vec<Figure>,
+    /// The path of β from each start of the search.
     pub search: Vec<Figure>,
+    /// Whether predictive probabilities come true on test rows.
     pub calibration: Vec<Figure>,
+    /// Predictions against truth; empty for classes.
     pub predictions: Vec<Figure>,
+    /// Kinetic temperatures of draws and tensors at β̂*.
     pub temperatures: Vec<Figure>,
+    /// Energy traces and running LPD of the chains at β̂*.
     pub chains: Vec<Figure>,
-    /// What learning theory expects.
+    /// WAIC and the paper's relation beside the measured LPD.
     pub theory: Vec<Figure>,
 }
 
 impl RunFigures {
-    /// The figures of what was found.
+    /// Makes all figures of a run.
     pub fn of(run: &RunFiles) -> Result<Self> {
         let findings = &run.findings;
         let fit = if findings.rows.iter().any(|row| row.method == Method::Grid) {

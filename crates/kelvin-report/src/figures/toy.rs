@@ -51,6 +51,9 @@ pub fn gaussian_toy() -> Panels {
 }
 
 /// Test LPD of SM and TM and the bound against β, with the best β of each.
+///
+/// # Errors
+/// If the model in closed form cannot be solved.
 pub fn bound(example: &BoundExample) -> Result<Chart> {
     // Beyond β = 2 TM-PD and the bound fall without end.
     let curve = example.curve(&log_spaced(0.01, 2.0, NUM_POINTS))?;
@@ -75,7 +78,10 @@ pub fn bound(example: &BoundExample) -> Result<Chart> {
     Ok(chart)
 }
 
-/// An objective on the test rows at one β.
+/// The value of an objective on the test rows at one β.
+///
+/// # Errors
+/// If the model in closed form cannot be solved.
 pub fn value_at(example: &BoundExample, objective: Objective, beta: f64) -> Result<f64> {
     let curve = example.curve(&[beta])?;
     let point = curve.first().ok_or_else(|| refused(format!("no value at β = {beta}")))?;

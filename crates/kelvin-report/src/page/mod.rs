@@ -6,8 +6,7 @@ mod page_figure;
 mod page_html;
 mod story;
 
-pub use case_blocks::case_blocks;
-pub use markup::{data_url, inline};
-pub use page_figure::figure_html;
-pub use page_html::{Block, Page, Picture, Section, Warning};
-pub use story::{Story, page, page_of_several};
+pub(crate) use page_html::Page;
+#[cfg(test)]
+pub(crate) use page_html::{Block, Section, Warning};
+pub(crate) use story::{Story, page, page_of_several};

@@ -13,7 +13,7 @@ const FOOTER: &str = "Values of a figure show on hovering, or by the arrow keys 
 /// Nothing is loaded from anywhere, whatever the page says.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:";
 
-/// A whole report.
+/// A whole report as a value.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     /// The name of the report.
@@ -27,7 +27,7 @@ pub struct Page {
 /// A heading and what stands under it.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// The heading.
+    /// The heading, also in the table of contents.
     pub heading: String,
     /// The blocks, in order.
     pub blocks: Vec<Block>,
@@ -56,15 +56,15 @@ pub enum Block {
     Details {
         /// The line that is always shown.
         summary: String,
-        /// What unfolds.
+        /// The blocks that unfold.
         blocks: Vec<Block>,
     },
 }
 
-/// A small picture.
+/// A small picture with a caption.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// A PNG file.
+    /// The contents of a PNG file.
     pub png: Vec<u8>,
     /// What it shows, for who cannot see it.
     pub alternative: String,
@@ -75,18 +75,18 @@ pub struct Picture {
 /// A doubt about the result.
 #[derive(Clone, Debug, Default)]
 pub struct Warning {
-    /// What is doubtful.
+    /// What may be wrong, as a title.
     pub title: String,
     /// What was measured, of each chain or search that it is about.
     pub seen: Vec<String>,
-    /// Why it matters.
+    /// Why the user should care.
     pub why: String,
     /// What to do about it.
     pub try_this: String,
 }
 
 impl Page {
-    /// The whole file.
+    /// The report as one self-contained HTML file.
     pub fn to_html(&self) -> String {
         let title = escape(&self.title);
         let lead = if self.lead.is_empty() {

@@ -25,9 +25,11 @@ pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
 
 /// A run on a page of several.
 pub struct Story {
-    /// What tells it from the others.
+    /// The name that distinguishes it from the others on the page.
     pub label: String,
+    /// The run as its folder holds it.
     pub run: RunFiles,
+    /// The figures of this run.
     pub figures: RunFigures,
 }
 
@@ -168,7 +170,7 @@ fn warnings(warnings: &[Warning]) -> Block {
     Block::Warnings(kinds)
 }
 
-/// With a capital letter.
+/// The text with a capital first letter.
 fn as_sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

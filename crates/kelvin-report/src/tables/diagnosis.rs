@@ -1,4 +1,4 @@
-//! Whether the chains of a run can be believed: what was measured at each temperature, in each tensor, by each search.
+//! Diagnostics of a run: what was measured at each temperature, in each tensor, and by each search.
 
 use kelvin::diagnostics::{autocorrelation_time, bulk_ess, rhat, tail_ess, temperature_band};
 use kelvin_study::experiment::Measured;
@@ -7,51 +7,65 @@ use serde::Serialize;
 use kelvin_study::findings::{BETA_STAR, ChainFindings, Findings, Method, Row};
 use kelvin_study::number::significant;
 
-/// The share of means that a tensor's band holds where its temperature is right.
+/// The share of means that lie in a tensor's band if its temperature is right.
 pub const BAND: f64 = 0.99;
 
-/// The chains of one temperature.
+/// What the chains of one temperature measured.
 #[derive(Debug, Serialize)]
 pub struct Temperature {
+    /// "β = 3" or "β̂* = 0.114".
     pub label: String,
-    /// β asked for.
+    /// The inverse temperature asked for.
     pub beta: f64,
     /// 1/T of the sampler's noise: what momenta should show.
     pub momentum_beta: f64,
+    /// 1/mean kinetic temperature at the ends of cycles; none without momenta.
     pub beta_at_cycle_ends: Option<f64>,
+    /// 1/mean kinetic temperature over all steps after burn-in; none without momenta.
     pub beta_over_all_steps: Option<f64>,
     /// What the discretisation should show over all steps, without gradient noise.
     pub expected_beta_over_all_steps: Option<f64>,
+    /// 1/mean configurational temperature ⟨θ, ∇U⟩/d of the draws.
     pub configurational_beta: Option<f64>,
-    /// Of the potential energy of the chains that did not diverge.
+    /// Rank-normalised split-R̂ of the potential energy of the chains that did not diverge; none if there are too few draws.
     pub rhat: Option<f64>,
+    /// Bulk effective sample size of the same; none if there are too few draws.
     pub bulk_ess: Option<f64>,
+    /// Tail effective sample size of the same; none if there are too few draws.
     pub tail_ess: Option<f64>,
-    /// Of the potential energy, in draws.
+    /// Integrated autocorrelation time of the same, in draws.
     pub autocorrelation_time: Option<f64>,
+    /// The number of chains, those that diverged included.
     pub num_chains: usize,
+    /// The number of draws of all chains together.
     pub num_draws: usize,
+    /// The number of chains that diverged.
     pub num_diverged: usize,
 }
 
-/// The momenta of one tensor at β̂*.
+/// The kinetic temperature of one tensor at β̂*.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Tensor {
+    /// The name of the tensor, such as `dense1.kernel`.
     pub name: String,
+    /// How many numbers it has.
     pub size: usize,
     /// Mean kinetic temperature at the cycle ends, divided by the one asked for.
     pub temperature_ratio: f64,
-    /// Where 99 % of such means lie if the temperature is right.
+    /// The interval in which 99 % of such means lie if the temperature is right.
     pub band: (f64, f64),
+    /// Whether the mean lies outside the band.
     pub is_outside: bool,
 }
 
-/// The tensors at β̂*, and how many readings their means are worth.
+/// The kinetic temperatures of all tensors at β̂*.
 #[derive(Debug, Serialize)]
 pub struct Tensors {
+    /// Readings that each mean was taken over: draws of all chains together.
     pub num_readings: usize,
-    /// As many independent readings have a mean as certain as theirs.
+    /// The number of independent readings whose mean has the same standard error.
     pub independent_readings: f64,
+    /// One entry for each tensor of θ, in order.
     pub tensors: Vec<Tensor>,
 }
 
@@ -60,11 +74,15 @@ pub struct Tensors {
 pub struct Search {
     /// The number of the start, counted from 1.
     pub start: u32,
+    /// The β that it chose; none if it visited no checkpoint.
     pub beta: Option<f64>,
+    /// Validation LPD there, in nats; none if it visited no checkpoint.
     pub validation_lpd: Option<f64>,
-    /// The best of its checkpoints, from 1.
+    /// The number of its best checkpoint, from 1.
     pub best_checkpoint: usize,
+    /// Checkpoints that it visited, the start included.
     pub num_checkpoints: usize,
+    /// The step at which it diverged; none if it did not.
     pub diverged_at: Option<u64>,
 }
 
@@ -148,6 +166,7 @@ pub fn tensors(findings: &Findings) -> Option<Tensors> {
     Some(Tensors { num_readings, independent_readings, tensors })
 }
 
+/// The searches for β of a run or a sweep, one for each start.
 pub fn searches(findings: &Findings) -> Vec<Search> {
     let searches = findings.searches.iter().map(|search| {
         let best = search.path.get(search.best);

@@ -2,11 +2,12 @@
 
 use kelvin_study::findings::Findings;
 
-/// A run among others.
+/// A run in a figure or a table of several runs.
 pub struct NamedRun<'a> {
     /// Its name, or that of its folder where names are not enough to tell runs apart.
     pub label: String,
+    /// Everything that it found.
     pub findings: &'a Findings,
-    /// The strength of its augmentation.
+    /// The probability that a training image is augmented.
     pub augmentation: f64,
 }

@@ -14,9 +14,10 @@ use kelvin_study::findings::{
 use kelvin_study::folder::StoredSelection;
 use kelvin_study::number::{fixed, significant};
 
-/// How tables are laid out.
+/// How the paper's tables are laid out.
 #[derive(Clone, Copy)]
 pub struct Layout {
+    /// What stands behind ±.
     pub spread: Spread,
     /// Whether the paper's numbers stand beside ours.
     pub compare: bool,

@@ -2,10 +2,10 @@
 
 use kelvin::predictive::PredictiveModel;
 
-/// The temperatures of the paper's grid.
+/// The inverse temperatures of the paper's grid.
 pub const GRID: [f64; 9] = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0];
 
-/// The numbers of one experiment; methods are SGD, β = 1, β̂*, grid.
+/// What the paper prints of one experiment. Lists of four are of SGD, β = 1, β̂* and the grid, in this order.
 pub struct PaperNumbers {
     /// The preset that repeats it.
     pub preset: &'static str,
@@ -13,21 +13,25 @@ pub struct PaperNumbers {
     pub name: &'static str,
     /// MSE × 10³ or accuracy in percent.
     pub point: [&'static str; 4],
+    /// Test LPD of the standard model, mean ± SD, in nats.
     pub lpd_sm: [&'static str; 4],
+    /// Test LPD of the tempered model, mean ± SD, in nats.
     pub lpd_tm: [&'static str; 4],
     /// Kinetic inverse temperature of five repetitions at each β of the grid, then at β̂*.
     pub kinetic: [[&'static str; 5]; 10],
     /// Split-R̂ of the log posterior at each β of the grid.
     pub rhat: [&'static str; 9],
+    /// Wall-clock minutes of one repetition.
     pub minutes: [&'static str; 4],
 }
 
 impl PaperNumbers {
-    /// Those of a preset.
+    /// The paper's numbers of this preset; none if it has none.
     pub fn of(preset: &str) -> Option<&'static Self> {
         PAPER.iter().find(|numbers| numbers.preset == preset)
     }
 
+    /// Test LPD of one model, mean ± SD, in nats.
     pub fn lpd(&self, model: PredictiveModel) -> &[&'static str; 4] {
         match model {
             PredictiveModel::Standard => &self.lpd_sm,
@@ -35,7 +39,7 @@ impl PaperNumbers {
         }
     }
 
-    /// Of a repetition, from 0, at a β of the grid; at β̂* where there is none.
+    /// Kinetic inverse temperature of a repetition, from 0, at a β of the grid, or at β̂* if `beta` is none.
     pub fn kinetic_at(&self, beta: Option<f64>, repetition: u32) -> Option<&'static str> {
         let line = match beta {
             Some(beta) => GRID.iter().position(|&at| at == beta)?,
@@ -44,6 +48,7 @@ impl PaperNumbers {
         self.kinetic[line].get(repetition as usize).copied()
     }
 
+    /// Split-R̂ at a β of the grid; none at any other.
     pub fn rhat_at(&self, beta: f64) -> Option<&'static str> {
         Some(self.rhat[GRID.iter().position(|&at| at == beta)?])
     }
@@ -51,13 +56,14 @@ impl PaperNumbers {
 
 /// The paper's comparison of ways to choose β, by method: accuracy in percent, test LPD of SM-PD, β.
 pub struct PaperSelectors {
+    /// The preset that repeats it.
     pub preset: &'static str,
     /// Guo et al., MAP, MLE.
     pub methods: [[&'static str; 3]; 3],
 }
 
 impl PaperSelectors {
-    /// Those of a preset.
+    /// The paper's numbers of this preset; none if it has none.
     pub fn of(preset: &str) -> Option<&'static Self> {
         SELECTORS.iter().find(|numbers| numbers.preset == preset)
     }

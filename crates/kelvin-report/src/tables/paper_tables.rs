@@ -9,16 +9,17 @@ use crate::tables::table::Table;
 use kelvin_study::findings::{Agreement, BETA_STAR, Findings, Method, Row, are_classes, deviation, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
-/// What stands behind a "±".
+/// What stands behind "±" in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// The sample standard deviation over repetitions: what the paper prints.
     StandardDeviation,
-    /// That of their mean.
+    /// The standard error of the mean over repetitions.
     StandardError,
 }
 
 impl Spread {
+    /// The abbreviation: "SD" or "SE".
     pub fn name(self) -> &'static str {
         match self {
             Self::StandardDeviation => "SD",
@@ -47,12 +48,14 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
+    /// The rows and repetitions of a sweep, or of a run with its grid.
     pub fn new(findings: &'a Findings) -> Self {
         let Findings { rows, repetitions, only_repetition: only, sampling, .. } = findings;
         let (sampled, chains_share_time) = (findings.sampled_repetitions(), sampling.chains_share_time);
         Self { rows, repetitions: *repetitions, sampled, only: *only, chains_share_time }
     }
 
+    /// The rows of a method, one for each repetition.
     pub fn of(&self, method: Method) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| row.method == method).collect()
     }
@@ -164,6 +167,7 @@ impl<'a> Sweep<'a> {
         table
     }
 
+    /// The β of the grid and 1, in increasing order, each once.
     pub fn grid_betas(&self) -> Vec<f64> {
         let mut betas: Vec<f64> = self.rows.iter().filter(|row| is_grid(row)).map(|row| row.beta).collect();
         betas.sort_by(f64::total_cmp);
@@ -171,6 +175,7 @@ impl<'a> Sweep<'a> {
         betas
     }
 
+    /// The rows of the grid or of β = 1 at this β, one for each repetition.
     pub fn at(&self, beta: f64) -> Vec<&'a Row> {
         self.rows.iter().filter(|row| is_grid(row) && row.beta == beta).collect()
     }

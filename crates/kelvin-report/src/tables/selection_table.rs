@@ -9,14 +9,20 @@ use kelvin_study::findings::{Choice, Refusal};
 use kelvin_study::folder::{StoredChoice, StoredSelection};
 use kelvin_study::number::{fixed, significant};
 
-/// What a row of the table shows, of a choice just made or read back.
+/// One row of the table: a choice just made, or read back from selection.json.
 #[derive(Clone, Copy)]
 pub struct Line<'a> {
+    /// The name of the method.
     pub method: &'a str,
+    /// What its β is best for.
     pub goal: Goal,
+    /// The inverse temperature that it chose.
     pub inverse_temperature: f64,
+    /// Intervals of β, each with its meaning; empty if the method has none.
     pub intervals: &'a [BetaInterval],
+    /// What the choice cost, in gradients.
     pub cost: Cost,
+    /// Test scores of chains at β; none if no chain kept a draw.
     pub test: Option<&'a Scores>,
 }
 
@@ -40,7 +46,7 @@ pub fn stored_selection_table(stored: &StoredSelection) -> Table {
     selection_table(&stored.name, &lines_of(stored), stored.has_classes())
 }
 
-/// What stands below it, one thing after the other.
+/// The legend of [`stored_selection_table`], one sentence for each entry.
 pub fn stored_selection_legend(stored: &StoredSelection) -> Vec<String> {
     legend(&lines_of(stored), stored.has_classes())
 }
@@ -110,7 +116,7 @@ fn scores_text(test: Option<&Scores>) -> [String; 5] {
     [lpd_text(lpd.standard), lpd_text(lpd.tempered), point, standard, tempered]
 }
 
-/// Three decimals; fewer of what is far off.
+/// Three decimals; beyond ±100 four significant digits.
 fn lpd_text(value: f64) -> String {
     const FAR: f64 = 100.0;
     if value.abs() < FAR { fixed(value, 3) } else { significant(value, 4) }
@@ -149,7 +155,7 @@ pub fn legend_text(lines: &[Line<'_>], classes: bool) -> String {
     legend(lines, classes).iter().map(|meaning| wrapped(meaning, "  ")).collect()
 }
 
-/// The same, one thing after the other.
+/// The same, one sentence for each entry.
 pub fn legend(lines: &[Line<'_>], classes: bool) -> Vec<String> {
     let meanings = || lines.iter().flat_map(|line| line.intervals).map(|interval| interval.meaning);
     let mut told = vec![goals_text(lines)];

@@ -9,10 +9,10 @@ use crate::escape::escape;
 /// How the cells of a column stand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alignment {
-    /// For words.
+    /// At the left, for words.
     #[default]
     Left,
-    /// For numbers.
+    /// At the right, for numbers.
     Right,
 }
 
@@ -44,7 +44,7 @@ impl Table {
         Self { title: title.into(), header, alignments, ..Self::default() }
     }
 
-    /// One more row.
+    /// Appends a row of cells.
     pub fn push<S: Into<String>>(&mut self, row: impl IntoIterator<Item = S>) {
         self.rows.push(row.into_iter().map(Into::into).collect());
     }

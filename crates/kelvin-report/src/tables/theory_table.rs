@@ -9,32 +9,36 @@ use crate::tables::table::{Alignment, Table};
 use kelvin_study::findings::{ChainFindings, Findings, Method, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
-/// What is said where there are no numbers.
+/// The sentence that is shown if there are no numbers.
 pub const MISSING: &str = "Not available: an older kelvin began the run, or no chain kept two draws of finite densities. Running \
                            anew gathers it.";
 
 /// What the draws at one β say about generalisation.
 #[derive(Debug, Serialize)]
 pub struct TheoryLine {
+    /// "β = 3" or "β̂* = 0.114".
     pub label: String,
+    /// The inverse temperature of these chains.
     pub beta: f64,
+    /// One entry for each chain with at least two draws.
     pub chains: Vec<ChainTheory>,
-    /// What speaks against believing it.
+    /// Reasons to doubt these numbers.
     pub warnings: Vec<Warning>,
 }
 
 /// What the draws of one chain say.
 #[derive(Debug, Serialize)]
 pub struct ChainTheory {
-    /// From 0.
+    /// The number of its start, from 0.
     pub repetition: u32,
+    /// Training loss, functional variance and their row counts.
     #[serde(flatten)]
     pub found: LearningTheory,
-    /// As a loss: its negative estimates the LPD of new rows.
+    /// WAIC as a loss, in nats a row: its negative estimates the LPD of new rows.
     pub waic: f64,
-    /// ν̂(β).
+    /// The singular fluctuation ν̂(β) = βV/2.
     pub singular_fluctuation: f64,
-    /// λ̂ between this β and the next larger one of the same repetition; none at the largest.
+    /// The learning coefficient λ̂ between this β and the next larger one of the same repetition; none at the largest.
     pub learning_coefficient: Option<f64>,
     /// Test LPD of the standard model: of the chain, or of all chains at β where they are pooled.
     pub test_lpd: Option<f64>,
@@ -47,7 +51,7 @@ impl TheoryLine {
     }
 }
 
-/// The chains that theory is told of: those of the grid, or else those at β = 1 and β̂*.
+/// Whether the table shows this chain: those of the grid, or else those at β = 1 and β̂*.
 fn is_told(findings: &Findings, chain: &ChainFindings) -> bool {
     match chain.method {
         Method::Grid => true,
@@ -148,13 +152,13 @@ fn number_text(values: &[f64]) -> String {
     }
 }
 
-/// So many digits; of what has left all bounds, the order of magnitude.
+/// A number with this many digits; beyond 10⁵ only its order of magnitude.
 fn in_short(value: f64, digits: usize) -> String {
     const HUGE: f64 = 1e5;
     if value.abs() < HUGE { significant(value, digits) } else { format!("{value:.1e}").replace('-', "−") }
 }
 
-/// A warning in a word.
+/// The abbreviation of a warning in the table.
 fn brief(warning: &Warning) -> &'static str {
     match warning {
         Warning::UnsteadyRows { .. } => "rows",

@@ -17,22 +17,22 @@ const HASH: usize = 32;
 /// Why a checkpoint could not be written or read.
 #[derive(Debug, Error)]
 pub enum CheckpointError {
-    /// The file system said no.
+    /// The operating system refused to read or write.
     #[error("cannot {action} the checkpoint {path}: {source}")]
     File {
-        /// "write" or "read".
+        /// What was tried: "write" or "read".
         action: &'static str,
-        /// The file.
+        /// The checkpoint that was meant.
         path: PathBuf,
-        /// What it said.
+        /// The operating system's answer.
         source: std::io::Error,
     },
     /// Cut off, or changed since it was written.
     #[error("the checkpoint {path} is damaged: {reason}")]
     Damaged {
-        /// The file.
+        /// The checkpoint that is damaged.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong, with the byte where it was found.
         reason: String,
     },
     /// Written by another kelvin, in a format that this one does not know.
@@ -41,9 +41,9 @@ pub enum CheckpointError {
          or begin anew with --fresh"
     )]
     OtherVersion {
-        /// The file.
+        /// The checkpoint that cannot be read.
         path: PathBuf,
-        /// Its format.
+        /// The format that it has.
         found: u32,
         /// The format known here.
         known: u32,
@@ -51,7 +51,7 @@ pub enum CheckpointError {
     /// A whole checkpoint that was put there from another run.
     #[error("the checkpoint {path} belongs to another run; put back its own, or begin anew with --fresh")]
     OtherRun {
-        /// The file.
+        /// The checkpoint of the other run.
         path: PathBuf,
     },
 }

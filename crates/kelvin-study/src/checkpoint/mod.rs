@@ -1,4 +1,4 @@
-//! Checkpoints: a running population as a file, so that it can go on after the process has ended in any way.
+//! Checkpoints: a running population as a file, so that it can be resumed after the process has ended in any way.
 //!
 //! A file is magic, format, length, contents and the SHA-256 of all of it (`file.rs`). It is written beside and renamed, and
 //! the one before is kept: whatever happens, at least one of the two is whole. The contents are the run's identity and its

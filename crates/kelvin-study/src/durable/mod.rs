@@ -1,4 +1,4 @@
-//! Runs that may be cut anywhere: what is done is stored in pieces, and the next start goes on from there.
+//! Durable runs: a run that is killed at any moment is resumed from its last checkpoint.
 
 mod pieces;
 mod runs;

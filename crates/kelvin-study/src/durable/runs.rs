@@ -1,4 +1,4 @@
-//! Long runs that survive: populations are moved in pieces and stored between them, and go on from what is stored.
+//! Durable runs: populations are moved in pieces, written to a checkpoint after each, and resumed from there.
 //!
 //! A piece ends when its time is over, or sooner after draws were kept; nothing is changed by where a way is cut. Chains share
 //! nothing, so that one whose draws are damaged can go back, if need be to its start, and end where it would have ended.
@@ -22,7 +22,7 @@ use kelvin::network::Network;
 use kelvin::sampler::{Chain, Observer};
 use kelvin::selection::JointChoice;
 
-/// Where a run is stored on its way, how often, and who may stop it.
+/// Where a running experiment is stored, how often, and what may stop it.
 #[derive(Clone, Copy)]
 pub struct Durable<'a> {
     /// A folder of its own.
@@ -40,9 +40,9 @@ pub struct Durable<'a> {
 /// The files that the draws of finished chains are kept in.
 #[derive(Clone, Copy)]
 pub struct DrawFiles<'a> {
-    /// Where.
+    /// The file of a chain's draws.
     pub path: &'a dyn Fn(&ChainSpec) -> PathBuf,
-    /// What is written beside them.
+    /// Metadata that is written into the file.
     pub about: &'a dyn Fn(&ChainSpec) -> BTreeMap<&'static str, String>,
 }
 
@@ -51,26 +51,26 @@ pub struct DrawFiles<'a> {
 pub enum Recovery {
     /// The last checkpoint could not be used.
     OlderCheckpoint {
-        /// Why.
+        /// What is wrong with it.
         reason: CheckpointError,
     },
     /// No checkpoint could be used.
     NoCheckpoint {
-        /// Why.
+        /// What is wrong with the last one.
         reason: CheckpointError,
     },
     /// The draws of one chain could not be used: it goes on from the checkpoint before the last.
     ChainWentBack {
-        /// Its label.
+        /// The label of the chain.
         label: String,
-        /// Why.
+        /// What is wrong with its draws.
         reason: DrawsError,
     },
     /// The draws of one chain could not be used: it begins anew.
     ChainBeginsAnew {
-        /// Its label.
+        /// The label of the chain.
         label: String,
-        /// Why.
+        /// What is wrong with its draws.
         reason: DrawsError,
     },
 }

@@ -17,10 +17,10 @@ use kelvin::temperature::{ScheduleError, TemperatureError};
 /// Why an experiment cannot run.
 #[derive(Debug, Error)]
 pub enum ExperimentError {
-    /// The data.
+    /// The data cannot be read or do not fit what was asked.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The network.
+    /// The network that the settings describe cannot be built.
     #[error("{key}: {source}")]
     Network {
         /// The setting that describes it.
@@ -28,25 +28,25 @@ pub enum ExperimentError {
         /// Why it cannot be built.
         source: NetworkError,
     },
-    /// The posterior.
+    /// The posterior cannot be built from these rows and this network.
     #[error(transparent)]
     Posterior(#[from] PosteriorError),
-    /// The prior.
+    /// The prior has parameters that make no sense.
     #[error(transparent)]
     Prior(#[from] PriorError),
-    /// The batch size.
+    /// The batch size does not fit the number of training rows.
     #[error(transparent)]
     BatchSize(#[from] BatchSizeError),
-    /// A temperature.
+    /// A temperature is negative or not finite.
     #[error(transparent)]
     Temperature(#[from] TemperatureError),
-    /// A schedule.
+    /// A schedule has values that make no sense.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
-    /// Where it runs.
+    /// The device failed, or cannot run this experiment.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A score.
+    /// Scores cannot be computed from these predictions.
     #[error(transparent)]
     Predictive(#[from] PredictiveError),
     /// Finite weights, but outputs at held-out rows that are no numbers: as good as diverged.
@@ -54,44 +54,44 @@ pub enum ExperimentError {
         "{label}: the network's outputs at held-out rows are no finite numbers at step {step}; lower sampler.learning_rate"
     )]
     OutputsNotFinite {
-        /// The chain's label.
+        /// The label of the chain.
         label: String,
-        /// Its step.
+        /// The step at which the draw was kept.
         step: u64,
     },
-    /// Draws on disk.
+    /// Draws on disk cannot be read or written.
     #[error(transparent)]
     Draws(#[from] DrawsError),
-    /// What is stored of a population on its way.
+    /// The stored state of a running population cannot be read or written.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Stopped from outside; all that was done is in the last checkpoint.
     #[error("stopped before the end; what was done is kept")]
     Interrupted,
-    /// No such preset.
+    /// There is no preset of this name.
     #[error("there is no preset `{asked}`\n  presets: {known}{suggestion}")]
     UnknownPreset {
-        /// What was asked.
+        /// The name that was asked for.
         asked: String,
-        /// What there is.
+        /// The names of all presets.
         known: String,
-        /// "did you mean".
+        /// "did you mean …?" on a line of its own; empty if no name is near.
         suggestion: String,
     },
     /// A setting that does not exist.
     #[error("there is no setting `{asked}`\n  settings: {known}{suggestion}")]
     UnknownSetting {
-        /// What was asked.
+        /// The name that was asked for.
         asked: String,
-        /// What there is.
+        /// The names of all settings in the same place.
         known: String,
-        /// "did you mean".
+        /// "did you mean …?" on a line of its own; empty if no name is near.
         suggestion: String,
     },
     /// An override that is not `key=value`.
     #[error("`{asked}` is not a setting; write it as key=value, for example sampler.learning_rate=1e-3")]
     NotAnOverride {
-        /// What was given.
+        /// The text that was given.
         asked: String,
     },
     /// A settings text that cannot be read.
@@ -99,7 +99,7 @@ pub enum ExperimentError {
     Unreadable {
         /// Which file or override, led by a space.
         place: String,
-        /// The parser's words.
+        /// The TOML parser's message.
         reason: String,
     },
     /// A setting of a file that cannot be used.
@@ -107,7 +107,7 @@ pub enum ExperimentError {
     InFile {
         /// The file, and the line where it is known.
         place: String,
-        /// Why.
+        /// What is wrong with the setting.
         source: Box<ExperimentError>,
     },
     /// An override without a value.
@@ -117,31 +117,31 @@ pub enum ExperimentError {
          line and run that"
     )]
     NoValue {
-        /// What was given.
+        /// The text that was given.
         asked: String,
-        /// The setting.
+        /// The setting that it names.
         key: String,
     },
     /// Settings that TOML cannot hold.
     #[error("cannot write the settings as TOML: {reason}")]
     Unwritable {
-        /// The writer's words.
+        /// The TOML writer's message.
         reason: String,
     },
     /// A setting out of range.
     #[error("{key} must be {needs}, got {found}")]
     OutOfRange {
-        /// The setting.
+        /// The name of the setting.
         key: &'static str,
         /// What it must be.
         needs: Cow<'static, str>,
-        /// What it is.
+        /// The value that was given.
         found: String,
     },
     /// A setting that something else leaves no use for.
     #[error("{key} does not apply here: {reason}")]
     DoesNotApply {
-        /// The setting.
+        /// The name of the setting.
         key: &'static str,
         /// Why, and what to do.
         reason: Cow<'static, str>,
@@ -154,11 +154,11 @@ pub enum ExperimentError {
     OtherShape {
         /// The set asked for.
         asked: String,
-        /// Its images.
+        /// The shape of its images.
         found: Shape,
         /// The set learnt from.
         source_name: String,
-        /// Its images.
+        /// The shape of its images.
         needed: Shape,
     },
     /// All chains of a group diverged before their first draw.
@@ -167,11 +167,11 @@ pub enum ExperimentError {
          lower sampler.learning_rate (now {learning_rate})"
     )]
     SamplingDiverged {
-        /// β.
+        /// The inverse temperature of the group.
         beta: f64,
-        /// Chains tried.
+        /// The number of chains in the group, all of which failed.
         chains: usize,
-        /// ℓ.
+        /// The learning rate ℓ of the sampler.
         learning_rate: f64,
     },
 }

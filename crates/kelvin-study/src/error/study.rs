@@ -18,7 +18,7 @@ use kelvin::selection::SelectionError;
 /// Why a study, or what is made of its folder, fails.
 #[derive(Debug, Error)]
 pub enum StudyError {
-    /// The experiment itself.
+    /// The experiment itself cannot run.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
     /// A way to choose β.
@@ -54,7 +54,7 @@ pub enum StudyError {
     /// A file that cannot be read or written.
     #[error(transparent)]
     File(#[from] std::io::Error),
-    /// Something was asked that cannot be meant.
+    /// The request itself makes no sense.
     #[error("{0}")]
     WrongQuestion(String),
     /// A file or a folder is not what was asked for; nothing was changed.
@@ -65,7 +65,7 @@ pub enum StudyError {
     Step {
         /// Which step, with the file it was about.
         step: String,
-        /// Why.
+        /// The error that caused it.
         #[source]
         cause: Box<dyn Error + Send + Sync>,
     },
@@ -75,7 +75,7 @@ pub enum StudyError {
 pub type Result<T, E = StudyError> = std::result::Result<T, E>;
 
 impl StudyError {
-    /// Whether the question was wrong, and not the machine.
+    /// Whether the request is wrong, rather than something having failed.
     pub fn is_wrong_question(&self) -> bool {
         match self {
             Self::WrongQuestion(_) => true,
@@ -85,24 +85,24 @@ impl StudyError {
     }
 }
 
-/// An error of these words.
+/// A [`StudyError::Refused`] with this message.
 pub fn refused(message: impl Into<String>) -> StudyError {
     StudyError::Refused(message.into())
 }
 
-/// What to type to go on with a run.
+/// The command line that resumes a run.
 pub fn resume_command(run: &Path) -> String {
     format!("kelvin resume {}", run.display())
 }
 
 /// Says which step failed, above the cause.
 pub trait Context<T> {
-    /// In these words.
+    /// Names the step in these words.
     fn context(self, step: impl Into<String>) -> Result<T>
     where
         Self: Sized;
 
-    /// In words that are made where they are needed.
+    /// Names the step in words that are only made if it failed.
     fn with_context<S: Into<String>>(self, step: impl FnOnce() -> S) -> Result<T>
     where
         Self: Sized;

@@ -9,7 +9,7 @@ pub enum Slot {
     Grid(u32),
     /// β = 1 outside a grid.
     Bayes,
-    /// β̂*.
+    /// β̂*, the β that the search chose.
     Chosen,
     /// The search for β̂*.
     Selector,
@@ -40,13 +40,13 @@ impl Slot {
 /// A chain to be sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainSpec {
-    /// For people.
+    /// What people see in tables, figures and warnings.
     pub label: String,
     /// Names the starting point and, with the slot, the random numbers.
     pub repetition: u32,
     /// What it is for.
     pub slot: Slot,
-    /// β.
+    /// The inverse temperature of the target.
     pub inverse_temperature: f64,
     /// Where it starts, shared by the chains of a repetition; at the repetition's random weights where none is given.
     pub start: Option<Arc<StartingPoint>>,
@@ -55,7 +55,7 @@ pub struct ChainSpec {
 /// Weights that a chain starts from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StartingPoint {
-    /// θ.
+    /// The weights θ of the network.
     pub position: Vec<f32>,
     /// Running statistics of batch norms.
     pub statistics: Vec<f32>,

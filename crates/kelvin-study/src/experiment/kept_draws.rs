@@ -27,7 +27,7 @@ pub(crate) struct DrawEnergy<'a> {
 /// The training rows that energies are summed over, in their own order.
 enum EnergyRows {
     All,
-    /// Only the first.
+    /// These rows, the first ones in the order of the data.
     First(Vec<u32>),
     /// The first in batches of a step, each with its own statistics as in a step; the remainder is dropped as in an epoch.
     Batches(Vec<u32>, usize),

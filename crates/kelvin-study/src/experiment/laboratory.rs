@@ -15,12 +15,12 @@ use kelvin::sampler::{AscentObjective, Engine, Observer};
 use kelvin::selection::{Laboratory, Prices, SampledStart, SearchedStart, SelectionError};
 use kelvin::temperature::{Schedule, Tempering};
 
-/// A chain that goes on at another temperature settles for so much of a full chain's burn-in.
+/// A chain that is continued at another temperature has a burn-in shorter by this factor than a full chain's.
 const CONTINUED_BURN_IN: u64 = 5;
-/// And keeps one draw of so many.
+/// It keeps fewer draws than a full chain, by this factor.
 const CONTINUED_DRAWS: u64 = 2;
 
-/// What the searches from each start have found, by what they were asked to climb on.
+/// The results of searches, one for each start, by the objective that they maximised.
 pub type Searched = Vec<(AscentObjective, Vec<SearchedStart>)>;
 
 /// Searches and chains of an experiment, each of them from the starts of so many repetitions; no search is made twice.
@@ -32,12 +32,12 @@ pub struct ExperimentLaboratory<'e> {
 }
 
 impl<'e> ExperimentLaboratory<'e> {
-    /// Runs from the starts of repetitions 0, 1, …, watched by `progress`.
+    /// A laboratory whose searches and chains begin at the starts of repetitions 0, 1, …, watched by `progress`.
     pub fn new(experiment: &'e Experiment, num_starts: u32, progress: &'e dyn Observer) -> Self {
         Self::remembering(experiment, num_starts, progress, Searched::new())
     }
 
-    /// The same, with searches that another laboratory of the same starts has made.
+    /// The same, with results of searches that another laboratory of the same starts has made.
     pub fn remembering(
         experiment: &'e Experiment,
         num_starts: u32,
@@ -47,17 +47,17 @@ impl<'e> ExperimentLaboratory<'e> {
         Self { experiment, repetitions: (0..num_starts).collect(), progress, searched: RefCell::new(searched) }
     }
 
-    /// What was searched so far.
+    /// The results of the searches so far.
     pub fn into_searched(self) -> Searched {
         self.searched.into_inner()
     }
 
-    /// Whether a search for this has been made.
+    /// Whether a search with this objective has been made.
     pub fn has_searched(&self, objective: AscentObjective) -> bool {
         self.searched.borrow().iter().any(|(asked, _)| *asked == objective)
     }
 
-    /// What a search from each start found.
+    /// The result of the search from each start; searches that were made before are not made again.
     fn search_each(&self, objective: AscentObjective) -> Result<Vec<SearchedStart>, ExperimentError> {
         if let Some((_, found)) = self.searched.borrow().iter().find(|(asked, _)| *asked == objective) {
             return Ok(found.clone());
@@ -146,7 +146,7 @@ impl<'e> ExperimentLaboratory<'e> {
     }
 }
 
-/// Burn-in and steps of a chain that goes on, given those of a full one.
+/// Burn-in and steps of a continued chain, given those of a full one.
 fn continued(burn_in: u64, num_steps: u64) -> (u64, u64) {
     let shorter = burn_in / CONTINUED_BURN_IN;
     (shorter, shorter + (num_steps - burn_in) / CONTINUED_DRAWS)

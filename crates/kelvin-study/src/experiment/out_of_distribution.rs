@@ -1,4 +1,4 @@
-//! How far a classifier's doubt tells another data set from the one it knows.
+//! AUROC: how well a classifier's uncertainty separates out-of-distribution images from test images.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,26 @@ use crate::error::ExperimentError;
 use kelvin::diagnostics::number_or_nan;
 use kelvin::predictive::{ByModel, Predictive, PredictiveModel, auroc};
 
-/// Doubt about images of another set, and how well it tells them from the test images, under one model; in nats.
+/// Uncertainty on images of another data set, in nats, and how well it separates them from the test images, under one model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OutOfDistributionScores {
-    /// Mean entropy of the averaged probabilities: total doubt.
+    /// Mean entropy of the averaged probabilities: the total uncertainty.
     #[serde(deserialize_with = "number_or_nan")]
     pub mean_entropy: f64,
-    /// Mean mutual information of label and parameters: disagreement among draws.
+    /// Mean mutual information of label and parameters: how much the draws disagree.
     #[serde(deserialize_with = "number_or_nan")]
     pub mean_mutual_information: f64,
-    /// The probability that one of the other images has the larger entropy than a test image.
+    /// AUROC of the entropy: the probability that an image of the other set has a larger one than a test image.
     pub entropy_auroc: Option<f64>,
-    /// The same for the mutual information; nothing for one draw, which cannot disagree.
+    /// AUROC of the mutual information; none for a single draw, which cannot disagree.
     pub mutual_information_auroc: Option<f64>,
 }
 
 impl OutOfDistributionScores {
-    /// Compares predictions of the other set with those of the test rows; nothing for a regression.
+    /// Compares predictions on the other set with those on the test rows; none for a regression.
+    ///
+    /// # Errors
+    /// If there are no draws to score.
     pub fn new(test: &Predictive, other: &Predictive) -> Result<Option<ByModel<Self>>, ExperimentError> {
         let (Predictive::Classification(test), Predictive::Classification(other)) = (test, other) else {
             return Ok(None);

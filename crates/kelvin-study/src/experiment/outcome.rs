@@ -40,9 +40,9 @@ fn not_measured() -> f64 {
 pub struct ChainGroup<'a> {
     /// What to call them.
     pub label: String,
-    /// β.
+    /// The inverse temperature that they share.
     pub inverse_temperature: f64,
-    /// The chains.
+    /// Those that kept draws; scores pool them.
     pub chains: Vec<&'a SampledChain>,
 }
 

@@ -20,7 +20,7 @@ pub(crate) trait Population {
     /// The steps each chain is to have done in the end.
     fn num_steps(&self) -> u64;
 
-    /// The chains.
+    /// All chains, in the order they were asked for.
     fn chains(&self) -> impl Iterator<Item = &Chain>;
 }
 

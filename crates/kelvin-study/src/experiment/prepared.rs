@@ -18,31 +18,37 @@ use kelvin::temperature::{Schedule, Temperature};
 
 /// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
 pub struct Experiment {
-    /// The settings.
+    /// The settings, which were checked.
     pub settings: Settings,
-    /// The rows.
+    /// The rows, the network and the likelihood.
     pub problem: Arc<Problem>,
     /// The posterior of the training rows.
     pub posterior: Posterior,
-    /// Validation rows.
+    /// The validation rows, on which β is chosen.
     pub validation: HeldOut,
-    /// Test rows.
+    /// The test rows, on which scores are reported.
     pub test: HeldOut,
-    /// Rows of another set.
+    /// Images of another data set; none if none is named.
     pub out_of_distribution: Option<HeldOut>,
-    /// Training rows as they are looked at by learning theory.
+    /// The training rows at which WAIC and other quantities of learning theory are computed.
     pub training_sample: HeldOut,
-    /// Where chains move and draws are evaluated.
+    /// The device that moves chains and evaluates draws.
     pub engine: Arc<dyn Engine>,
 }
 
 impl Experiment {
     /// Checks the settings, builds the posterior, and checks that the batches fit. Runs on the CPU.
+    ///
+    /// # Errors
+    /// If a setting is out of range, or does not fit the rows or the network.
     pub fn new(problem: impl Into<Arc<Problem>>, settings: Settings) -> Result<Self, ExperimentError> {
         Self::on(Arc::new(CpuEngine), problem, settings)
     }
 
-    /// The same on an engine of one's choice.
+    /// As [`Experiment::new`], on the given engine.
+    ///
+    /// # Errors
+    /// As [`Experiment::new`], and if the engine cannot run this experiment.
     pub fn on(
         engine: Arc<dyn Engine>,
         problem: impl Into<Arc<Problem>>,
@@ -151,6 +157,9 @@ impl Experiment {
     }
 
     /// The predictive distribution of draws at held-out rows of this experiment.
+    ///
+    /// # Errors
+    /// If draws cannot be read or evaluated, or their outputs are not finite.
     pub fn predictive<'d>(
         &self,
         held_out: &HeldOut,
@@ -161,12 +170,15 @@ impl Experiment {
     }
 
     /// The temperature of the sampler's noise at β.
+    ///
+    /// # Errors
+    /// If β is not a finite positive number.
     pub fn sampler_temperature(&self, inverse_temperature: f64) -> Result<f64, ExperimentError> {
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(self.settings.sampler.tempering.sampler_temperature(temperature))
     }
 
-    /// How much the discretisation inflates the kinetic temperature, on average over a cycle.
+    /// How much the discretisation raises the kinetic temperature, as a factor averaged over a cycle.
     pub fn expected_inflation(&self) -> Result<f64, ExperimentError> {
         let (rule, plan) = self.sampler()?;
         let (first, steps) = (plan.keep.burn_in, plan.keep.every);

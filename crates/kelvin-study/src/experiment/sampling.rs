@@ -15,11 +15,11 @@ use kelvin::temperature::Schedule;
 /// A chain that was sampled.
 #[derive(Debug)]
 pub struct SampledChain {
-    /// What was asked.
+    /// The chain that was asked for.
     pub spec: ChainSpec,
     /// Where it ended and what it measured.
     pub chain: Chain,
-    /// What it kept.
+    /// The draws that it kept, in order.
     pub draws: Draws,
     /// What its draws predict.
     pub scores: RunningScores,
@@ -30,6 +30,9 @@ pub struct SampledChain {
 impl Experiment {
     /// Searches for β from each repetition's start. One that diverges at once answers β = 1
     /// ([`diverged_at_once`](JointChoice::diverged_at_once)).
+    ///
+    /// # Errors
+    /// If the engine fails, or a setting of the search is out of range.
     pub fn select(&self, repetitions: &[u32], progress: &dyn Observer) -> Result<Vec<JointChoice>, ExperimentError> {
         let mut population = self.searches(repetitions)?;
         population.advance(progress)?;
@@ -73,6 +76,9 @@ impl Experiment {
     }
 
     /// Samples chains as one population.
+    ///
+    /// # Errors
+    /// If the engine fails, or a β is not a finite positive number. A chain that diverges is no error: it keeps the draws before.
     pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
         let mut population = self.sampled(specs)?;
         population.advance(progress)?;

@@ -23,7 +23,7 @@ impl Criterion {
         }
     }
 
-    /// The number to print.
+    /// The test score as tables print it: accuracy in percent, MSE times 1000, or LPD in nats.
     pub fn shown(self, row: &Row) -> f64 {
         match self {
             Self::Point if row.test.larger_point_metric_is_better() => 100.0 * row.test.point_metric(),
@@ -45,7 +45,7 @@ pub fn grid_choice(rows: &[Row], criterion: Criterion) -> Vec<&Row> {
         .collect()
 }
 
-/// The repetitions of rows, each once; pooled chains are one.
+/// The repetitions of these rows, each once and in order; `None` stands for pooled chains.
 pub fn distinct_repetitions(rows: &[&Row]) -> Vec<Option<u32>> {
     let mut repetitions: Vec<Option<u32>> = rows.iter().map(|row| row.repetition).collect();
     repetitions.sort();

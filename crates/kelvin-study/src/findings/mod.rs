@@ -14,11 +14,11 @@ mod which_way;
 pub use command::RunCommand;
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
-pub use predictions::{ClassPrediction, INTERVAL, NumberPrediction, Predictions};
-pub use results::{
-    Agreement, ChainFindings, FINDINGS, Findings, FinishedSearch, ProblemFacts, SamplingFacts, SearchFindings, Visit,
-};
-pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mean_and_std, with_draws};
+pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
+pub(crate) use results::FinishedSearch;
+pub use results::{Agreement, ChainFindings, FINDINGS, Findings, ProblemFacts, SamplingFacts, SearchFindings, Visit};
+pub(crate) use row::with_draws;
+pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mean_and_std};
 pub use row_blocks::{RowBlocks, outputs_of_draws};
 pub use scores_file::scores_csv;
 pub use selection::{Choice, Refusal, SEARCHING, StartChoice};

@@ -15,13 +15,15 @@ use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use crate::findings::row_blocks::{RowBlocks, outputs_of_draws};
 use crate::problem::Units;
 
-/// The interval whose ends are given.
-pub const INTERVAL: f64 = 0.9;
+/// The probability of the central predictive interval that is written.
+const INTERVAL: f64 = 0.9;
 
-/// Test points in order, of numbers or of classes.
+/// The predictive distribution at each test point, in the order of the test rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Predictions {
+    /// Test points of a regression.
     Numbers(Vec<NumberPrediction>),
+    /// Test points of a classification.
     Classes(Vec<ClassPrediction>),
 }
 
@@ -30,13 +32,17 @@ pub enum Predictions {
 pub struct NumberPrediction {
     /// The row of the table, from 0.
     pub row: usize,
+    /// The target of this row, in original units.
     pub truth: f64,
+    /// The predictive mean, in original units; the standard and the tempered model have the same.
     pub mean: f64,
+    /// The predictive standard deviation, in original units.
     pub sd: ByModel<f64>,
     /// The ends of the central 90 % interval; NaN where nobody asked for them, or draws were scored and not stored.
     pub interval: ByModel<(f64, f64)>,
+    /// Log predictive density of the truth in nats, of the standardised target.
     pub log_density: ByModel<f64>,
-    /// The predictive probability of less than the truth.
+    /// The probability integral transform: the predictive probability of a value below the truth.
     pub pit: ByModel<f64>,
 }
 
@@ -45,20 +51,26 @@ pub struct NumberPrediction {
 pub struct ClassPrediction {
     /// The row of the table, or the test image, from 0.
     pub row: usize,
+    /// The true class, from 0.
     pub label: usize,
+    /// The most probable class, from 0.
     pub predicted: ByModel<usize>,
+    /// Log predictive probability of the true class, in nats.
     pub log_density: ByModel<f64>,
-    /// Entropy of the averaged probabilities in nats: total doubt.
+    /// Entropy of the averaged probabilities in nats: the total uncertainty.
     pub entropy: ByModel<f64>,
-    /// Mutual information of label and parameters in nats: how far draws disagree.
+    /// Mutual information of label and parameters in nats: how much the draws disagree.
     pub information: ByModel<f64>,
-    /// Probabilities of the classes.
+    /// Predictive probabilities of the classes, in the order of their labels.
     pub probabilities: ByModel<Vec<f64>>,
 }
 
 impl Predictions {
     /// Of draws at the test rows, whose accumulated distribution is `predictive`; intervals are those of `draws`, and there are none
     /// where none are given: quantiles of mixtures are dear.
+    ///
+    /// # Errors
+    /// If the likelihood does not fit the targets, or draws cannot be read or evaluated.
     pub fn of<'d>(
         experiment: &Experiment,
         inverse_temperature: f64,
@@ -87,7 +99,7 @@ impl Predictions {
         }
     }
 
-    /// log p̂(y|x) of each point.
+    /// log p̂(y|x) of the truth at each test point, in nats.
     pub fn log_densities(&self, model: PredictiveModel) -> Vec<f64> {
         match self {
             Self::Numbers(points) => points.iter().map(|point| *point.log_density.get(model)).collect(),
@@ -103,7 +115,7 @@ impl Predictions {
         }
     }
 
-    /// One line a test point, all numbers; digits are as many as bring the same number back.
+    /// CSV with one line for each test point; numbers have enough digits to be read back exactly.
     pub fn to_csv(&self) -> String {
         let mut lines = vec![self.header()];
         let line = |cells: Vec<f64>| cells.iter().map(f64::to_string).collect::<Vec<_>>();
@@ -125,7 +137,10 @@ impl Predictions {
         }
     }
 
-    /// Reads what `to_csv` wrote.
+    /// Reads what [`Predictions::to_csv`] wrote.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or its columns are not those of predictions.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut lines = text.lines();

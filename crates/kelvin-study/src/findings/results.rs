@@ -19,22 +19,26 @@ use crate::version::this_kelvin;
 
 /// The format of results.json that this kelvin writes and reads.
 const FORMAT: u32 = 1;
-/// Its name in a run folder.
+/// The name of the file of findings in a run folder.
 pub const FINDINGS: &str = "results.json";
 
 /// What a run or a sweep found.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Findings {
     format: u32,
+    /// Which command it was.
     pub command: RunCommand,
+    /// The name of the experiment, from its settings.
     pub name: String,
+    /// The data, the model and their sizes.
     pub problem: ProblemFacts,
+    /// How chains were sampled, and for how long.
     pub sampling: SamplingFacts,
-    /// What moved the chains.
+    /// The device that moved the chains, in words.
     pub device: String,
     /// The kelvin that made it, with its commit.
     pub kelvin: String,
-    /// The temperatures of the grid.
+    /// The inverse temperatures of the grid; empty for a run without one.
     pub grid: Vec<f64>,
     /// Starts of the search: a sweep's repetitions, or a run's chains.
     pub repetitions: u32,
@@ -43,40 +47,50 @@ pub struct Findings {
     pub only_repetition: Option<u32>,
     /// β̂* of a run; a sweep has one for each repetition.
     pub beta_star: Option<f64>,
+    /// The searches for β, one for each start.
     pub searches: Vec<SearchFindings>,
+    /// Scores of every method at every β: the lines of the tables.
     pub rows: Vec<Row>,
+    /// The sampled chains, with what was measured at each kept draw.
     pub chains: Vec<ChainFindings>,
+    /// How far the repetitions of a sweep agree at each β; empty for a run.
     pub agreement: Vec<Agreement>,
-    /// Which way β should move from β̂* of a run; none where it cannot be told, and in runs of older kelvins.
+    /// Which way β should move from β̂* of a run; none for large networks and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which_way: Option<ByModel<WhichWay>>,
+    /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }
 
-/// What was learned from.
+/// The data that were learned from, and the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProblemFacts {
     /// The name of the data.
     pub data: String,
+    /// Gaussian for a regression, categorical for classes.
     pub likelihood: Likelihood,
-    /// A column, or "class".
+    /// The name of the column to predict; "class" for images.
     pub target: String,
     /// Mean and standard deviation that a table's numbers were standardised with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_units: Option<Units>,
-    /// The columns of a table.
+    /// The names of a table's features; empty for images.
     pub features: Vec<String>,
     /// The classes, in the order of their labels.
     pub classes: Vec<String>,
-    /// Height, width and channels of an image.
+    /// Height, width and channels of an image; none for a table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<[usize; 3]>,
-    /// Another set that doubt was measured on.
+    /// The name of another data set on which uncertainty was measured; none if none was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
+    /// Rows that chains learn from.
     pub training_rows: usize,
+    /// Rows that β is chosen on.
     pub validation_rows: usize,
+    /// Rows that scores are reported on.
     pub test_rows: usize,
+    /// The network in a line, as people read it.
     pub network: String,
     /// The named tensors of θ with their sizes, in order.
     pub tensors: Vec<(String, usize)>,
@@ -85,11 +99,15 @@ pub struct ProblemFacts {
 /// How chains were sampled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplingFacts {
+    /// The seed that names every random number.
     pub seed: u64,
-    /// Steps in an epoch, before the first cycle, in a cycle, and of a search.
+    /// Steps of one epoch: one pass over the training rows.
     pub steps_per_epoch: u64,
+    /// Steps of a chain before its first cycle.
     pub burn_in_steps: u64,
+    /// Steps of a cycle; one draw is kept at the end of each.
     pub cycle_steps: u64,
+    /// Steps of a search for β.
     pub search_steps: u64,
     /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
     pub friction_times: f64,
@@ -99,34 +117,39 @@ pub struct SamplingFacts {
 
 /// A search for β that has ended.
 #[derive(Clone, Debug)]
-pub struct FinishedSearch {
+pub(crate) struct FinishedSearch {
     /// Its start, from 0.
     pub repetition: u32,
-    /// What it chose.
+    /// The best checkpoint of the search: weights and β.
     pub choice: JointChoice,
-    /// How long it took.
+    /// Wall-clock seconds that it took.
     pub seconds: f64,
 }
 
 /// A search for β, as it is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SearchFindings {
-    /// From 0.
+    /// The number of its start, from 0.
     pub repetition: u32,
     /// Its checkpoints in order, from the start. Older kelvins did not look at the start: theirs may be empty.
     pub path: Vec<Visit>,
-    /// Which of them was best.
+    /// Index into `path` of the checkpoint with the best validation score.
     pub best: usize,
+    /// The step at which it diverged; none if it did not.
     pub diverged_at: Option<u64>,
+    /// Wall-clock seconds that it took.
     pub seconds: f64,
 }
 
 /// A checkpoint of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
+    /// Steps that the search had made.
     pub step: u64,
+    /// β at this step; NaN if it was not finite.
     #[serde(deserialize_with = "number_or_nan")]
     pub beta: f64,
+    /// Mean validation log density in nats of the network at this step, under the tempered model; NaN if it was not finite.
     #[serde(deserialize_with = "number_or_nan")]
     pub validation_lpd: f64,
 }
@@ -136,14 +159,19 @@ pub struct Visit {
 pub struct ChainFindings {
     /// Also the name of its file of draws.
     pub name: String,
+    /// What people see in tables and figures.
     pub label: String,
+    /// What it was sampled for.
     pub method: Method,
-    /// From 0.
+    /// The number of its start, from 0.
     pub repetition: u32,
+    /// The inverse temperature of its target.
     pub beta: f64,
-    /// The temperature of its noise.
+    /// The temperature of the sampler's noise.
     pub sampler_temperature: f64,
+    /// The step at which it diverged; none if it did not.
     pub diverged_at: Option<u64>,
+    /// Wall-clock seconds; its share of the population's time if chains move together.
     pub seconds: f64,
     /// U(θ) at each kept draw.
     #[serde(deserialize_with = "numbers_or_nan")]
@@ -156,12 +184,13 @@ pub struct ChainFindings {
     pub kinetic_temperature: Vec<f64>,
     /// Validation LPD of all draws up to each, under both models.
     pub validation_lpd: Vec<ByModel<Option<f64>>>,
-    /// Mean T̂ of each tensor at the kept draws, and over all steps after burn-in.
+    /// Mean kinetic temperature of each tensor at the kept draws, in the order of `ProblemFacts::tensors`.
     #[serde(default, deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures: Vec<f64>,
+    /// The same over all steps after burn-in.
     #[serde(default, deserialize_with = "numbers_or_nan")]
     pub tensor_temperatures_all_steps: Vec<f64>,
-    /// What its draws say about generalisation; none of fewer than two draws, and in runs of older kelvins.
+    /// WAIC and related quantities of its draws; none for fewer than two draws, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning_theory: Option<LearningTheory>,
 }
@@ -169,15 +198,19 @@ pub struct ChainFindings {
 /// How far the potential energies of the repetitions at one β agree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Agreement {
+    /// The inverse temperature that these chains share.
     pub beta: f64,
+    /// Rank-normalised split-R̂; none if there are too few draws.
     pub rhat: Option<f64>,
+    /// Bulk effective sample size; none if there are too few draws.
     pub bulk_ess: Option<f64>,
+    /// Tail effective sample size; none if there are too few draws.
     pub tail_ess: Option<f64>,
 }
 
 impl Findings {
     /// The facts of an experiment, without anything found yet.
-    pub fn of(experiment: &Experiment, command: RunCommand) -> Result<Self> {
+    pub(crate) fn of(experiment: &Experiment, command: RunCommand) -> Result<Self> {
         let settings = &experiment.settings;
         let repetitions = match command {
             RunCommand::Sweep => settings.run.repetitions,
@@ -216,7 +249,7 @@ impl Findings {
     }
 
     /// Adds the searches for β.
-    pub fn add_searches(&mut self, searches: &[FinishedSearch]) {
+    pub(crate) fn add_searches(&mut self, searches: &[FinishedSearch]) {
         let visit =
             |at: &Checkpoint| Visit { step: at.step, beta: at.inverse_temperature, validation_lpd: at.validation_lpd };
         let found = |search: &FinishedSearch| SearchFindings {
@@ -230,7 +263,7 @@ impl Findings {
     }
 
     /// Adds the chains, cycle by cycle.
-    pub fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
+    pub(crate) fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
         for sampled in chains {
             let SampledChain { spec, chain, draws, scores, seconds } = sampled;
             self.chains.push(ChainFindings {
@@ -255,6 +288,9 @@ impl Findings {
     }
 
     /// Reads results.json of a run folder.
+    ///
+    /// # Errors
+    /// If the run is not finished, or the file is damaged or of another format.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(FINDINGS);
         let bytes = std::fs::read(&path).map_err(|error| not_finished(folder, &path, &error))?;
@@ -272,13 +308,13 @@ impl Findings {
         serde_json::from_value(value).with_context(damaged)
     }
 
-    /// How many repetitions chains were sampled in: the first so many, or the only one.
+    /// The number of repetitions with sampled chains: the first so many, or 1 if only one repetition was run.
     pub fn sampled_repetitions(&self) -> u32 {
         let last = self.chains.iter().map(|chain| chain.repetition + 1).max().unwrap_or(0);
         if self.only_repetition.is_some() { last.min(1) } else { last }
     }
 
-    /// That this is one repetition of a sweep alone, in words.
+    /// "repetition 2 of 5 alone" for a sweep of which only one repetition was run; none otherwise.
     pub fn piece(&self) -> Option<String> {
         Some(format!("repetition {} of {} alone", self.only_repetition?, self.repetitions))
     }
@@ -297,7 +333,7 @@ impl Findings {
         })
     }
 
-    /// The row whose single predictions are shown: β̂*, of a sweep its first repetition.
+    /// The row whose predictions the report shows one by one: at β̂*, the first repetition's in a sweep.
     pub fn shown_row(&self) -> Option<&Row> {
         self.rows.iter().find(|row| row.method == Method::Chosen)
     }
@@ -310,7 +346,7 @@ impl Findings {
         independent_readings(draws, self.sampling.friction_times)
     }
 
-    /// The step at which a chain kept its draw of this number, from 0.
+    /// The step at which a chain kept this draw; draws are counted from 0.
     pub fn step_of_draw(&self, draw: usize) -> u64 {
         self.sampling.burn_in_steps + (draw as u64 + 1) * self.sampling.cycle_steps
     }
@@ -376,7 +412,7 @@ fn measured_means(kinetic: &kelvin::diagnostics::KineticTemperature) -> Vec<f64>
     if kinetic.num_readings() == 0 { Vec::new() } else { kinetic.tensor_means().to_vec() }
 }
 
-/// What is no number is not given.
+/// Replaces numbers that are not finite by none.
 fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
     ByModel::from_fn(|model| Some(*lpd.get(model)).filter(|value| value.is_finite()))
 }

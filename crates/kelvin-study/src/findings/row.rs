@@ -19,7 +19,7 @@ pub enum Method {
     Sgd,
     /// Draws at β = 1.
     Bayes,
-    /// Draws at β̂*.
+    /// Draws at β̂*, the β that the search chose.
     Chosen,
     /// Draws at a temperature of the grid (β = 1 of a sweep is one of these).
     Grid,
@@ -27,7 +27,7 @@ pub enum Method {
 
 impl Method {
     /// What a chain of this slot is sampled for.
-    pub fn of(slot: Slot) -> Self {
+    pub(crate) fn of(slot: Slot) -> Self {
         match slot {
             Slot::Chosen => Self::Chosen,
             Slot::Bayes => Self::Bayes,
@@ -36,6 +36,7 @@ impl Method {
         }
     }
 
+    /// The name in CSV files and in names of predictions: "sgd", "bayes", "chosen" or "grid".
     pub fn name(self) -> &'static str {
         match self {
             Self::Sgd => "sgd",
@@ -46,20 +47,27 @@ impl Method {
     }
 }
 
-/// A line of results.
+/// Scores of one method at one β: a line of the tables.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
+    /// How the predictions were made.
     pub method: Method,
+    /// What people see in tables.
     pub label: String,
     /// `None` where several chains are pooled.
     pub repetition: Option<u32>,
+    /// The inverse temperature of the predictions.
     pub beta: f64,
+    /// Draws that were averaged, of all chains together; 1 for SGD.
     pub num_draws: usize,
+    /// Scores on the validation rows.
     pub validation: Scores,
+    /// Scores on the test rows.
     pub test: Scores,
-    /// How far doubt tells another set from the test images, where one is named.
+    /// How well uncertainty separates images of another data set from the test images; none if no other set is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+    /// Temperatures and agreement of its chains; none for SGD.
     pub measured: Option<Measured>,
     /// Time of its chains, one after the other.
     pub seconds: f64,
@@ -70,7 +78,7 @@ pub const BETA_STAR: &str = "β\u{302}*";
 
 impl Row {
     /// The plug-in of an optimiser's result.
-    pub fn sgd(
+    pub(crate) fn sgd(
         experiment: &Experiment,
         choice: &JointChoice,
         repetition: Option<u32>,
@@ -85,7 +93,7 @@ impl Row {
     }
 
     /// The pooled draws of chains at one β; also the predictive distribution at each test row.
-    pub fn posterior(
+    pub(crate) fn posterior(
         experiment: &Experiment,
         method: Method,
         group: &ChainGroup<'_>,
@@ -102,7 +110,8 @@ impl Row {
         Ok((row, predictions))
     }
 
-    /// Whether its predictions have intervals: those of a run, and those at β̂* of a sweep, whose other rows nobody looks at one by one.
+    /// Whether its predictions have intervals: all rows of a run, and SGD and β̂* of a sweep. Quantiles of mixtures are expensive,
+    /// and nobody looks at the other rows of a sweep point by point.
     pub fn has_intervals(&self) -> bool {
         self.repetition.is_none() || matches!(self.method, Method::Chosen | Method::Sgd)
     }
@@ -136,14 +145,21 @@ impl What<'_> {
     }
 }
 
-/// Scores on everything an experiment holds out.
+/// Scores on all rows that an experiment holds out.
 pub struct HeldOutScores {
+    /// On the validation rows.
     pub validation: Scores,
+    /// On the test rows.
     pub test: Scores,
+    /// On images of another data set; none if none is named, or for a regression.
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
 }
 
 impl HeldOutScores {
+    /// Scores these predictive distributions.
+    ///
+    /// # Errors
+    /// If there are no draws to score.
     pub fn of(predictives: &HeldOutPredictives) -> Result<Self, ExperimentError> {
         let HeldOutPredictives { validation, test, out_of_distribution } = predictives;
         let other = out_of_distribution.as_ref().map(|other| OutOfDistributionScores::new(test, other)).transpose()?;
@@ -152,16 +168,16 @@ impl HeldOutScores {
 }
 
 /// The chains that reached at least one draw, and whose draws all give finite outputs.
-pub fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
+pub(crate) fn with_draws<'a>(chains: impl Iterator<Item = &'a SampledChain>) -> Vec<&'a SampledChain> {
     chains.filter(|chain| !chain.draws.is_empty() && chain.scores.failed_at.is_none()).collect()
 }
 
-/// Whether rows hold classes.
+/// Whether these are rows of a classification.
 pub fn are_classes(rows: &[Row]) -> bool {
     rows.first().is_some_and(|row| matches!(row.test, Scores::Classification(_)))
 }
 
-/// The sample standard deviation; one value has none.
+/// The sample standard deviation; none for fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| mean_and_std(values).1)
 }

@@ -24,7 +24,7 @@ pub struct RowBlocks<'i> {
 }
 
 impl<'i> RowBlocks<'i> {
-    /// Of rows that so many draws are to be evaluated at.
+    /// Blocks of rows for evaluating `num_draws` draws: the more draws, the fewer rows in a block.
     pub fn new(network: &Network, likelihood: Likelihood, inputs: &'i Inputs, num_draws: usize) -> Self {
         let per_row = num_draws.max(1) * network.num_outputs();
         let rows_each = (MOST_OUTPUTS / per_row).max(1).next_multiple_of(ROWS_TOGETHER);
@@ -61,6 +61,9 @@ impl Iterator for RowBlocks<'_> {
 }
 
 /// Outputs of every draw at some rows: one vector a draw.
+///
+/// # Errors
+/// If draws cannot be read or evaluated.
 pub fn outputs_of_draws<'d>(
     engine: &dyn Engine,
     network: &Network,

@@ -6,27 +6,30 @@ use serde::{Deserialize, Serialize};
 
 use crate::findings::which_way::WhichWay;
 
-/// A method that chose.
+/// What one method chose, judged by chains at its β.
 #[derive(Debug, Serialize)]
 pub struct Choice {
+    /// β with its intervals, cost and warnings.
     #[serde(flatten)]
     pub selection: Selection,
-    /// The goal in words.
+    /// What β is chosen for, in words.
     pub serves: &'static str,
     /// Whether β is meant to raise the held-out log predictive density.
     pub serves_lpd: bool,
-    /// Validation scores of chains at β: what methods that sample choose by; none where none kept a draw.
+    /// Validation scores of chains at β, by which methods that sample choose; none if no chain kept a draw.
     pub validation: Option<Scores>,
-    /// Their test scores.
+    /// Test scores of the same chains.
     pub test: Option<Scores>,
     /// Which way β should move from here for a larger LPD; none where it cannot be told.
     pub which_way: Option<ByModel<WhichWay>>,
 }
 
-/// A method that did not.
+/// A method that could not choose β here.
 #[derive(Debug, Serialize)]
 pub struct Refusal {
+    /// The name of the method.
     pub method: &'static str,
+    /// Why it could not, as a sentence.
     pub reason: String,
 }
 
@@ -36,10 +39,12 @@ pub const SEARCHING: [(&str, &str); 3] = [("guo", "Guo et al."), ("map", "MAP"),
 /// What one start chose by one method.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StartChoice {
+    /// The name of the method.
     pub method: String,
     /// The number of the start, counted from 1.
     pub start: u32,
+    /// The β that it chose from this start alone.
     pub inverse_temperature: f64,
-    /// Test scores of its chain; none where that kept no draw.
+    /// Test scores of the chain from this start; none if it kept no draw.
     pub test: Option<Scores>,
 }

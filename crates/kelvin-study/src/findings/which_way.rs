@@ -1,4 +1,4 @@
-//! Which way β should move from where chains are, for a larger LPD: the slope of Lemma B with its doubts.
+//! Which way β should move from the β of some chains for a larger LPD: the slope of Lemma B with its standard error.
 
 use kelvin::draws::Draws;
 use kelvin::potential::Potential;
@@ -9,15 +9,18 @@ use serde::{Deserialize, Serialize};
 /// Log joints vary by √(d/2)/β over draws, and slopes of larger networks drown in it; looking at all draws again has its price too.
 const MOST_PARAMETERS: usize = 10_000;
 
-/// d LPD/dβ of validation rows at the β of chains.
+/// d LPD/dβ on the validation rows, at the β of some chains.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WhichWay {
+    /// d LPD/dβ, in nats.
     pub slope: f64,
-    /// Of finite chains and of finite validation rows together; none of draws too few to tell.
+    /// Its standard error, over finite chains and finite validation rows together; none if draws are too few to tell.
     pub standard_error: Option<f64>,
     /// Median over rows of the effective sample size of the importance weights.
     pub weights_ess: f64,
+    /// Draws of all chains together.
     pub num_draws: usize,
+    /// Whether β should grow, fall, or stay.
     pub direction: Direction,
 }
 
@@ -33,7 +36,10 @@ impl WhichWay {
     }
 }
 
-/// The slopes of both models; none for large networks, and where draws are not there or have no finite densities.
+/// The slopes of both models; none for large networks, and if draws are missing or have no finite densities.
+///
+/// # Errors
+/// If draws cannot be read or evaluated.
 pub fn which_way(
     laboratory: &dyn Laboratory,
     beta: f64,

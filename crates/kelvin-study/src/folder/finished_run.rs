@@ -13,17 +13,25 @@ use crate::folder::provenance::{Provenance, data_hashes};
 use crate::folder::record::{DataHashes, RunRecord};
 use crate::folder::run_folder::{PROVENANCE, SETTINGS, record_and_settings};
 
+/// A finished run with everything that is needed to predict or to check it again.
 pub struct FinishedRun {
+    /// The path of the run folder.
     pub folder: PathBuf,
+    /// Everything that it found.
     pub findings: Findings,
-    /// None where checkpoints/run.json is lost.
+    /// What it is a run of; none if checkpoints/run.json is lost.
     pub record: Option<RunRecord>,
-    /// With the step size that a pilot found.
+    /// The settings, with the step size that a pilot found.
     pub settings: Settings,
+    /// The network, without weights: those are in the draws.
     pub network: Network,
 }
 
 impl FinishedRun {
+    /// Reads results.json, the record and the settings, and builds the network.
+    ///
+    /// # Errors
+    /// If the run is not finished, a file is damaged, or experiment.toml was changed since.
     pub fn read(folder: &Path) -> Result<Self> {
         let findings = Findings::read(folder)?;
         let (record, settings) = match record_and_settings(folder)? {
@@ -42,10 +50,10 @@ impl FinishedRun {
         Ok(Self { folder: folder.into(), findings, record, settings, network })
     }
 
-    /// The rows, read again from where they were.
+    /// Reads the data again, from where the run read them unless `data_dir` is given.
     ///
     /// # Errors
-    /// Where they are not there any more, or cannot be read.
+    /// If they are not there any more, or cannot be read.
     pub fn read_problem(&self, data_dir: Option<&Path>) -> Result<Problem> {
         let data = match &self.record {
             Some(record) => record.read_data(&self.settings, data_dir)?,
@@ -54,7 +62,10 @@ impl FinishedRun {
         Ok(Problem::new(data, &self.settings)?)
     }
 
-    /// Refuses rows that are not those of the run.
+    /// Checks that these are the data of the run, by their hashes.
+    ///
+    /// # Errors
+    /// If the data have changed, or no file says what they were.
     pub fn check_data(&self, problem: &Problem) -> Result<()> {
         let then = self.data_hashes().with_context(|| {
             format!(
@@ -75,7 +86,7 @@ impl FinishedRun {
         Ok(())
     }
 
-    /// SHA-256 of the numbers that were read, as far as a file still tells it.
+    /// SHA-256 of the data that the run read; none if no file of the run holds it any more.
     pub fn data_hashes(&self) -> Option<DataHashes> {
         let written = || Provenance::read(&self.folder.join(PROVENANCE)).map(|provenance| provenance.data_hashes());
         self.record.as_ref().map(RunRecord::data_hashes).or_else(written)
@@ -86,12 +97,15 @@ impl FinishedRun {
         self.settings.sampler.draws == DrawsSetting::Stored
     }
 
-    /// Where the draws of a chain are.
+    /// The file of a chain's draws, whether or not it exists.
     pub fn draws_path(&self, chain: &str) -> PathBuf {
         self.folder.join("draws").join(format!("{chain}.safetensors"))
     }
 
     /// Opens the draws of a chain, checked against their own hash.
+    ///
+    /// # Errors
+    /// If the file is missing, damaged, or of another network.
     pub fn draws(&self, chain: &str) -> Result<Draws> {
         let path = self.draws_path(chain);
         Draws::open(&path, &self.network).with_context(|| format!("cannot use {}", path.display()))

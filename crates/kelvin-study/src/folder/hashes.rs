@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// Its name in a run folder.
+/// The name of the file of hashes in a run folder.
 pub const HASHES: &str = "hashes.json";
 const FORMAT: u32 = 1;
 /// Files of the folder itself. Tables, figures and the report are left out, since they can be made again from these.
@@ -26,15 +26,19 @@ const FILES: [&str; 9] = [
 /// All files of these folders with this ending.
 const FOLDERS: [(&str, &str); 3] = [("checkpoints", "checkpoint"), ("draws", "safetensors"), ("predictions", "csv")];
 
-/// Hashes by the names of files, in order.
+/// SHA-256 of the files of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Hashes {
     format: u32,
+    /// Lower-case hexadecimal hash of each file, by its path relative to the run folder, in order of names.
     pub files: BTreeMap<String, String>,
 }
 
 impl Hashes {
-    /// Of a run folder as it is.
+    /// Hashes the files of a run folder as they are now.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
     pub fn of(folder: &Path) -> Result<Self> {
         let mut names: Vec<String> = FILES.iter().map(|name| (*name).to_owned()).collect();
         for (inner, ending) in FOLDERS {
@@ -54,7 +58,10 @@ impl Hashes {
         Ok(Self { format: FORMAT, files: names.into_iter().map(hashed).collect::<Result<_>>()? })
     }
 
-    /// Reads hashes.json; `None` where there is none.
+    /// Reads hashes.json; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it is damaged or of another format.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(HASHES);
         let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
@@ -70,7 +77,10 @@ impl Hashes {
     }
 }
 
-/// SHA-256 of a file, read piece by piece.
+/// SHA-256 of a file in lower-case hexadecimal, read piece by piece.
+///
+/// # Errors
+/// If the file cannot be read.
 pub fn file_hash(path: &Path) -> Result<String> {
     let cannot = || format!("cannot read {}", path.display());
     let mut hash = Sha256::new();

@@ -8,8 +8,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Held until it is dropped.
-pub struct Lock {
+/// The lock of a run folder, released when it is dropped.
+pub(super) struct Lock {
     file: File,
 }
 
@@ -43,7 +43,7 @@ impl Lock {
 }
 
 /// Whether a process is writing the run of this lock.
-pub fn is_held(path: &Path) -> bool {
+pub(super) fn is_held(path: &Path) -> bool {
     let Ok(mut file) = File::open(path) else { return false };
     let mut owner = String::new();
     let _ = file.read_to_string(&mut owner);

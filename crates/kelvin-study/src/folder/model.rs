@@ -9,17 +9,17 @@ use serde::{Deserialize, Serialize};
 use crate::findings::{Findings, Method};
 use crate::problem::Problem;
 
-/// Its name in a run folder.
-pub const MODEL: &str = "model.json";
+/// The name of the file of the fitted model in a run folder.
+pub(crate) const MODEL: &str = "model.json";
 
 /// A fitted model without its draws, which are in files of their own.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SavedModel {
-    /// β̂*.
+    /// β̂*, the inverse temperature of its draws.
     pub inverse_temperature: f64,
-    /// What an output says about a target.
+    /// Gaussian with its noise variance, or categorical.
     pub likelihood: Likelihood,
-    /// The network.
+    /// The network, without weights: those are in the draws.
     pub network: Network,
     /// The columns a table must have; none for images, whose shape is the network's input.
     pub feature_names: Vec<String>,
@@ -30,7 +30,7 @@ pub struct SavedModel {
     /// Training statistics of a table; none for images, which are divided by 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standardiser: Option<Standardiser>,
-    /// Whose density predicts the validation rows better; runs of the first version have none.
+    /// Which predictive model has the larger validation LPD; none if they are equal, and in runs of the first version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictive_model: Option<PredictiveModel>,
     /// Names of the draws files of β̂*.
@@ -38,8 +38,8 @@ pub struct SavedModel {
 }
 
 impl SavedModel {
-    /// What a run of this problem found, whose draws at β̂* are in these files.
-    pub fn of(problem: &Problem, beta: f64, findings: &Findings, draws: Vec<String>) -> Self {
+    /// The fitted model of a run; `draws` are the names of its draws files at β̂*.
+    pub(crate) fn of(problem: &Problem, beta: f64, findings: &Findings, draws: Vec<String>) -> Self {
         let table = problem.table();
         Self {
             inverse_temperature: beta,

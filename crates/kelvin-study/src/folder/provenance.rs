@@ -12,14 +12,18 @@ use sha2::{Digest, Sha256};
 use crate::folder::record::DataHashes;
 use crate::version::{COMMIT, VERSION};
 
-/// Written as provenance.json.
+/// Where the numbers of a run come from, written as provenance.json.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Provenance {
+    /// The version of kelvin.
     pub kelvin: String,
+    /// Commit that kelvin was built from, with `-dirty` if its sources differed.
     pub commit: String,
+    /// The command line, without the name of the program.
     pub command: Vec<String>,
-    /// Names what was asked for: SHA-256 of the command and the settings before any pilot.
+    /// SHA-256 of the command and the settings before any pilot: equal for runs that ask for the same.
     pub asked_sha256: String,
+    /// The seed that names every random number.
     pub seed: u64,
     /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
@@ -27,40 +31,51 @@ pub struct Provenance {
     /// The same of the images of the other set, without labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution_sha256: Option<String>,
+    /// Training, validation and test rows together.
     pub data_rows: usize,
+    /// Names of the features; empty for images.
     pub features: Vec<String>,
+    /// Columns that were left out because they have the same value in every row.
     pub dropped_constant_columns: Vec<String>,
+    /// Operating system that kelvin was built for, as Rust names it.
     pub operating_system: String,
+    /// Processor architecture that kelvin was built for, as Rust names it.
     pub processor: String,
-    /// As the system calls it, where it says so.
+    /// Name of the processor as the operating system gives it; none if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor_model: Option<String>,
-    /// Processors that threads may run on.
+    /// Processors that threads may run on; 0 if not known.
     #[serde(default)]
     pub cores: usize,
-    /// Of the machine, where the system says so.
+    /// Memory of the machine in bytes; none if the operating system does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
+    /// Vector instructions that the CPU evaluators use, for example AVX-512.
     pub vector_instructions: String,
+    /// Threads of the pool that chains run on.
     pub threads: usize,
-    /// What moved the chains and evaluated their draws; of GPUs also in which numbers.
+    /// The device that moved the chains and evaluated their draws; for GPUs also the precision.
     pub device: String,
-    /// Where it went on under other circumstances than before, in order.
+    /// What differed each time the run was resumed with another kelvin, device or vector instructions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Continued>,
 }
 
-/// What may differ where a run goes on, and can change numbers.
+/// What can change the numbers when a run is resumed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continued {
+    /// The version of kelvin.
     pub kelvin: String,
+    /// Commit that kelvin was built from.
     pub commit: String,
+    /// The device, described as in [`Provenance::device`].
     pub device: String,
+    /// Vector instructions that the CPU evaluators use.
     pub vector_instructions: String,
 }
 
 impl Continued {
-    /// Those of this process.
+    /// The circumstances of this process.
     pub fn now(experiment: &Experiment) -> Self {
         Self {
             kelvin: VERSION.into(),
@@ -76,14 +91,15 @@ impl Continued {
         fused(self) == fused(other)
     }
 
-    /// The device, whatever its number of threads.
+    /// "the CPU" whatever its number of threads, or the device as it is described.
     pub fn device_kind(&self) -> &str {
         if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
     }
 }
 
 impl Provenance {
-    pub fn new(asked_sha256: String, experiment: &Experiment) -> Self {
+    /// The provenance of an experiment that runs in this process now.
+    pub(crate) fn new(asked_sha256: String, experiment: &Experiment) -> Self {
         let problem = &experiment.problem;
         let hashes = data_hashes(problem);
         let table = problem.table().map(|table| &table.dataset);
@@ -115,13 +131,13 @@ impl Provenance {
         serde_json::from_slice(&std::fs::read(path).ok()?).ok()
     }
 
-    /// SHA-256 of all that was read.
+    /// SHA-256 of the data that were read.
     pub fn data_hashes(&self) -> DataHashes {
         let out_of_distribution = self.out_of_distribution_sha256.clone();
         DataHashes { data: self.data_sha256.clone(), out_of_distribution }
     }
 
-    /// Those under which the run began.
+    /// The circumstances under which the run began.
     fn circumstances(&self) -> Continued {
         Continued {
             kelvin: self.kelvin.clone(),
@@ -131,13 +147,13 @@ impl Provenance {
         }
     }
 
-    /// Those under which the run ended.
+    /// The circumstances under which the run ended.
     pub fn last_circumstances(&self) -> Continued {
         self.continued.last().cloned().unwrap_or_else(|| self.circumstances())
     }
 
-    /// Takes the place of what was written when the run began, with what differs now; what a person should know of it.
-    pub fn go_on_from(&mut self, began: Self) -> Vec<String> {
+    /// Keeps what was written when the run began and appends what differs now; returns sentences that a user should read.
+    pub(crate) fn go_on_from(&mut self, began: Self) -> Vec<String> {
         let (now, first) = (self.circumstances(), began.circumstances());
         *self = began;
         let last = self.continued.last().unwrap_or(&first);
@@ -178,7 +194,7 @@ fn memory_bytes() -> Option<u64> {
     Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
 }
 
-/// SHA-256 of all that was read.
+/// SHA-256 of the data of a problem.
 pub fn data_hashes(problem: &Problem) -> DataHashes {
     DataHashes { data: data_hash(problem), out_of_distribution: problem.out_of_distribution.as_ref().map(images_hash) }
 }

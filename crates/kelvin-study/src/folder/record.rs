@@ -16,10 +16,11 @@ const FORMAT: u32 = 1;
 /// The most differences that are shown.
 const MOST_SHOWN: usize = 12;
 
-/// Written as checkpoints/run.json.
+/// What a run folder is a run of, written as checkpoints/run.json.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunRecord {
     format: u32,
+    /// The command that fills the folder.
     pub command: RunCommand,
     /// Whether step sizes were derived from the table and want a pilot.
     pub automatic: bool,
@@ -34,19 +35,21 @@ pub struct RunRecord {
     out_of_distribution_sha256: Option<String>,
     /// Where the command was given: relative paths begin there.
     pub working_folder: PathBuf,
-    /// Where files of known data sets were.
+    /// Where the files of known data sets were, if a folder was named.
     pub data_folder: Option<PathBuf>,
 }
 
 /// SHA-256 of what a run read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataHashes {
+    /// Hash of the data to learn from and to be judged on.
     pub data: String,
+    /// Hash of the images of another data set; none if none is named.
     pub out_of_distribution: Option<String>,
 }
 
 impl DataHashes {
-    /// For people.
+    /// Both hashes in one line, for error messages.
     pub fn described(&self) -> String {
         let other = self.out_of_distribution.as_ref().map(|hash| format!(" (of the other set: {hash})"));
         self.data.clone() + &other.unwrap_or_default()
@@ -54,7 +57,8 @@ impl DataHashes {
 }
 
 impl RunRecord {
-    pub fn new(
+    /// The record of a run that is about to begin in the current folder.
+    pub(crate) fn new(
         command: RunCommand,
         automatic: bool,
         settings: &Settings,
@@ -75,8 +79,8 @@ impl RunRecord {
         })
     }
 
-    /// Reads run.json; `None` where there is none.
-    pub fn read(path: &Path) -> Result<Option<Self>> {
+    /// Reads run.json; `None` if there is none.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         match std::fs::read(path) {
             Ok(bytes) => Self::from_bytes(path, &bytes).map(Some),
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
@@ -85,6 +89,9 @@ impl RunRecord {
     }
 
     /// Reads the bytes of a run.json; `path` stands for it in errors.
+    ///
+    /// # Errors
+    /// If they are damaged or of another format.
     pub fn from_bytes(path: &Path, bytes: &[u8]) -> Result<Self> {
         /// All that every format has.
         #[derive(Deserialize)]
@@ -110,8 +117,8 @@ impl RunRecord {
         DataHashes { data: self.data_sha256.clone(), out_of_distribution: self.out_of_distribution_sha256.clone() }
     }
 
-    /// Whether the step size is still to be found.
-    pub fn wants_pilot(&self) -> bool {
+    /// Whether the step size is still to be found by a pilot.
+    pub(crate) fn wants_pilot(&self) -> bool {
         self.automatic && self.tuned_learning_rate.is_none()
     }
 
@@ -121,15 +128,18 @@ impl RunRecord {
         hash.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The settings as they were asked for.
+    /// The settings as they were asked for; `place` names them in errors.
+    ///
+    /// # Errors
+    /// If this kelvin does not accept them.
     pub fn settings(&self, place: &Path) -> Result<Settings> {
         Ok(Settings::from_toml(&self.asked, &place.display().to_string())?)
     }
 
-    /// Reads again the rows that the run was asked for, from where they were.
+    /// Reads the data again from where the run read them; `data_folder` takes the place of the recorded one.
     ///
     /// # Errors
-    /// Where they are not there any more, or cannot be read.
+    /// If they are not there any more, or cannot be read.
     pub fn read_data(&self, settings: &Settings, data_folder: Option<&Path>) -> Result<SourceData> {
         let mut reading = settings.clone();
         let elsewhere = self.working_folder.join(&settings.data.source);
@@ -139,7 +149,10 @@ impl RunRecord {
         Ok(Problem::read_dataset(&reading, data_folder.or(self.data_folder.as_deref()))?)
     }
 
-    /// Refuses to go on with this run in another way than it was begun.
+    /// Checks that `now` asks for the same run, on the same data.
+    ///
+    /// # Errors
+    /// If command, settings or data differ; the error lists the settings.
     pub fn check_same(&self, now: &Self, run: &Path) -> Result<()> {
         let mut differences = differences(&self.asked, &now.asked);
         if self.command != now.command {
@@ -168,8 +181,8 @@ impl RunRecord {
         Ok(())
     }
 
-    /// Refuses an experiment.toml that was changed since the run began.
-    pub fn check_unchanged(&self, path: &Path) -> Result<()> {
+    /// Checks that experiment.toml was not changed since the run began.
+    pub(crate) fn check_unchanged(&self, path: &Path) -> Result<()> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
@@ -215,7 +228,8 @@ fn differences(there: &str, now: &str) -> Vec<String> {
     differ.map(|(key, values)| format!("{key}: {} there, {} now", shown(&values[0]), shown(&values[1]))).collect()
 }
 
-/// The settings that are not the same in all of these TOML texts, with what each has.
+/// The settings that are not the same in all of these TOML texts, by name, each with its value in every text; none where a
+/// text does not give it.
 pub fn differing_settings(texts: &[&str]) -> Vec<(String, Vec<Option<String>>)> {
     let tables: Vec<BTreeMap<String, String>> = texts.iter().map(|text| flat(text)).collect();
     let keys: BTreeSet<&String> = tables.iter().flat_map(BTreeMap::keys).collect();

@@ -17,14 +17,16 @@ use crate::folder::provenance::Provenance;
 use crate::folder::record::RunRecord;
 use crate::folder::status::StatusFile;
 
+/// The name of the file of provenance in a run folder.
 pub const PROVENANCE: &str = "provenance.json";
+/// The name of the file of settings in a run folder; `kelvin run` takes it and repeats the run.
 pub const SETTINGS: &str = "experiment.toml";
-/// What a run needs to go on.
+/// The name of the folder of checkpoints in a run folder: what a run needs to be resumed.
 pub const CHECKPOINTS: &str = "checkpoints";
 const LOCK: &str = "checkpoints/lock";
 const RECORD: &str = "checkpoints/run.json";
 
-/// A run folder that may be written to.
+/// A run folder that is locked for writing by this process.
 pub struct RunFolder {
     path: PathBuf,
     record: RunRecord,
@@ -35,7 +37,7 @@ pub struct RunFolder {
 impl RunFolder {
     /// Opens `asked`, or `runs/<name>-<short hash of command and settings>`; a folder that holds anything but the same
     /// experiment is left alone. What it has done so far is kept, unless it is to begin anew.
-    pub fn open(asked: Option<&Path>, name: &str, record: RunRecord, fresh: bool) -> Result<Self> {
+    pub(crate) fn open(asked: Option<&Path>, name: &str, record: RunRecord, fresh: bool) -> Result<Self> {
         let identity = record.identity();
         let path = asked.map_or_else(
             || PathBuf::from("runs").join(format!("{}-{}", as_file_name(name), &identity[..8])),
@@ -66,43 +68,46 @@ impl RunFolder {
         Ok(folder)
     }
 
+    /// Its path, as it was asked for or named after the experiment.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// What it is a run of.
-    pub fn record(&self) -> &RunRecord {
+    pub(crate) fn record(&self) -> &RunRecord {
         &self.record
     }
 
-    /// Where the run says how far it is.
-    pub fn status(&self) -> &Arc<StatusFile> {
+    /// The file that the run's progress is written to.
+    pub(crate) fn status(&self) -> &Arc<StatusFile> {
         &self.status
     }
 
     /// The folder of checkpoints.
-    pub fn checkpoints(&self) -> PathBuf {
+    pub(crate) fn checkpoints(&self) -> PathBuf {
         self.path.join(CHECKPOINTS)
     }
 
-    pub fn draws(&self, name: &str) -> PathBuf {
+    /// The file of a chain's draws; `name` is without ending.
+    pub(crate) fn draws(&self, name: &str) -> PathBuf {
         self.path.join("draws").join(format!("{name}.safetensors"))
     }
 
-    /// Writes one file whole.
-    pub fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    /// Writes a file atomically: a reader sees the old contents or the new, never a part.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         write(&self.path, name, bytes)
     }
 
-    pub fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
+    /// Writes a value as indented JSON, atomically.
+    pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_string_pretty(value).with_context(|| format!("cannot write {name} as JSON"))?;
         text.push('\n');
         self.write(name, text.as_bytes())
     }
 
-    /// Writes what is known before the first step; what a person should know where a run goes on under other circumstances than it
-    /// began.
-    pub fn write_start(&self, experiment: &Experiment) -> Result<Vec<String>> {
+    /// Writes provenance, split and settings before the first step. Returns sentences that a user should read if the run is
+    /// resumed with another kelvin, device or vector instructions.
+    pub(crate) fn write_start(&self, experiment: &Experiment) -> Result<Vec<String>> {
         let mut provenance = Provenance::new(self.record.identity(), experiment);
         let began = Provenance::read(&self.path.join(PROVENANCE));
         let notes = began.map_or(Vec::new(), |began| provenance.go_on_from(began));
@@ -116,14 +121,14 @@ impl RunFolder {
     }
 
     /// Adds a row of results, with its predictions in a file of their own.
-    pub fn add_row(&self, findings: &mut Findings, row: Row, predictions: &Predictions) -> Result<()> {
+    pub(crate) fn add_row(&self, findings: &mut Findings, row: Row, predictions: &Predictions) -> Result<()> {
         self.write(&format!("predictions/{}.csv", row.file_name()), predictions.to_csv().as_bytes())?;
         findings.rows.push(row);
         Ok(())
     }
 
     /// Writes what was found, and its views for other programs.
-    pub fn write_findings(&self, findings: &Findings) -> Result<()> {
+    pub(crate) fn write_findings(&self, findings: &Findings) -> Result<()> {
         self.write("scores.csv", scores_csv(findings).as_bytes())?;
         self.write("metrics.csv", metrics_csv(findings).as_bytes())?;
         self.write_json("warnings.json", &findings.warnings)?;
@@ -131,12 +136,12 @@ impl RunFolder {
     }
 
     /// Writes hashes of all that was written: the last thing a run does.
-    pub fn write_hashes(&self) -> Result<()> {
+    pub(crate) fn write_hashes(&self) -> Result<()> {
         self.write_json(HASHES, &Hashes::of(&self.path)?)
     }
 
-    /// Keeps what the pilot found, so that it is not run again.
-    pub fn write_tuned(&mut self, settings: &Settings) -> Result<()> {
+    /// Stores the step size that the pilot found, so that it is not run again.
+    pub(crate) fn write_tuned(&mut self, settings: &Settings) -> Result<()> {
         self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
         self.write_record()?;
         self.write_settings(settings)
@@ -152,13 +157,19 @@ impl RunFolder {
     }
 }
 
-/// Writes one file of a run folder whole.
+/// Writes a file of a run folder atomically: a reader sees the old contents or the new, never a part.
+///
+/// # Errors
+/// If the file cannot be written.
 pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
     let path = folder.join(name);
     write_atomically(&path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What a folder is a run of, for `kelvin resume`.
+/// The record and the settings of a run to be resumed.
+///
+/// # Errors
+/// If the folder holds no run, has lost its record, or its experiment.toml was changed.
 pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
     check_is_run(path)?;
     record_and_settings(path)?.with_context(|| {
@@ -175,9 +186,9 @@ pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
     })
 }
 
-/// The record of a run and the settings that were asked for, with the seconds between its checkpoints; `None` where the record is
-/// lost.
-pub fn record_and_settings(path: &Path) -> Result<Option<(RunRecord, Settings)>> {
+/// The record of a run and the settings that were asked for, with the seconds between its checkpoints from experiment.toml;
+/// `None` if the record is lost.
+pub(super) fn record_and_settings(path: &Path) -> Result<Option<(RunRecord, Settings)>> {
     let Some(record) = RunRecord::read(&path.join(RECORD))? else { return Ok(None) };
     let written = path.join(SETTINGS);
     record.check_unchanged(&written)?;
@@ -194,7 +205,10 @@ pub fn is_being_written(path: &Path) -> bool {
     lock::is_held(&path.join(LOCK))
 }
 
-/// Refuses a folder that holds no run.
+/// Checks that a folder holds a run, finished or not.
+///
+/// # Errors
+/// If there is no such folder, or it holds no run.
 pub fn check_is_run(path: &Path) -> Result<()> {
     if !path.is_dir() {
         return Err(refused(format!(

@@ -12,11 +12,11 @@ use crate::findings::{Choice, Refusal, StartChoice};
 use crate::folder::run_folder::{SETTINGS, write};
 use crate::version::this_kelvin;
 
-/// Its name in a folder.
+/// The name of the file of choices in a folder of `kelvin select`.
 pub const SELECTION: &str = "selection.json";
 const FORMAT: u32 = 1;
 
-/// What was found, as it is printed with --json and written.
+/// What a selection found, as `--json` prints it and selection.json holds it.
 #[derive(Serialize)]
 pub struct SelectResult<'a> {
     format: u32,
@@ -34,6 +34,7 @@ pub struct SelectResult<'a> {
 }
 
 impl<'a> SelectResult<'a> {
+    /// Gathers what was found; `starts` is the number of starts of each search.
     pub fn new(
         experiment: &'a Experiment,
         starts: u32,
@@ -55,7 +56,10 @@ impl<'a> SelectResult<'a> {
         }
     }
 
-    /// Writes it beside the settings as they were asked for, and the table as CSV.
+    /// Writes selection.json, the settings as they were asked for (`asked`, TOML), and `table` as CSV.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
     pub fn write(&self, folder: &Path, asked: &str, table: &str) -> Result<()> {
         write(folder, SETTINGS, asked.as_bytes())?;
         write(folder, "selection.csv", table.as_bytes())?;
@@ -63,7 +67,10 @@ impl<'a> SelectResult<'a> {
     }
 }
 
-/// Makes the folder; one that holds anything is left alone.
+/// Creates the folder of a selection.
+///
+/// # Errors
+/// If the folder holds anything already: nothing is overwritten.
 pub fn open_folder(folder: &Path) -> Result<()> {
     if folder.is_file() {
         return Err(refused(format!("{} is a file; name a folder with --out", folder.display())));
@@ -83,10 +90,11 @@ pub fn is_selection(folder: &Path) -> bool {
     folder.join(SELECTION).exists()
 }
 
-/// A selection read back, as far as tables need it.
+/// A selection read back from selection.json, as far as tables need it.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredSelection {
     format: u32,
+    /// The name of the experiment.
     pub name: String,
     /// The kelvin that made it, with its commit.
     pub kelvin: String,
@@ -99,21 +107,25 @@ pub struct StoredSelection {
 /// A method's choice, read back.
 #[derive(Clone, Debug, Deserialize)]
 pub struct StoredChoice {
-    /// Its name.
+    /// The name of the method.
     pub method: String,
     /// What its β is best for.
     pub goal: Goal,
-    /// β.
+    /// The inverse temperature that it chose.
     pub inverse_temperature: f64,
-    /// How well β is known.
+    /// Intervals of β, each with its meaning.
     pub intervals: Vec<BetaInterval>,
-    /// What it took.
+    /// What the choice cost, in gradients.
     pub cost: Cost,
     /// Test scores of chains at β; none where none kept a draw.
     pub test: Option<Scores>,
 }
 
 impl StoredSelection {
+    /// Reads selection.json of a folder.
+    ///
+    /// # Errors
+    /// If the file is missing, damaged, or of another format.
     pub fn read(folder: &Path) -> Result<Self> {
         let path = folder.join(SELECTION);
         let bytes = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -134,18 +146,19 @@ impl StoredSelection {
         Ok(found)
     }
 
-    /// What each start chose, not yet written.
+    /// A selection that only holds what each start chose, for tables before anything is written.
     pub fn of_starts(name: &str, each_start: Vec<StartChoice>) -> Self {
         Self { format: FORMAT, name: name.into(), kelvin: this_kelvin(), methods: Vec::new(), each_start }
     }
 
-    /// Whether the target is a class.
+    /// Whether its scores are those of a classification.
     pub fn has_classes(&self) -> bool {
         let first = self.methods.iter().find_map(|one| one.test.as_ref());
         first.is_some_and(|scores| matches!(scores, Scores::Classification(_)))
     }
 
-    /// β and test scores that a method found: of each start, or of all starts together where only those were judged.
+    /// β and test scores that a method found: one pair for each start, or one for all starts together if single starts were not
+    /// judged.
     pub fn found(&self, method: &str) -> Vec<(f64, &Scores)> {
         let own = self.each_start.iter().filter(|one| one.method == method);
         let own: Vec<_> = own.filter_map(|one| Some((one.inverse_temperature, one.test.as_ref()?))).collect();

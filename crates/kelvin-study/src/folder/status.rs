@@ -1,4 +1,4 @@
-//! Where a run is on its way, as checkpoints/status.json: what the terminal, `kelvin watch` and `kelvin diagnose` show.
+//! The progress of a running experiment, as checkpoints/status.json: what the terminal, `kelvin watch` and `kelvin diagnose` show.
 
 use crate::error::{Context, Result, refused};
 use std::path::{Path, PathBuf};
@@ -13,50 +13,63 @@ use crate::findings::RunCommand;
 
 /// The format of status.json that this kelvin writes and reads.
 const FORMAT: u32 = 1;
-/// Its name in a run folder.
-pub const STATUS: &str = "checkpoints/status.json";
+/// The name of the status file in a run folder.
+const STATUS: &str = "checkpoints/status.json";
 
-/// Where a run is.
+/// The progress of a run, and the process that wrote it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
     format: u32,
+    /// The name of the experiment.
     pub name: String,
+    /// The command that was given.
     pub command: RunCommand,
-    /// The process that wrote it; whether it lives is for the lock to say.
+    /// Process id of the writer; the lock of the folder says whether it still runs.
     pub process: u32,
-    /// How often this process has written it: what changes as long as somebody writes.
+    /// How often this process has written it: a number that grows as long as the run is alive.
     pub update: u64,
-    /// How long this process has been at it.
+    /// Seconds since this process began the run or resumed it.
     pub elapsed_seconds: f64,
+    /// What the chains are doing.
     #[serde(flatten)]
     pub moment: Moment,
 }
 
-/// What a population is doing.
+/// The progress of all chains of a stage at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moment {
+    /// The stage that the run is in.
     pub stage: Stage,
-    /// Steps of all chains, done and in all; a chain that diverged needs no more.
+    /// Steps done by all chains together.
     pub steps_done: u64,
+    /// Steps to be done by all chains together; a chain that diverged needs no more.
     pub steps: u64,
-    /// Steps of all chains together, lately; none before they move.
+    /// Steps of all chains together in a second, over the last few seconds; none before they move.
     pub steps_per_second: Option<f64>,
+    /// Seconds until the stage ends, at this speed; none if not known.
     pub seconds_left: Option<f64>,
+    /// The progress of each chain, or of each search.
     pub chains: Vec<ChainStatus>,
 }
 
-/// What a run does one after the other.
+/// The stages of a run, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Searching for β from every start.
     Choosing,
+    /// A pilot tries step sizes.
     Tuning,
+    /// Chains burn in and keep draws.
     Sampling,
+    /// Draws are scored on held-out rows, and results are written.
     Scoring,
+    /// All results are written.
     Done,
 }
 
 impl Stage {
+    /// The stage as people read it, in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Choosing => "choosing β",
@@ -68,26 +81,31 @@ impl Stage {
     }
 }
 
-/// Where a chain is.
+/// The progress of one chain, or of one search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainStatus {
+    /// The label that people see.
     pub label: String,
-    /// What it shares with the other chains of its temperature.
+    /// The part of its label that the other chains of its temperature share.
     pub group: String,
-    /// The β asked for; of a search, where it is.
+    /// The β asked for; for a search, the β that it is at.
     pub beta: f64,
+    /// What it is doing.
     #[serde(flatten)]
     pub phase: Phase,
+    /// Steps it has done.
     pub step: u64,
+    /// Steps it is to do.
     pub steps: u64,
-    /// U at the last draw.
+    /// Potential energy at the last draw; none before the first.
     pub energy: Option<f64>,
-    /// Energies of the draws so far, or β of a search, thinned.
+    /// Potential energies of the draws so far, or β of a search so far, thinned.
     pub trace: Vec<f32>,
-    /// Mean kinetic temperature at the draws so far, divided by the one asked for.
+    /// Mean kinetic temperature at the draws so far, divided by the one asked for; none before the first draw.
     pub temperature_ratio: Option<f64>,
-    /// Validation LPD of all draws so far.
+    /// Validation LPD of all draws so far, in nats; none before the first.
     pub validation_lpd: Option<ByModel<f64>>,
+    /// Seconds until it ends, at its speed so far; none if not known.
     pub seconds_left: Option<f64>,
 }
 
@@ -95,28 +113,36 @@ pub struct ChainStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "phase", rename_all = "snake_case")]
 pub enum Phase {
+    /// It has not begun yet.
     Waiting,
-    /// A search on its way to a checkpoint, from 1.
+    /// A search for β, between two checkpoints.
     Search {
+        /// The checkpoint that it is heading for, from 1.
         part: u64,
+        /// The number of checkpoints in all.
         parts: u64,
     },
-    /// Burn-in before there is noise.
+    /// Burn-in without noise.
     BurnInCold,
-    /// Burn-in while the noise grows to its temperature.
+    /// Burn-in while the temperature of the noise rises.
     BurnInRamp,
-    /// Burn-in at its temperature.
+    /// Burn-in with noise of the full temperature.
     BurnInHot,
-    /// On its way to a draw, from 1.
+    /// Sampling, between two draws.
     Cycle {
+        /// The draw that it is heading for, from 1.
         part: u64,
+        /// The number of draws in all.
         parts: u64,
     },
+    /// All steps are done.
     Done,
+    /// Stopped, since its weights were not finite any more.
     Diverged,
 }
 
 impl Phase {
+    /// The phase as people read it: "cycle 3 of 100".
     pub fn text(self) -> String {
         match self {
             Self::Waiting => "waiting".into(),
@@ -133,7 +159,7 @@ impl Phase {
 
 /// The steps at which a chain's phases begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Timeline {
+pub(crate) enum Timeline {
     Search { every: u64, steps: u64 },
     Sampling { ramp_start: u64, ramp_end: u64, burn_in: u64, cycle: u64, steps: u64 },
 }
@@ -145,7 +171,7 @@ impl Timeline {
         }
     }
 
-    /// What a chain that has done so many steps is doing.
+    /// The phase of a chain that has done `step` steps.
     pub fn phase(self, step: u64) -> Phase {
         let parts = |start: u64, every: u64, steps: u64| {
             let parts = ((steps - start) / every).max(1);
@@ -168,8 +194,8 @@ impl Timeline {
     }
 }
 
-/// The one place a process writes its status to.
-pub struct StatusFile {
+/// The status file of this process, with what was last written to it.
+pub(crate) struct StatusFile {
     path: PathBuf,
     name: String,
     command: RunCommand,
@@ -183,7 +209,7 @@ impl StatusFile {
         Self { path, name: name.into(), command, began: Instant::now(), last: Mutex::default() }
     }
 
-    /// Writes where the run is now.
+    /// Replaces the status file. A failure is ignored: a run does not end because its progress cannot be shown.
     pub fn write(&self, moment: Moment) {
         let path = &self.path;
         let mut last = lock(&self.last);
@@ -208,7 +234,7 @@ impl StatusFile {
         last.1 = Some(status.moment);
     }
 
-    /// Says that the next stage has begun, with the chains as they were.
+    /// Writes that the next stage has begun, with the chains as they were.
     pub fn write_stage(&self, stage: Stage) {
         let last = lock(&self.last).1.take();
         let moment = last.unwrap_or(Moment {
@@ -224,7 +250,10 @@ impl StatusFile {
 }
 
 impl Status {
-    /// Reads status.json of a run folder; `None` where there is none yet.
+    /// Reads status.json of a run folder; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// If it is damaged or of another format.
     pub fn read(folder: &Path) -> Result<Option<Self>> {
         let path = folder.join(STATUS);
         let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
@@ -242,7 +271,7 @@ impl Status {
     }
 }
 
-/// A duration as people say it.
+/// A duration as people say it: "12 s", "3 min 05 s", "2 h 10 min", "1 d 04 h"; "–" for what is not finite.
 pub fn duration(seconds: f64) -> String {
     let whole = if seconds.is_finite() { seconds.max(0.0).round() as u64 } else { return "–".into() };
     match whole {

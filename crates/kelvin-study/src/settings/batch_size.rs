@@ -2,26 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Rows of a step.
+/// The number of training rows that each step looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum BatchSize {
-    /// So many.
+    /// A minibatch of this many rows.
     Rows(usize),
-    /// All.
+    /// The whole training set.
     Full(Full),
 }
 
-/// The word "full".
+/// Stands for the word "full" in TOML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Full {
-    /// All rows.
+    /// The whole training set.
     Full,
 }
 
 impl BatchSize {
-    /// All rows.
+    /// All training rows in every step.
     pub const FULL: Self = Self::Full(Full::Full);
 
     /// The number of rows, `None` for all.

@@ -18,6 +18,9 @@ const MOST_BETA: f64 = 1e12;
 
 impl Settings {
     /// Refuses numbers that make no sense, each by name.
+    ///
+    /// # Errors
+    /// At the first setting that is out of range or does not apply; the error names it.
     pub fn check(&self) -> Result<(), ExperimentError> {
         let positive = |key: &'static str, found: f64| {
             let needs = "a finite number > 0";

@@ -16,16 +16,16 @@ use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 pub struct Settings {
     /// What the experiment is called.
     pub name: String,
-    /// The rows.
+    /// Which rows are learned from.
     pub data: DataSettings,
     /// Network, likelihood and prior.
     #[serde(default)]
     pub model: ModelSettings,
     /// The joint optimisation that chooses β.
     pub selection: SelectionSettings,
-    /// The sampler.
+    /// The sampler and how long its chains are.
     pub sampler: SamplerSettings,
-    /// Seeds, chains, grid.
+    /// Seed, numbers of chains and repetitions, and the grid of β.
     #[serde(default)]
     pub run: RunSettings,
 }
@@ -61,7 +61,7 @@ pub struct DataSettings {
     /// Only the first so many test images, also of the other set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_images: Option<usize>,
-    /// Another known set of images of the same shape: how far does doubt tell it from the test images?
+    /// Another known set of images of the same shape, to measure how well uncertainty separates it from the test images (AUROC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
 }
@@ -94,12 +94,12 @@ pub(crate) const OPTIONAL: [&str; 20] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSetting {
-    /// Guess.
+    /// Guessed from the target's values, as [`kelvin::data::Dataset::from_table`] says.
     #[default]
     Auto,
-    /// A number.
+    /// The target is a number.
     Regression,
-    /// A class.
+    /// The target is a class.
     Classification,
 }
 
@@ -118,7 +118,7 @@ impl TaskSetting {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RateSchedule {
-    /// Always the same.
+    /// The same rate in every epoch.
     Constant,
     /// Half a cosine down to 0.
     #[default]
@@ -152,22 +152,22 @@ pub struct SelectionSettings {
     pub log_beta_prior: Option<(f64, f64)>,
     /// The rate at the start.
     pub learning_rate: f64,
-    /// How it changes.
+    /// How the rate changes over the epochs.
     #[serde(default)]
     pub schedule: RateSchedule,
-    /// Heavy-ball momentum.
+    /// Heavy-ball momentum of the optimiser, from 0 to below 1.
     #[serde(default = "selection_momentum")]
     pub momentum: f64,
     /// Decoupled weight decay of θ.
     #[serde(default = "one")]
     pub weight_decay: f64,
-    /// Rows of a step.
+    /// Training rows of each step.
     pub batch_size: BatchSize,
     /// Passes over the training rows.
     pub epochs: u64,
-    /// Largest gradient norm.
+    /// Gradients with a larger norm are scaled down to this one.
     pub clip_norm: f64,
-    /// Whose norm.
+    /// Whether the norm is that of θ alone or of θ and log β together.
     #[serde(default)]
     pub clip_scope: ClipScope,
     /// How often the validation score is looked at: every ⌊epochs/checkpoints⌋ epochs.
@@ -175,11 +175,11 @@ pub struct SelectionSettings {
     pub checkpoints: u64,
 }
 
-/// Seeds, chains, grid.
+/// Seed, numbers of chains and repetitions, and the grid of β.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
-    /// Names every random number.
+    /// The seed that names every random number.
     pub seed: u64,
     /// Chains at each temperature of a `run`; also starts of the search for β.
     pub chains: u32,
@@ -263,6 +263,9 @@ impl SelectionSettings {
 
 impl Settings {
     /// Reads settings from TOML and checks them; `place` names the text in an error.
+    ///
+    /// # Errors
+    /// If the text is not TOML, or a setting is unknown or out of range; the error names the line.
     pub fn from_toml(text: &str, place: &str) -> Result<Self, ExperimentError> {
         let mut settings: Self = toml::from_str(text).map_err(|error| ExperimentError::Unreadable {
             place: format!(" in {place}"),
@@ -280,6 +283,9 @@ impl Settings {
     }
 
     /// Writes settings as TOML, every value spelled out.
+    ///
+    /// # Errors
+    /// If a number is too large for TOML.
     pub fn to_toml(&self) -> Result<String, ExperimentError> {
         toml::to_string(self).map_err(|error| ExperimentError::Unwritable { reason: error.to_string() })
     }

@@ -246,6 +246,9 @@ impl ModelSettings {
     }
 
     /// The prior of parameters with this layout.
+    ///
+    /// # Errors
+    /// If a variance or the degrees of freedom make no sense.
     pub fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
         let variance = self.prior_variance;
         Ok(match self.prior {
@@ -257,6 +260,9 @@ impl ModelSettings {
     }
 
     /// The network for rows of this shape.
+    ///
+    /// # Errors
+    /// If the layers do not fit each other or the shape of the rows.
     pub fn build(&self, input: Shape, num_outputs: usize) -> Result<Network, ExperimentError> {
         self.check_keys()?;
         Ok(self.layers_for(input, num_outputs)?.starting_from(self.kernel_start()))

@@ -7,6 +7,9 @@ use kelvin::data::nearest_name;
 /// The settings with `text` ("key=value") applied; an unknown key is refused with the nearest right one. A network
 /// (`model.network`, `model.layers`) takes the place of the one there was, with all that was said of that.
 /// The result is not checked, since several changes may only make sense together: `Settings::check` comes last.
+///
+/// # Errors
+/// If the text is not `key=value`, the key is unknown, or the value has another type.
 pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, ExperimentError> {
     let not_one = || ExperimentError::NotAnOverride { asked: text.into() };
     let (key, value) = text.split_once('=').ok_or_else(not_one)?;

@@ -26,7 +26,7 @@ const PRESETS: [Preset; 10] = [
     Preset { name: "stripes", text: include_str!("../../presets/stripes.toml") },
 ];
 
-/// All presets.
+/// All presets, in the paper's order.
 pub fn presets() -> &'static [Preset] {
     &PRESETS
 }

@@ -10,7 +10,7 @@ use kelvin::temperature::Tempering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preconditioner {
-    /// Unit masses.
+    /// Every parameter has mass 1.
     #[default]
     None,
     /// One mass a tensor, from the size of its gradients.
@@ -40,7 +40,7 @@ pub enum DrawStatistics {
     Reestimated,
 }
 
-/// Where chains start.
+/// The weights that chains start from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
@@ -55,13 +55,13 @@ pub enum Start {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerSettings {
-    /// The discretisation.
+    /// The discretisation of the Langevin dynamics.
     #[serde(default)]
     pub integrator: Integrator,
     /// What the temperature divides.
     #[serde(default)]
     pub tempering: Tempering,
-    /// Where chains start.
+    /// The weights that chains start from.
     #[serde(default)]
     pub start: Start,
     /// ℓ: h₀ = √(ℓ/n).
@@ -69,21 +69,21 @@ pub struct SamplerSettings {
     /// μ: friction γ = (1−μ)/h₀.
     #[serde(default = "sampler_momentum")]
     pub momentum: f64,
-    /// Rows of a step.
+    /// Training rows of each step.
     pub batch_size: BatchSize,
-    /// The noise starts here.
+    /// The epoch from which there is noise.
     pub ramp_start: u64,
-    /// The noise has its full temperature from here.
+    /// The epoch from which the noise has its full temperature.
     pub ramp_end: u64,
-    /// The first cycle starts here.
+    /// The epoch at which the first cycle starts.
     pub burn_in: u64,
-    /// The chain ends here.
+    /// The epoch at which the chain ends.
     pub epochs: u64,
-    /// Length of a cycle; one draw is kept at the end of each.
+    /// Epochs of a cycle; one draw is kept at the end of each.
     pub cycle: u64,
-    /// Largest norm of the gradient.
+    /// Gradients with a larger norm are scaled down to this one.
     pub clip_norm: f64,
-    /// Masses.
+    /// How the masses of parameters are chosen.
     #[serde(default)]
     pub preconditioner: Preconditioner,
     /// Fresh batches from which masses are estimated, at the start of every epoch.

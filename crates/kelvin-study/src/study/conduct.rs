@@ -13,9 +13,9 @@ use crate::study::observer::{Note, StudyObserver, Unobserved};
 use crate::study::stages::Stages;
 use crate::study::{run, sweep};
 
-/// A run or a sweep that is asked for; begun anew, or gone on with where its folder holds it.
+/// A run or a sweep to be carried out in its folder; resumed if the folder holds a part of it.
 pub struct Study {
-    /// What is asked for.
+    /// Whether it is a run, a run with its grid, or a sweep.
     pub command: RunCommand,
     /// The problem, its settings, and the engine they run on.
     pub experiment: Experiment,
@@ -23,13 +23,13 @@ pub struct Study {
     pub automatic: bool,
     /// Where it is stored; `runs/NAME-HASH` where none is given.
     pub folder: Option<PathBuf>,
-    /// Whether to forget what the folder holds of it.
+    /// Whether to delete what the folder already holds of it and begin anew.
     pub fresh: bool,
     /// Where files of known data sets were, to find them again.
     pub data_folder: Option<PathBuf>,
-    /// Who is told how it goes.
+    /// Who is told about progress.
     pub observer: Arc<dyn StudyObserver>,
-    /// Stops it.
+    /// Stops the study from another thread.
     pub cancel: Cancel,
 }
 
@@ -45,11 +45,11 @@ pub enum Outcome<T> {
 
 /// A study that was carried out; its folder is its own for as long as this lives.
 pub struct FinishedStudy {
-    /// Everything it found.
+    /// Everything it found, as in results.json.
     pub findings: Findings,
-    /// Where that was written.
+    /// The folder that the results were written to.
     pub folder: RunFolder,
-    /// The rows.
+    /// The rows, the network and the likelihood.
     pub problem: Arc<Problem>,
 }
 
@@ -87,7 +87,7 @@ impl Study {
         Ok(OpenStudy { command, experiment, folder, observer, cancel })
     }
 
-    /// Does all of it, or goes on with what its folder holds.
+    /// Carries the study out from the start, or resumes what its folder holds.
     ///
     /// # Errors
     /// As [`Study::open`]; where chains cannot be moved, or files cannot be written.
@@ -96,7 +96,7 @@ impl Study {
     }
 }
 
-/// A study with its folder.
+/// A study whose folder is locked for it.
 pub struct OpenStudy {
     command: RunCommand,
     experiment: Experiment,
@@ -106,12 +106,12 @@ pub struct OpenStudy {
 }
 
 impl OpenStudy {
-    /// Where it is stored.
+    /// The path of its folder.
     pub fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }
 
-    /// Does all of it, or goes on with what its folder holds.
+    /// Carries the study out from the start, or resumes what its folder holds.
     ///
     /// # Errors
     /// Where chains cannot be moved, or files cannot be written.

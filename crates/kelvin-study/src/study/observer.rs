@@ -1,47 +1,47 @@
-//! Who is told how a study goes.
+//! The observer of a study: progress, ends of stages, and notes for the user.
 
 use std::fmt;
 
 use crate::durable::Recovery;
 use crate::folder::{Moment, Stage};
 
-/// Is told how a study goes, from a thread of its own: chains do not wait for it.
+/// Is told about the progress of a study, on a thread of its own: chains do not wait for it.
 pub trait StudyObserver: Send + Sync {
-    /// About five times a second while chains move: where each of them is.
+    /// Called about five times a second while chains move, with the progress of each.
     fn progress(&self, _moment: &Moment) {}
 
-    /// The chains of a stage do not move any more.
+    /// Called when the chains of a stage have stopped moving.
     fn stage_ended(&self, _end: &StageEnd) {}
 
-    /// Something that a person should know.
+    /// Called with something that the user should read.
     fn note(&self, _note: &Note<'_>) {}
 }
 
 /// How a stage ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StageEnd {
-    /// Which.
+    /// The stage that ended.
     pub stage: Stage,
-    /// Searches or chains in it.
+    /// The number of searches or chains in it.
     pub num_members: usize,
-    /// How long it took.
+    /// Wall-clock seconds in this process.
     pub seconds: f64,
-    /// False where it was stopped or failed.
+    /// Whether all chains reached their ends; false if it was stopped or failed.
     pub finished: bool,
 }
 
-/// Something that a person should know, as a sentence.
+/// Something that the user should read; displayed as a sentence.
 #[derive(Debug)]
 pub enum Note<'a> {
     /// Something stored was damaged, and what was done about it.
     Repaired(&'a Recovery),
-    /// A run goes on under other circumstances than it began.
+    /// The run is resumed with another kelvin, device or vector instructions than it began with.
     GoesOn(&'a str),
     /// How a device arranges the chains, where it has a choice.
     Arranged {
-        /// The device.
+        /// The device in words.
         device: String,
-        /// How.
+        /// How it arranges the chains, in words.
         arrangement: String,
     },
 }
@@ -56,7 +56,7 @@ impl fmt::Display for Note<'_> {
     }
 }
 
-/// For a study that nobody watches.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 

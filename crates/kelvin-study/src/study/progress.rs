@@ -1,4 +1,5 @@
-//! Watches a population on a thread of its own: tells an observer where each chain is, and writes it to the run folder about once a second.
+//! Watches a population on a thread of its own: tells an observer the progress of each chain, and writes it to the run folder
+//! about once a second.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -27,7 +28,7 @@ const TRACE: usize = 64;
 /// A chain to be watched.
 pub(crate) struct Member {
     pub label: String,
-    /// What it shares with the other chains of its temperature.
+    /// The part of its label that the other chains of its temperature share.
     pub group: String,
     pub beta: f64,
     /// The temperature of its noise; none for a search.
@@ -83,11 +84,11 @@ struct Noted {
     trace: Trace,
 }
 
-/// At most so many points of a sequence, evenly taken.
+/// A thinned sequence: evenly spaced values, at most [`TRACE`] of them.
 #[derive(Default)]
 struct Trace {
     points: Vec<f32>,
-    /// Of so many values one is kept, less one.
+    /// One value in `skips + 1` is kept.
     skips: u64,
     seen: u64,
 }

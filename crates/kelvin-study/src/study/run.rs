@@ -11,7 +11,7 @@ use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
 use crate::study::stages::{Stages, chosen_draws, divergence_warnings, selection_warnings};
 
-/// Carries out a run, or goes on with what its folder holds.
+/// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
     let grid = command == RunCommand::RunGrid;
     let repetitions: Vec<u32> = (0..stages.experiment.settings.run.chains).collect();

@@ -18,17 +18,17 @@ use crate::study::each_start::each_start;
 use crate::study::observer::StudyObserver;
 use crate::study::watched_laboratory::{Relay, WatchedLaboratory};
 
-/// What a practitioner wants to see first.
+/// The methods that a practitioner wants to see first.
 const USUAL: [&str; 7] = ["joint", "map", "guo", "refine-sm", "refine-tm", "grid-lpd-sm", "grid-lpd-tm"];
 
-/// Which ways to choose β are asked.
+/// The methods of choosing β that are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Methods {
     /// Those that a practitioner wants to see first.
     Usual,
     /// All there are; those that do not suit the model are told.
     All,
-    /// These; one that does not suit the model is an error.
+    /// The methods of these names; one that does not suit the model is an error.
     Named(Vec<String>),
 }
 
@@ -42,37 +42,37 @@ impl Methods {
     }
 }
 
-/// A comparison of ways to choose β that is asked for. It has no folder, and a stopped one leaves nothing.
+/// A comparison of methods of choosing β. It has no folder: if it is stopped, nothing is kept.
 pub struct SelectStudy {
     /// The problem, its settings, and the engine they run on.
     pub experiment: Experiment,
     /// Whether step sizes were derived from the table and want a pilot.
     pub automatic: bool,
-    /// Which ways are asked.
+    /// The methods to compare.
     pub methods: Methods,
-    /// Starts of searches, and chains at each β.
+    /// The number of starts of each search, and of chains at each β.
     pub num_starts: u32,
-    /// Whether what each start chose on its own is judged too.
+    /// Whether what each start chose on its own is scored too.
     pub each_start: bool,
-    /// Who is told how it goes.
+    /// Who is told about progress.
     pub observer: Arc<dyn StudyObserver>,
-    /// Stops it.
+    /// Stops the study from another thread.
     pub cancel: Cancel,
 }
 
-/// What ways to choose β found.
+/// What the methods chose, with scores and costs.
 pub struct Selected {
     /// The experiment, with the step size that a pilot found.
     pub experiment: Experiment,
-    /// Of the methods that chose.
+    /// What each method chose.
     pub choices: Vec<Choice>,
-    /// Of those that could not.
+    /// The methods that could not choose, with their reasons.
     pub refusals: Vec<Refusal>,
-    /// What each start chose on its own, where that was asked for.
+    /// What each start chose on its own; empty unless asked for.
     pub of_starts: Vec<StartChoice>,
-    /// Methods that were not asked.
+    /// The number of methods that were not asked.
     pub num_not_asked: usize,
-    /// What a search and a chain cost.
+    /// What one search and one chain cost, in gradients.
     pub prices: Prices,
 }
 

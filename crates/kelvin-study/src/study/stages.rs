@@ -1,4 +1,4 @@
-//! The stages that runs and sweeps share: search for β and sample chains, stored on the way, and what both leave in doubt.
+//! The stages that runs and sweeps share: searching for β, sampling chains with checkpoints, and the warnings of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::study::progress::{Member, Progress};
 use crate::study::timeline;
 use crate::version::VERSION;
 
-/// An experiment in its folder, with those who watch it and may stop it.
+/// An experiment in its folder, with the observer it reports to and the flag that stops it.
 pub(crate) struct Stages {
     pub experiment: Experiment,
     pub folder: RunFolder,
@@ -30,7 +30,7 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    /// Searches for β, or goes on with it.
+    /// Searches for β from these starts, or resumes the searches that the folder holds.
     pub fn search(&self, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
         let members = repetitions.iter().map(|&repetition| Member::search(repetition)).collect();
         let progress = self.progress(Stage::Choosing, members, timeline::of_search(&self.experiment)?);
@@ -54,7 +54,7 @@ impl Stages {
         Ok(())
     }
 
-    /// Samples chains, or goes on with them; their draws are in the folder when it returns.
+    /// Samples chains, or resumes those that the folder holds; their draws are in the folder when it returns.
     pub fn sample(&self, specs: &[ChainSpec]) -> Result<Vec<SampledChain>> {
         let (experiment, folder) = (&self.experiment, &self.folder);
         if let Some(arrangement) = experiment.arrangement(specs.len())? {
@@ -85,7 +85,7 @@ impl Stages {
         Ok(chains)
     }
 
-    /// An error where it is time to stop, for places without a population.
+    /// Fails if the study was cancelled, for places where no chains move.
     pub fn check_cancelled(&self) -> Result<(), ExperimentError> {
         if self.cancel.is_cancelled() { Err(ExperimentError::Interrupted) } else { Ok(()) }
     }
@@ -95,7 +95,7 @@ impl Stages {
         Progress::new(stage, members, timeline, Arc::clone(&self.observer), Some(status))
     }
 
-    /// Runs a stage that is stored in the folder's checkpoints on its way.
+    /// Runs a stage that stores its checkpoints in the folder.
     fn stored<T>(&self, stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>) -> Result<T> {
         let (checkpoints, identity) = (self.folder.checkpoints(), self.folder.record().identity());
         let durable = Durable {
@@ -131,7 +131,7 @@ pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 
-/// The chains that left the finite numbers, with or without draws, by themselves or by what their weights give.
+/// A warning for each chain whose weights or outputs became infinite or NaN, with or without draws.
 pub(crate) fn divergence_warnings(chains: &[SampledChain]) -> Vec<Warning> {
     let step = |chain: &SampledChain| chain.scores.failed_at.or(chain.chain.divergence.map(|at| at.step));
     let diverged = chains.iter().filter_map(|chain| Some((chain, step(chain)?)));

@@ -11,7 +11,7 @@ use crate::findings::{
 use crate::number::significant;
 use crate::study::stages::{Stages, divergence_warnings, selection_warnings};
 
-/// Carries out a sweep, or goes on with what its folder holds.
+/// Carries out a sweep, or resumes what its folder holds.
 pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
     let repetitions: Vec<u32> = stages.experiment.settings.run.own_repetitions().collect();
     let searches = stages.search(&repetitions)?;
@@ -82,7 +82,7 @@ fn chain_specs(experiment: &Experiment, searches: &[FinishedSearch]) -> Vec<Chai
     specs
 }
 
-/// How far the repetitions agree at each temperature of the grid; what is doubtful goes to `warnings`.
+/// How far the repetitions agree at each temperature of the grid; disagreement is added to `warnings`.
 fn agreement(experiment: &Experiment, chains: &[SampledChain], warnings: &mut Vec<Warning>) -> Result<Vec<Agreement>> {
     let inflation = experiment.expected_inflation()?;
     let mut betas: Vec<f64> = Vec::new();

@@ -4,14 +4,14 @@ use crate::error::ExperimentError;
 use crate::experiment::Experiment;
 use crate::folder::Timeline;
 
-/// Of a search for β.
+/// The phases of a search for β.
 pub(crate) fn of_search(experiment: &Experiment) -> Result<Timeline, ExperimentError> {
     let (settings, steps) = (&experiment.settings.selection, experiment.selection_steps()?);
     let every = (settings.epochs / settings.checkpoints).max(1) * (steps / settings.epochs.max(1)).max(1);
     Ok(Timeline::Search { every, steps })
 }
 
-/// Of a sampled chain.
+/// The phases of a sampled chain.
 pub(crate) fn of_chain(experiment: &Experiment) -> Result<Timeline, ExperimentError> {
     let (settings, steps) = (&experiment.settings.sampler, experiment.sampler_steps()?);
     let epoch = steps / settings.epochs.max(1);

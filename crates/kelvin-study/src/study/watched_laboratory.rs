@@ -139,7 +139,10 @@ impl<'e> WatchedLaboratory<'e> {
         self.num_starts
     }
 
-    /// Runs a population with its progress shown; one that was stopped on its way is an error.
+    /// Runs a population with its progress shown.
+    ///
+    /// # Errors
+    /// If the engine fails, or the population was stopped.
     fn watched<T>(
         &self,
         stage: Stage,
