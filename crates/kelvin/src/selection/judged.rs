@@ -6,7 +6,7 @@ use super::error::SelectionError;
 use super::laboratory::Laboratory;
 use super::selector::Goal;
 use crate::draws::Draws;
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, TargetKind};
 use crate::predictive::{ByModel, Predictive, PredictiveModel, Scores};
 
 /// What a grid is judged by on validation rows.
@@ -54,8 +54,8 @@ impl Criterion {
     pub fn applies_to(self, likelihood: Likelihood) -> bool {
         match self {
             Self::Lpd | Self::PointError => true,
-            Self::Ece | Self::Brier => matches!(likelihood, Likelihood::Categorical { .. }),
-            Self::Coverage => matches!(likelihood, Likelihood::Gaussian { .. }),
+            Self::Ece | Self::Brier => matches!(likelihood.kind(), TargetKind::Classes { .. }),
+            Self::Coverage => likelihood.kind() == TargetKind::Numbers,
         }
     }
 }
