@@ -1,6 +1,6 @@
 //! Rows so many at a time that the outputs of all draws for them stay in memory.
 
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Inputs};
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
@@ -51,10 +51,7 @@ impl Iterator for RowBlocks<'_> {
             Inputs::Bytes(bytes) => Inputs::Bytes(bytes[values].into()),
         };
         // Outputs do not ask for answers.
-        let targets = match self.likelihood {
-            Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; rows.len()]),
-            Likelihood::Categorical { .. } => Targets::Classes(vec![0; rows.len()]),
-        };
+        let targets = self.likelihood.kind().unknown_targets(rows.len());
         Some(Examples { inputs, num_features: self.num_features, targets })
     }
 }

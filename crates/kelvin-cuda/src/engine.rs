@@ -9,7 +9,7 @@ mod population;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Inputs};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
@@ -176,10 +176,7 @@ pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
 fn posterior_of<'a>(held_out: &HeldOut) -> Result<Posterior, EngineError> {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: "CUDA".into(), source };
-    let likelihood = match held_out.targets() {
-        Targets::Real(_) => Likelihood::Gaussian { noise_variance: 1.0 },
-        Targets::Classes(_) => Likelihood::Categorical { num_classes: held_out.network().num_outputs() },
-    };
+    let likelihood = Likelihood::fitting(held_out.targets(), held_out.network().num_outputs());
     let prior = IsotropicGaussian::new(1.0).map_err(|error| failed(error.into()))?;
     Posterior::new(held_out.network(), likelihood, prior, held_out.examples()).map_err(|error| failed(error.into()))
 }
@@ -299,6 +296,7 @@ impl Engine for CudaEngine {
 mod tests {
     use super::*;
     use crate::device::{Address, Kernel, Launch, Limits, Recording};
+    use kelvin::data::Targets;
     use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
 
     /// A machine that nothing may be asked of but its name and size.

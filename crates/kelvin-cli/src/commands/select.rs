@@ -15,7 +15,7 @@ use crate::watched_laboratory::{Relay, WatchedLaboratory};
 use crate::which_way::{WhichWay, which_way, which_way_text};
 use crate::{device, source};
 use kelvin::experiment::{Experiment, Problem, Searched};
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::TargetKind;
 use kelvin::predictive::{ByModel, Scores};
 use kelvin::sampler::{AscentObjective, EngineError};
 use kelvin::selection::{
@@ -68,7 +68,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
 
     let name = &experiment.settings.name;
     let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
-    let classes = matches!(experiment.problem.likelihood, Likelihood::Categorical { .. });
+    let classes = matches!(experiment.problem.likelihood.kind(), TargetKind::Classes { .. });
     let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
     let table = selection_table(name, &lines, classes);
     if let Some(folder) = &out {
