@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use kelvin::draws::Draws;
+use kelvin::draws::{DrawLayout, Draws};
 use kelvin::experiment::{DrawsSetting, Problem, Settings};
 use kelvin::network::{Network, Shape};
 
@@ -91,10 +91,15 @@ impl FinishedRun {
         self.folder.join("draws").join(format!("{chain}.safetensors"))
     }
 
+    /// The tensors of its draws.
+    pub fn draw_layout(&self) -> DrawLayout {
+        (&self.network, self.findings.problem.likelihood).into()
+    }
+
     /// Opens the draws of a chain, checked against their own hash.
     pub fn draws(&self, chain: &str) -> anyhow::Result<Draws> {
         let path = self.draws_path(chain);
-        Draws::open(&path, &self.network).with_context(|| format!("cannot use {}", path.display()))
+        Draws::open(&path, self.draw_layout()).with_context(|| format!("cannot use {}", path.display()))
     }
 }
 

@@ -239,10 +239,11 @@ fn intervals<'d>(
     }
     let problem = &experiment.problem;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
-    let width = problem.likelihood.num_outputs();
+    let model = (&problem.network, problem.likelihood);
+    let width = problem.likelihood.num_values();
     let mut intervals = Vec::new();
     for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {
-        let outputs = outputs_of_draws(&*experiment.engine, &problem.network, &block, draws.iter().copied())?;
+        let outputs = outputs_of_draws(&*experiment.engine, model, &block, draws.iter().copied())?;
         let of_point = |point: usize| {
             let of_point = || outputs.iter().map(|outputs| &outputs[point * width..][..width]);
             by_model(|model| {

@@ -25,7 +25,7 @@ pub struct RowBlocks<'i> {
 impl<'i> RowBlocks<'i> {
     /// Of rows that so many draws are to be evaluated at.
     pub fn new(network: &Network, likelihood: Likelihood, inputs: &'i Inputs, num_draws: usize) -> Self {
-        let per_row = num_draws.max(1) * network.num_outputs();
+        let per_row = num_draws.max(1) * likelihood.num_values();
         let rows_each = (MOST_OUTPUTS / per_row).max(1).next_multiple_of(ROWS_TOGETHER);
         Self { inputs, num_features: network.num_inputs(), likelihood, rows_each, next: 0 }
     }
@@ -56,14 +56,14 @@ impl Iterator for RowBlocks<'_> {
     }
 }
 
-/// Outputs of every draw at some rows: one vector a draw.
+/// The likelihood's values of every draw at some rows: one vector a draw.
 pub fn outputs_of_draws<'d>(
     engine: &dyn Engine,
-    network: &Network,
+    (network, likelihood): (&Network, Likelihood),
     rows: &Examples,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> anyhow::Result<Vec<Vec<f32>>> {
-    let held_out = HeldOut::new(network, rows);
+    let held_out = HeldOut::new(network, rows).followed_by(likelihood.num_parameters());
     let mut outputs = Vec::new();
     for draws in draws {
         for_each_output(engine, &held_out, draws, |output| {
@@ -107,7 +107,7 @@ mod tests {
                 let mut all = vec![Vec::new(); 3];
                 for block in blocks {
                     assert!(block.len() <= rows_each.unwrap_or(203));
-                    let of_block = outputs_of_draws(&CpuEngine, &network, &block, &draws).unwrap();
+                    let of_block = outputs_of_draws(&CpuEngine, (&network, likelihood), &block, &draws).unwrap();
                     all.iter_mut().zip(of_block).for_each(|(all, block)| all.extend(block));
                 }
                 all

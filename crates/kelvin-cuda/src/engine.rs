@@ -239,7 +239,8 @@ impl Engine for CudaEngine {
     }
 
     fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
-        if !matches!(held_out.evaluator(), Evaluator::Images(_)) {
+        let are_known = weights.iter().all(|weights| held_out.is_of_network_alone(weights.parameters.len()));
+        if !matches!(held_out.evaluator(), Evaluator::Images(_)) || !are_known {
             return CpuEngine.outputs(held_out, weights);
         }
         let posterior = posterior_of(held_out)?;

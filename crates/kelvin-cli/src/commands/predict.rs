@@ -43,7 +43,8 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             write_line(out, predictor.names.iter().cloned().map(Value::from))?;
         }
         for block in blocks {
-            let rows = predictor.rows(&outputs_of_draws(&*engine, &model.network, &block, &draws)?)?;
+            let rows =
+                predictor.rows(&outputs_of_draws(&*engine, (&model.network, model.likelihood), &block, &draws)?)?;
             for row in rows {
                 if arguments.json {
                     let object: Map<String, Value> = predictor.names.iter().cloned().zip(row).collect();
@@ -187,7 +188,7 @@ fn open_draws(run: &Path, model: &SavedModel) -> anyhow::Result<Vec<Draws>> {
     let folder = run.join("draws");
     let mut all = Vec::new();
     for name in &model.draws {
-        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), &model.network)?);
+        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), (&model.network, model.likelihood))?);
     }
     if all.iter().all(Draws::is_empty) {
         bail!(
@@ -238,11 +239,11 @@ impl<'m> Predictor<'m> {
 
     /// The cells of each row.
     fn rows(&self, outputs: &[Vec<f32>]) -> anyhow::Result<Vec<Vec<Value>>> {
-        let num_rows = outputs[0].len() / self.model.network.num_outputs();
+        let num_rows = outputs[0].len() / self.model.likelihood.num_values();
         (0..num_rows)
             .map(|row| match self.kind {
                 Kind::Numbers { standardiser, likelihood, power } => {
-                    let width = likelihood.num_outputs();
+                    let width = likelihood.num_values();
                     let of_row = outputs.iter().map(|output| &output[row * width..][..width]);
                     number_cells(standardiser, &NumberMixture::of(likelihood, of_row, power)?)
                 }

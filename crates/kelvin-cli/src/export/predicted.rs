@@ -142,7 +142,7 @@ impl<'e> Predicted<'e> {
                 let mut noise = vec![0.0; targets.len()];
                 key.fill_normal(&mut noise);
                 let distributions = |model: PredictiveModel| {
-                    let rows = outputs.chunks_exact(likelihood.num_outputs());
+                    let rows = outputs.chunks_exact(likelihood.num_values());
                     rows.map(move |row| likelihood.number_distribution(row, model.power(chain.beta)))
                 };
                 let replicated = |model: PredictiveModel| {

@@ -38,9 +38,16 @@ impl Population {
     }
 }
 
+/// What of a posterior the kernels do not have, if anything.
+fn unknown_model(posterior: &Posterior) -> Option<String> {
+    let tensor = posterior.other_tensors().next()?;
+    let remedy = "sample on the CPU (--device cpu)";
+    Some(format!("its kernels know a network's parameters alone, and θ also holds `{}`; {remedy}", tensor.name))
+}
+
 /// The engine of tables, where it serves a posterior.
 pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<TableEngine>, EngineError> {
-    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
+    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) || unknown_model(posterior).is_some() {
         return Ok(None);
     }
     match TableEngine::new(Arc::clone(device), posterior) {
@@ -56,6 +63,9 @@ pub fn images(
     posterior: &Posterior,
     precision: Precision,
 ) -> Result<ImageEngine, EngineError> {
+    if let Some(reason) = unknown_model(posterior) {
+        return Err(EngineError::Unsupported { engine: device.name(), reason });
+    }
     ImageEngine::new(Arc::clone(device), posterior, precision).map_err(|error| match error {
         ImageEngineError::Device(error) => at_fault(&device.name(), error),
         ImageEngineError::Prior => EngineError::Unsupported { engine: device.name(), reason: error.to_string() },

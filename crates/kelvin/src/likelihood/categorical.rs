@@ -5,7 +5,7 @@
 //! ```
 //! Logits are taken relative to the largest, so that no exponential overflows.
 
-use super::sum::{RowSums, TargetRows};
+use super::sum::{Given, RowSums, TargetRows};
 use super::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, labels};
 use crate::data::Targets;
 
@@ -28,8 +28,8 @@ impl Model for Categorical {
     }
 
     /// The first sum is Σ log p, the second Σ ∂ log p / ∂ log β.
-    fn differentiate(&self, targets: TargetRows<'_>, beta: f64, outputs: &mut [f32], sums: &mut RowSums) {
-        let labels = labels(targets.targets);
+    fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {
+        let (labels, beta) = (labels(targets.targets), given.beta);
         for (index, logits) in outputs.chunks_exact_mut(self.num_classes).enumerate() {
             let label = labels[targets.place(index)] as usize;
             let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
@@ -52,7 +52,7 @@ impl Model for Categorical {
         }
     }
 
-    fn total(&self, _: f64, sums: &RowSums) -> LogLikelihood {
+    fn total(&self, _: Given<'_>, sums: &RowSums) -> LogLikelihood {
         LogLikelihood { value: sums.first, log_beta_gradient: sums.second }
     }
 

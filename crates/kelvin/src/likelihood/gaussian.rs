@@ -6,7 +6,7 @@
 
 use std::f64::consts::TAU;
 
-use super::sum::{RowSums, TargetRows};
+use super::sum::{Given, RowSums, TargetRows};
 use super::{
     LikelihoodError, LogBetaCurve, LogLikelihood, Model, NumberDistribution, TargetKind, TemperedDensity, numbers,
 };
@@ -37,16 +37,16 @@ impl Model for Gaussian {
     }
 
     /// The first sum is Σ (y − μ)².
-    fn differentiate(&self, targets: TargetRows<'_>, beta: f64, outputs: &mut [f32], sums: &mut RowSums) {
+    fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {
         let TargetRows { targets, rows, first_row } = targets;
-        let precision = (beta / self.noise_variance) as f32;
+        let precision = (given.beta / self.noise_variance) as f32;
         let residuals = Residuals { rows, precision, targets: numbers(targets), first_row, means: outputs };
         sums.count += residuals.means.len();
         sums.first += crate::vector::dispatch(residuals);
     }
 
-    fn total(&self, beta: f64, sums: &RowSums) -> LogLikelihood {
-        let (n, precision) = (sums.count as f64, beta / self.noise_variance);
+    fn total(&self, given: Given<'_>, sums: &RowSums) -> LogLikelihood {
+        let (n, precision) = (sums.count as f64, given.beta / self.noise_variance);
         let quadratic = 0.5 * precision * sums.first;
         LogLikelihood { value: 0.5 * n * (precision / TAU).ln() - quadratic, log_beta_gradient: 0.5 * n - quadratic }
     }

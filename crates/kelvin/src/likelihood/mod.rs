@@ -3,8 +3,11 @@
 //! The tempered model is p(y|x,θ)^β, normalised over y. Gaussian: N(y | μ, σ²/β). Categorical: softmax(β · logits).
 //! β = 1 is the model itself.
 //!
-//! Each likelihood is a file here that implements [`Model`], a variant of [`Likelihood`] and a line of `Likelihood::ask`. Everybody
+//! Each likelihood is a file here that implements `Model`, a variant of [`Likelihood`] and a line of `Likelihood::ask`. Everybody
 //! else asks a question, and never which likelihood it is.
+//!
+//! A likelihood may have parameters of its own, such as log σ²: the last numbers of θ, with a prior of their own. Where it is given what
+//! the network says of rows, each row's outputs are followed by them: these are the row's *values*.
 
 mod categorical;
 mod gaussian;
@@ -13,13 +16,13 @@ mod number;
 mod sum;
 
 pub use number::NumberDistribution;
-pub(crate) use sum::LikelihoodSum;
+pub(crate) use sum::{Given, LikelihoodSum};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::data::Targets;
-use crate::network::Rows;
+use crate::network::{Layout, OutputGradient, Rows};
 use categorical::Categorical;
 use gaussian::Gaussian;
 use sum::{RowSums, TargetRows};
@@ -118,11 +121,42 @@ trait Model {
         Ok(())
     }
 
+    /// Adds its own parameters to a layout.
+    fn add_tensors(&self, layout: &mut Layout) {
+        let _ = layout;
+    }
+
+    /// Where its own parameters start.
+    fn initial_parameters(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// log p of its own parameters.
+    fn log_prior(&self, own: &[f32]) -> f64 {
+        let _ = own;
+        0.0
+    }
+
+    /// gradient ← scale · gradient − ∇ log p of its own parameters.
+    fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
+        let _ = (own, scale, gradient);
+    }
+
+    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell.
+    fn identifies_beta(&self) -> bool {
+        true
+    }
+
     /// Replaces the outputs of some rows by ∂ log p(y | x, θ, β) / ∂ outputs, and adds to `sums` what [`Model::total`] needs.
-    fn differentiate(&self, targets: TargetRows<'_>, beta: f64, outputs: &mut [f32], sums: &mut RowSums);
+    fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums);
 
     /// Σ log p(y | x, θ, β) of the rows that were differentiated.
-    fn total(&self, beta: f64, sums: &RowSums) -> LogLikelihood;
+    fn total(&self, given: Given<'_>, sums: &RowSums) -> LogLikelihood;
+
+    /// Overwrites `gradient` with the derivative of the same sum in its own parameters.
+    fn own_gradient(&self, given: Given<'_>, sums: &RowSums, gradient: &mut [f32]) {
+        let _ = (given, sums, gradient);
+    }
 
     /// log p(y | x, θ) of each row, in f64.
     fn log_densities(&self, values: &[f32], targets: &Targets) -> Vec<f64>;
@@ -172,6 +206,44 @@ impl Likelihood {
         self.ask(|model| model.num_outputs())
     }
 
+    /// Adds its own parameters to a layout.
+    pub fn add_tensors(&self, layout: &mut Layout) {
+        self.ask(|model| model.add_tensors(layout));
+    }
+
+    /// Where its own parameters start.
+    pub fn initial_parameters(&self) -> Vec<f32> {
+        self.ask(|model| model.initial_parameters())
+    }
+
+    /// How many parameters of its own it has.
+    pub fn num_parameters(&self) -> usize {
+        let mut own = Layout::default();
+        self.add_tensors(&mut own);
+        own.len()
+    }
+
+    /// Numbers it wants of a row: outputs of the network, then its own parameters.
+    pub fn num_values(&self) -> usize {
+        self.num_outputs() + self.num_parameters()
+    }
+
+    /// log p of its own parameters.
+    pub(crate) fn log_prior(&self, own: &[f32]) -> f64 {
+        self.ask(|model| model.log_prior(own))
+    }
+
+    /// gradient ← scale · gradient − ∇ log p of its own parameters.
+    pub(crate) fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
+        self.ask(|model| model.add_prior_energy_gradient(own, scale, gradient));
+    }
+
+    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell; not where θ holds a scale of the noise, which only β/σ² is
+    /// felt of.
+    pub fn identifies_beta(&self) -> bool {
+        self.ask(|model| model.identifies_beta())
+    }
+
     /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
     pub fn known_noise_variance(&self) -> Option<f64> {
         self.ask(|model| model.known_noise_variance())
@@ -206,20 +278,24 @@ impl Likelihood {
         }
     }
 
-    /// Σ log p(y | x, θ, β) of given outputs.
-    pub fn log_likelihood(&self, outputs: &[f32], targets: &Targets, inverse_temperature: f64) -> LogLikelihood {
-        let mut outputs = outputs.to_vec();
-        let mut sum = LikelihoodSum::new(*self, targets, Rows::All, inverse_temperature);
-        crate::network::OutputGradient::differentiate(&mut sum, 0, &mut outputs);
+    /// Σ log p(y | x, θ, β) of given rows, whose own parameters are those of the first.
+    pub fn log_likelihood(&self, values: &[f32], targets: &Targets, inverse_temperature: f64) -> LogLikelihood {
+        let (num_values, num_outputs) = (self.num_values(), self.num_outputs());
+        let own = &values[num_outputs.min(values.len())..num_values.min(values.len())];
+        let rows = values.chunks_exact(num_values);
+        let mut outputs: Vec<f32> = rows.flat_map(|row| &row[..num_outputs]).copied().collect();
+        let given = Given { beta: inverse_temperature, own };
+        let mut sum = LikelihoodSum::new(*self, given, targets, Rows::All);
+        sum.differentiate(0, &mut outputs);
         sum.total()
     }
 
-    /// log p(y | x, θ) of each row of given outputs, in f64.
+    /// log p(y | x, θ) of each row of given values, in f64.
     ///
     /// # Panics
     /// If the targets are of another kind.
-    pub fn log_densities(&self, outputs: &[f32], targets: &Targets) -> Vec<f64> {
-        self.ask(|model| model.log_densities(outputs, targets))
+    pub fn log_densities(&self, values: &[f32], targets: &Targets) -> Vec<f64> {
+        self.ask(|model| model.log_densities(values, targets))
     }
 
     /// Shows log p(y | x, θ, β) of each row and its derivative in β, in order.
@@ -228,28 +304,28 @@ impl Likelihood {
     /// If the targets are of another kind.
     pub fn tempered_densities(
         &self,
-        outputs: &[f32],
+        values: &[f32],
         targets: &Targets,
         inverse_temperature: f64,
         mut show: impl FnMut(TemperedDensity),
     ) {
-        self.ask(|model| model.tempered_densities(outputs, targets, inverse_temperature, &mut show));
+        self.ask(|model| model.tempered_densities(values, targets, inverse_temperature, &mut show));
     }
 
     /// Σ log p(y | x, θ, β) with its first two derivatives in log β, in f64.
     ///
     /// # Panics
     /// If the targets are of another kind.
-    pub fn log_beta_curve(&self, outputs: &[f32], targets: &Targets, log_beta: f64) -> LogBetaCurve {
-        self.ask(|model| model.log_beta_curve(outputs, targets, log_beta))
+    pub fn log_beta_curve(&self, values: &[f32], targets: &Targets, log_beta: f64) -> LogBetaCurve {
+        self.ask(|model| model.log_beta_curve(values, targets, log_beta))
     }
 
-    /// The distribution of a number given the outputs of its row, at the power b of the tempered model: 1 or β.
+    /// The distribution of a number given the values of its row, at the power b of the tempered model: 1 or β.
     ///
     /// # Panics
     /// If its targets are classes.
-    pub fn number_distribution(&self, outputs: &[f32], power: f64) -> NumberDistribution {
-        self.ask(|model| model.number_distribution(outputs, power))
+    pub fn number_distribution(&self, values: &[f32], power: f64) -> NumberDistribution {
+        self.ask(|model| model.number_distribution(values, power))
     }
 }
 

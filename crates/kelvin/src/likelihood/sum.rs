@@ -7,10 +7,19 @@ use crate::network::{OutputGradient, Rows};
 /// Sums the log-likelihood over blocks of outputs and replaces them by its gradient.
 pub(crate) struct LikelihoodSum<'a> {
     likelihood: Likelihood,
+    given: Given<'a>,
     targets: &'a Targets,
     rows: Rows<'a>,
-    beta: f64,
     sums: RowSums,
+}
+
+/// What a sum over rows is a function of, beside the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// β of the tempered model.
+    pub beta: f64,
+    /// The likelihood's own parameters.
+    pub own: &'a [f32],
 }
 
 /// What a likelihood adds up over rows.
@@ -40,18 +49,23 @@ impl TargetRows<'_> {
 }
 
 impl<'a> LikelihoodSum<'a> {
-    pub(crate) fn new(likelihood: Likelihood, targets: &'a Targets, rows: Rows<'a>, inverse_temperature: f64) -> Self {
-        Self { likelihood, targets, rows, beta: inverse_temperature, sums: RowSums::default() }
+    pub(crate) fn new(likelihood: Likelihood, given: Given<'a>, targets: &'a Targets, rows: Rows<'a>) -> Self {
+        Self { likelihood, given, targets, rows, sums: RowSums::default() }
     }
 
     pub(crate) fn total(&self) -> LogLikelihood {
-        self.likelihood.ask(|model| model.total(self.beta, &self.sums))
+        self.likelihood.ask(|model| model.total(self.given, &self.sums))
+    }
+
+    /// Overwrites `gradient` with the derivative of the sum in the likelihood's own parameters.
+    pub(crate) fn own_gradient(&self, gradient: &mut [f32]) {
+        self.likelihood.ask(|model| model.own_gradient(self.given, &self.sums, gradient));
     }
 }
 
 impl OutputGradient for LikelihoodSum<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
         let targets = TargetRows { targets: self.targets, rows: self.rows, first_row };
-        self.likelihood.ask(|model| model.differentiate(targets, self.beta, outputs, &mut self.sums));
+        self.likelihood.ask(|model| model.differentiate(targets, self.given, outputs, &mut self.sums));
     }
 }

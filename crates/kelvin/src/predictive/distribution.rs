@@ -50,7 +50,7 @@ impl Predictive {
         })
     }
 
-    /// Counts one draw, given the network's outputs at every point; after an error nothing has changed.
+    /// Counts one draw, given the likelihood's values at every point; after an error nothing has changed.
     pub fn add_draw(&mut self, outputs: &[f32]) -> Result<(), PredictiveError> {
         match self {
             Self::Regression(predictive) => predictive.add_draw(outputs),

@@ -12,22 +12,22 @@ pub struct NumberMixture {
 }
 
 impl NumberMixture {
-    /// What the draws say of one point, given the network's outputs there of each of them, at the power b of the tempered model.
+    /// What the draws say of one point, given the likelihood's values there of each of them, at the power b of the tempered model.
     ///
     /// # Errors
     /// Where there are no draws, or one of their outputs is no number to predict with.
-    pub fn of<'o>(
+    pub fn of<'v>(
         likelihood: Likelihood,
-        outputs: impl IntoIterator<Item = &'o [f32]>,
+        values: impl IntoIterator<Item = &'v [f32]>,
         power: f64,
     ) -> Result<Self, PredictiveError> {
         let mut parts = Vec::new();
         let mut largest_std = 0.0f64;
-        for (draw, outputs) in outputs.into_iter().enumerate() {
-            if let Some(output) = outputs.iter().position(|value| !value.is_finite()) {
-                return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: outputs[output] });
+        for (draw, values) in values.into_iter().enumerate() {
+            if let Some(output) = values.iter().position(|value| !value.is_finite()) {
+                return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
             }
-            let part = likelihood.number_distribution(outputs, power);
+            let part = likelihood.number_distribution(values, power);
             let std = positive("the variance of a mixture's parts", part.variance())?.sqrt();
             largest_std = largest_std.max(std);
             // The variance is what the rounded standard deviation has, for which both are exact.

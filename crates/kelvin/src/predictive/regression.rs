@@ -69,14 +69,14 @@ impl RegressionPredictive {
         Ok(Self { likelihood, inverse_temperature, num_draws: 0, points })
     }
 
-    /// Counts one draw, given the network's outputs at every point; after an error nothing has changed.
-    pub fn add_draw(&mut self, outputs: &[f32]) -> Result<(), PredictiveError> {
-        let per_point = self.likelihood.num_outputs();
-        check_outputs(outputs, self.num_draws, self.points.len(), per_point)?;
+    /// Counts one draw, given the likelihood's values at every point; after an error nothing has changed.
+    pub fn add_draw(&mut self, values: &[f32]) -> Result<(), PredictiveError> {
+        let per_point = self.likelihood.num_values();
+        check_outputs(values, self.num_draws, self.points.len(), per_point)?;
         self.num_draws += 1;
-        for (point, outputs) in self.points.iter_mut().zip(outputs.chunks_exact(per_point)) {
+        for (point, values) in self.points.iter_mut().zip(values.chunks_exact(per_point)) {
             let of_draw = ByModel::from_fn(|model| {
-                self.likelihood.number_distribution(outputs, model.power(self.inverse_temperature))
+                self.likelihood.number_distribution(values, model.power(self.inverse_temperature))
             });
             // Welford: no difference of large sums.
             let mean = of_draw.standard.mean();

@@ -96,7 +96,7 @@ impl Scaling {
 /// If targets are of another kind than the likelihood's.
 pub fn best_scaling(likelihood: Likelihood, outputs: &[f32], targets: &Targets) -> Scaling {
     let at = |log_beta: f64| likelihood.log_beta_curve(outputs, targets, log_beta);
-    let num_rows = (outputs.len() / likelihood.num_outputs()) as f64;
+    let num_rows = (outputs.len() / likelihood.num_values()) as f64;
     let rising = at(0.0).slope > 0.0;
     let step = if rising { std::f64::consts::LN_2 } else { -std::f64::consts::LN_2 };
     // From 0 outwards until the slope changes its sign.

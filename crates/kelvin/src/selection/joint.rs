@@ -57,6 +57,10 @@ impl Selector for JointSelector {
         if self.log_beta == LogBeta::Frozen {
             return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
         }
+        if !laboratory.posterior().likelihood().identifies_beta() {
+            let reason = "the noise is learned, and the likelihood knows only β/σ²: a joint maximum has no β to tell; choose by LPD";
+            return Err(SelectionError::DoesNotSuit { method, reason: reason.into() });
+        }
         let choices = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;
         let best = best_choice(method, &choices)?;
         let prices = laboratory.prices();
@@ -221,7 +225,7 @@ impl BestCheckpoint<'_> {
 
     /// Judges where chains are.
     fn look_at(&self, chains: &[(usize, &Chain)]) -> Result<(), EngineError> {
-        let num_outputs = self.validation.num_rows() * self.posterior.likelihood().num_outputs();
+        let num_outputs = self.validation.num_rows() * self.validation.num_values();
         for some in chains.chunks(evaluated_together(num_outputs)) {
             let weights: Vec<Weights<'_>> = some.iter().map(|(_, chain)| chain.state.weights()).collect();
             for ((index, chain), outputs) in some.iter().zip(&self.engine.outputs(self.validation, &weights)?) {
