@@ -342,6 +342,20 @@ mod tests {
     }
 
     #[test]
+    fn parameters_that_are_not_the_networks_are_refused_by_name() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        for hidden in [&[4][..], &[4, 3]] {
+            let network = Network::dense(2, hidden, 1).unwrap();
+            let prior = IsotropicGaussian::new(1.0).unwrap();
+            let posterior = Posterior::new(&network, Likelihood::LearnedGaussian, prior, &examples).unwrap();
+            let said = engine.accepts(&posterior).unwrap_err().to_string();
+            assert!(said.contains("`noise.log_variance`") && said.contains("--device cpu"), "{said}");
+        }
+    }
+
+    #[test]
     fn priors_that_the_kernels_do_not_have_are_refused_before_anything_is_done() {
         let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
         let inputs = Inputs::Numbers(vec![0.5; 4].into());

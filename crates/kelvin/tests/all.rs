@@ -19,6 +19,7 @@ mod golden_predictive;
 mod golden_trajectory;
 mod image_chains;
 mod known_posterior;
+mod learned_noise;
 mod learning_theory;
 mod logistic_models;
 mod parsers;

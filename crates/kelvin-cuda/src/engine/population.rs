@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kelvin::network::Evaluator;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Evaluator, Tensor};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, EngineError, Motion, Observer, Plan};
 
@@ -40,9 +41,14 @@ impl Population {
 
 /// What of a posterior the kernels do not have, if anything.
 fn unknown_model(posterior: &Posterior) -> Option<String> {
-    let tensor = posterior.other_tensors().next()?;
     let remedy = "sample on the CPU (--device cpu)";
-    Some(format!("its kernels know a network's parameters alone, and θ also holds `{}`; {remedy}", tensor.name))
+    if let Some(Tensor { name, .. }) = posterior.other_tensors().next() {
+        return Some(format!("its kernels know a network's parameters alone, and θ also holds `{name}`; {remedy}"));
+    }
+    match posterior.likelihood() {
+        Likelihood::Gaussian { .. } | Likelihood::Categorical { .. } => None,
+        other => Some(format!("its kernels have no likelihood {other:?}; {remedy}")),
+    }
 }
 
 /// The engine of tables, where it serves a posterior.

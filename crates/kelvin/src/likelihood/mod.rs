@@ -11,6 +11,7 @@
 
 mod categorical;
 mod gaussian;
+mod learned_gaussian;
 pub(crate) mod normal;
 mod number;
 mod sum;
@@ -25,6 +26,7 @@ use crate::data::Targets;
 use crate::network::{Layout, OutputGradient, Rows};
 use categorical::Categorical;
 use gaussian::Gaussian;
+use learned_gaussian::LearnedGaussian;
 use sum::{RowSums, TargetRows};
 
 /// The model of a target given the network's outputs.
@@ -36,6 +38,9 @@ pub enum Likelihood {
         /// σ², a variance, on the scale of the (standardised) targets.
         noise_variance: f64,
     },
+    /// y ~ N(output, σ²) with log σ² a parameter under N(0, 1): one output.
+    #[serde(rename = "learned_gaussian")]
+    LearnedGaussian,
     /// y ~ softmax(outputs): one output for each class.
     Categorical {
         /// How many classes.
@@ -184,6 +189,7 @@ impl Likelihood {
     fn ask<R>(&self, question: impl FnOnce(&dyn Model) -> R) -> R {
         match *self {
             Self::Gaussian { noise_variance } => question(&Gaussian { noise_variance }),
+            Self::LearnedGaussian => question(&LearnedGaussian),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
         }
     }
@@ -366,6 +372,7 @@ mod tests {
         let numbers = || Targets::Real(vec![0.75, 2.0, -0.4]);
         vec![
             (Likelihood::Gaussian { noise_variance: 0.2 }, vec![0.5, -1.25, 0.3], numbers()),
+            (Likelihood::LearnedGaussian, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
             (
                 Likelihood::Categorical { num_classes: 3 },
                 vec![0.5, -1.0, 40.0, 3.0, 2.0, 1.0, 0.3, -0.4, 0.9],
@@ -417,6 +424,26 @@ mod tests {
                 let distribution = likelihood.number_distribution(values, 3.0);
                 assert!((distribution.log_density(f64::from(target)) - log_density).abs() < 1e-10, "{likelihood:?}");
                 assert!((distribution.cumulative(distribution.at(-1.5)) - 0.066_807_201_268_858).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_of_its_own_have_names_starts_and_a_prior() {
+        for (likelihood, values, _) in all() {
+            assert_eq!(values.len(), 3 * likelihood.num_values(), "{likelihood:?}");
+            let own = likelihood.initial_parameters();
+            assert_eq!(own.len(), likelihood.num_parameters());
+            for index in 0..own.len() {
+                let at = |step: f32| {
+                    let mut moved: Vec<f32> = own.iter().map(|value| value + 0.7).collect();
+                    moved[index] += step;
+                    moved
+                };
+                let mut gradient = vec![2.0; own.len()];
+                likelihood.add_prior_energy_gradient(&at(0.0), -1.5, &mut gradient);
+                let slope = (likelihood.log_prior(&at(0.125)) - likelihood.log_prior(&at(-0.125))) / 0.25;
+                assert!((f64::from(gradient[index]) - (-3.0 - slope)).abs() < 1e-3, "{likelihood:?}");
             }
         }
     }
