@@ -174,7 +174,7 @@ pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
-fn posterior_of<'a>(held_out: &HeldOut) -> Result<Posterior, EngineError> {
+fn posterior_of(held_out: &HeldOut) -> Result<Posterior, EngineError> {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: "CUDA".into(), source };
     let likelihood = Likelihood::fitting(held_out.targets(), held_out.network().num_outputs());
     let prior = IsotropicGaussian::new(1.0).map_err(|error| failed(error.into()))?;
