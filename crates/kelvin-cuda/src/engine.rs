@@ -9,7 +9,7 @@ mod population;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Inputs};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
@@ -174,12 +174,9 @@ pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
-fn posterior_of<'a>(held_out: &HeldOut) -> Result<Posterior, EngineError> {
+fn posterior_of(held_out: &HeldOut) -> Result<Posterior, EngineError> {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: "CUDA".into(), source };
-    let likelihood = match held_out.targets() {
-        Targets::Real(_) => Likelihood::Gaussian { noise_variance: 1.0 },
-        Targets::Classes(_) => Likelihood::Categorical { num_classes: held_out.network().num_outputs() },
-    };
+    let likelihood = Likelihood::fitting(held_out.targets(), held_out.network().num_outputs());
     let prior = IsotropicGaussian::new(1.0).map_err(|error| failed(error.into()))?;
     Posterior::new(held_out.network(), likelihood, prior, held_out.examples()).map_err(|error| failed(error.into()))
 }
@@ -242,7 +239,8 @@ impl Engine for CudaEngine {
     }
 
     fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
-        if !matches!(held_out.evaluator(), Evaluator::Images(_)) {
+        let are_known = weights.iter().all(|weights| held_out.is_of_network_alone(weights.parameters.len()));
+        if !matches!(held_out.evaluator(), Evaluator::Images(_)) || !are_known {
             return CpuEngine.outputs(held_out, weights);
         }
         let posterior = posterior_of(held_out)?;
@@ -299,6 +297,7 @@ impl Engine for CudaEngine {
 mod tests {
     use super::*;
     use crate::device::{Address, Kernel, Launch, Limits, Recording};
+    use kelvin::data::Targets;
     use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
 
     /// A machine that nothing may be asked of but its name and size.
@@ -339,6 +338,20 @@ mod tests {
         fn forget(&self, _: Recording) {}
         fn synchronize(&self) -> Result<(), DeviceError> {
             unreachable!("refused before")
+        }
+    }
+
+    #[test]
+    fn parameters_that_are_not_the_networks_are_refused_by_name() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        for hidden in [&[4][..], &[4, 3]] {
+            let network = Network::dense(2, hidden, 1).unwrap();
+            let prior = IsotropicGaussian::new(1.0).unwrap();
+            let posterior = Posterior::new(&network, Likelihood::LearnedGaussian, prior, &examples).unwrap();
+            let said = engine.accepts(&posterior).unwrap_err().to_string();
+            assert!(said.contains("`noise.log_variance`") && said.contains("--device cpu"), "{said}");
         }
     }
 

@@ -8,6 +8,7 @@ mod engine;
 mod generalized_bayes;
 mod image_chains;
 
+mod learned_noise;
 mod priors;
 mod selectors;
 mod settings_files;

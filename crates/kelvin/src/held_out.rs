@@ -40,6 +40,9 @@ pub struct HeldOut {
     workspaces: Arc<SpareWorkspaces>,
     inputs: PreparedInputs,
     examples: Examples,
+    /// Parameters of the network, and of the likelihood, which are the last.
+    num_parameters: usize,
+    num_own: usize,
 }
 
 impl HeldOut {
@@ -51,7 +54,20 @@ impl HeldOut {
     /// The same with workspaces that others use as well.
     pub fn sharing(workspaces: &Arc<SpareWorkspaces>, network: &Network, examples: &Examples) -> Self {
         let inputs = workspaces.evaluator.prepare(&examples.inputs);
-        Self { network: network.clone(), workspaces: Arc::clone(workspaces), inputs, examples: examples.clone() }
+        Self {
+            network: network.clone(),
+            workspaces: Arc::clone(workspaces),
+            inputs,
+            examples: examples.clone(),
+            num_parameters: network.layout().len(),
+            num_own: 0,
+        }
+    }
+
+    /// The same for a likelihood that has so many parameters of its own, the last of θ: they follow the outputs of each row.
+    pub fn followed_by(mut self, num_own: usize) -> Self {
+        self.num_own = num_own;
+        self
     }
 
     /// Whose outputs are asked for.
@@ -79,12 +95,29 @@ impl HeldOut {
         self.inputs.num_rows()
     }
 
-    /// Network outputs of all rows, row-major, on this thread.
+    /// Numbers that are given of a row: outputs of the network, then the likelihood's own parameters.
+    pub fn num_values(&self) -> usize {
+        self.network.num_outputs() + self.num_own
+    }
+
+    /// Whether positions of so many numbers are the network's parameters and nothing else.
+    pub fn is_of_network_alone(&self, dim: usize) -> bool {
+        self.num_own == 0 && dim == self.num_parameters
+    }
+
+    /// Network outputs of all rows, row-major, each row followed by the likelihood's own parameters; on this thread.
     pub fn outputs(&self, weights: Weights<'_>) -> Vec<f32> {
-        let mut outputs = vec![0.0; self.num_rows() * self.network.num_outputs()];
+        let width = self.network.num_outputs();
+        let (of_network, others) = weights.parameters.split_at(self.num_parameters);
+        let weights = Weights { parameters: of_network, ..weights };
+        let mut outputs = vec![0.0; self.num_rows() * width];
         self.workspaces.lend(|evaluator, work| {
             evaluator.outputs(weights, &self.inputs, Rows::All, &mut outputs, work);
         });
-        outputs
+        if self.num_own == 0 {
+            return outputs;
+        }
+        let own = &others[others.len() - self.num_own..];
+        outputs.chunks_exact(width).flat_map(|row| row.iter().chain(own)).copied().collect()
     }
 }

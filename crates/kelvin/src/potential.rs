@@ -5,9 +5,9 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::data::Examples;
-use crate::held_out::SpareWorkspaces;
-use crate::likelihood::{Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
-use crate::network::{Evaluator, Layout, Mode, Network, PreparedInputs, Rows, Workspace};
+use crate::held_out::{HeldOut, SpareWorkspaces};
+use crate::likelihood::{Given, Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
+use crate::network::{Evaluator, Layout, Mode, Network, PreparedInputs, Rows, Tensor, Workspace};
 use crate::prior::Prior;
 
 /// The rows of a step and what their log-likelihood counts for.
@@ -114,11 +114,17 @@ pub enum PosteriorError {
     NoRows,
 }
 
-/// The posterior of a network's parameters given examples; owns what it needs, so that it can be kept and sent anywhere.
+/// The posterior of θ given examples; owns what it needs, so that it can be kept and sent anywhere.
+///
+/// θ holds the network's parameters, then those of the prior (such as its scales), then those of the likelihood (such as log σ²);
+/// [`Potential::layout`] names them all.
 pub struct Posterior {
     network: Network,
     workspaces: Arc<SpareWorkspaces>,
     layout: Layout,
+    /// Where the network's parameters end, and where the prior's do.
+    network_end: usize,
+    prior_end: usize,
     initial_statistics: Vec<f32>,
     inputs: PreparedInputs,
     examples: Examples,
@@ -154,11 +160,18 @@ impl Posterior {
         if examples.is_empty() {
             return Err(PosteriorError::NoRows);
         }
+        let mut layout = network.layout();
+        let network_end = layout.len();
+        prior.add_tensors(&mut layout);
+        let prior_end = layout.len();
+        likelihood.add_tensors(&mut layout);
         Ok(Self {
             network: network.clone(),
             inputs: evaluator.prepare(&examples.inputs),
             workspaces: Arc::new(SpareWorkspaces::new(&evaluator)),
-            layout: network.layout(),
+            layout,
+            network_end,
+            prior_end,
             initial_statistics: network.initial_statistics(),
             examples: examples.clone(),
             likelihood,
@@ -196,9 +209,29 @@ impl Posterior {
         &self.workspaces
     }
 
+    /// Tensors of θ that are not the network's: those of prior and likelihood.
+    pub fn other_tensors(&self) -> impl Iterator<Item = &Tensor> {
+        self.layout.tensors().iter().filter(|tensor| tensor.range.start >= self.network_end)
+    }
+
+    /// The starting position named by seed and chain.
+    pub fn initial_position(&self, seed: u64, chain: u32) -> Vec<f32> {
+        let mut position = self.network.initial_parameters(seed, chain);
+        position.extend(self.prior.initial_parameters());
+        position.extend(self.likelihood.initial_parameters());
+        position
+    }
+
+    /// Rows to be judged on, by the network and the likelihood's own parameters.
+    pub fn held_out(&self, examples: &Examples) -> HeldOut {
+        let num_own = self.layout.len() - self.prior_end;
+        HeldOut::sharing(&self.workspaces, &self.network, examples).followed_by(num_own)
+    }
+
     /// log p(θ).
     pub fn log_prior(&self, position: &[f32]) -> f64 {
-        self.prior.log_density(position)
+        let (position, own) = position.split_at(self.prior_end);
+        self.prior.log_density(position) + self.likelihood.log_prior(own)
     }
 
     /// Overwrites `gradient` with ∇(−log p(θ) − w Σ log p(y|x,θ)), the sum over several batches in training mode, each a
@@ -227,7 +260,7 @@ impl Posterior {
         if sum.is_none() {
             gradient.fill(0.0);
         }
-        self.prior.add_energy_gradient(position, -likelihood_weight, gradient);
+        self.add_prior_energy_gradient(position, -likelihood_weight, gradient);
         sum.unwrap_or(0.0)
     }
 
@@ -262,13 +295,13 @@ impl Potential for Posterior {
 
     fn evaluate(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) -> f64 {
         let sum = self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
-        self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
-        -self.prior.log_density(position) - batch.likelihood_weight * sum.value
+        self.add_prior_energy_gradient(position, -batch.likelihood_weight, gradient);
+        -self.log_prior(position) - batch.likelihood_weight * sum.value
     }
 
     fn gradient(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) {
         self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
-        self.prior.add_energy_gradient(position, -batch.likelihood_weight, gradient);
+        self.add_prior_energy_gradient(position, -batch.likelihood_weight, gradient);
     }
 
     fn workspace(&self) -> Workspace {
@@ -306,12 +339,21 @@ impl TemperedModel for Posterior {
         gradient: &mut [f32],
         work: &mut Workspace,
     ) -> LogLikelihood {
-        let mut sum = LikelihoodSum::new(self.likelihood, &self.examples.targets, rows, inverse_temperature);
-        self.evaluator().gradient(position, &self.inputs, rows, mode, &mut sum, gradient, work);
+        let given = Given { beta: inverse_temperature, own: &position[self.prior_end..] };
+        let mut sum = LikelihoodSum::new(self.likelihood, given, &self.examples.targets, rows);
+        let (of_network, others) = gradient.split_at_mut(self.network_end);
+        let parameters = &position[..self.network_end];
+        self.evaluator().gradient(parameters, &self.inputs, rows, mode, &mut sum, of_network, work);
+        let (of_prior, of_likelihood) = others.split_at_mut(self.prior_end - self.network_end);
+        of_prior.fill(0.0);
+        sum.own_gradient(of_likelihood);
         sum.total()
     }
 
     fn add_prior_energy_gradient(&self, position: &[f32], scale: f64, gradient: &mut [f32]) {
+        let ((position, own), (gradient, of_own)) =
+            (position.split_at(self.prior_end), gradient.split_at_mut(self.prior_end));
         self.prior.add_energy_gradient(position, scale, gradient);
+        self.likelihood.add_prior_energy_gradient(own, scale, of_own);
     }
 }

@@ -15,6 +15,7 @@ mod golden_predictive;
 mod golden_trajectory;
 mod instructions;
 mod known_posterior;
+mod learned_noise;
 mod learning_theory;
 mod logistic_models;
 mod parsers;

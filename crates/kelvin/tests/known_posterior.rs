@@ -23,10 +23,10 @@ use kelvin::temperature::{Temperature, Tempering};
 const WRONG_NOISE: f64 = 1.05;
 
 /// A number with its time averages over independent coordinates or chains, and what it should be.
-struct Reading {
-    what: String,
-    averages: Vec<f64>,
-    expected: f64,
+pub(crate) struct Reading {
+    pub what: String,
+    pub averages: Vec<f64>,
+    pub expected: f64,
 }
 
 impl Reading {
@@ -51,7 +51,7 @@ fn check(readings: &[Reading]) -> Result<(), String> {
 }
 
 /// Runs the case and its twin through the same check; returns the twin.
-fn check_with_twin(case: &str, temperature: f64, readings: impl Fn(f64) -> Vec<Reading>) -> Vec<Reading> {
+pub(crate) fn check_with_twin(case: &str, temperature: f64, readings: impl Fn(f64) -> Vec<Reading>) -> Vec<Reading> {
     if let Err(wrong) = check(&readings(temperature)) {
         panic!("{case}:\n{wrong}");
     }

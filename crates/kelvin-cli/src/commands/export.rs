@@ -28,7 +28,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     });
     let selection = Selection::new(&run.findings, method, arguments.beta)?;
     selection.notes.iter().for_each(|note| say(&format!("note: {note}\n")));
-    let asked = tensors(&run.network.layout(), &arguments.weights)?;
+    let asked = tensors(&run.draw_layout().position, &arguments.weights)?;
     let draws = open_draws(&run, &selection, !arguments.weights.is_empty())?;
     let out = place(arguments, &selection.name());
     match arguments.format {

@@ -6,9 +6,9 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::Shape;
-use kelvin::predictive::{GaussianMixture, PredictiveModel};
+use kelvin::predictive::{NumberMixture, PredictiveModel};
 use kelvin::write_file::replace_with;
 use serde_json::{Map, Value};
 
@@ -42,7 +42,8 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             write_line(out, predictor.names.iter().cloned().map(Value::from))?;
         }
         for block in blocks {
-            let rows = predictor.rows(&outputs_of_draws(&*engine, &model.network, &block, &draws)?)?;
+            let rows =
+                predictor.rows(&outputs_of_draws(&*engine, (&model.network, model.likelihood), &block, &draws)?)?;
             for row in rows {
                 if arguments.json {
                     let object: Map<String, Value> = predictor.names.iter().cloned().zip(row).collect();
@@ -148,13 +149,10 @@ fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
     };
     let (needed, outputs) = (model.likelihood.num_outputs(), network.num_outputs());
     ensure!(needed == outputs, "the likelihood needs {needed} outputs and the network has {outputs}");
-    match model.likelihood {
-        Likelihood::Gaussian { noise_variance } => {
-            let positive = noise_variance.is_finite() && noise_variance > 0.0;
-            ensure!(positive, "noise_variance must be a finite number > 0, got {noise_variance}");
-            ensure!(target, "a regression needs the scale of its target, and there is none");
-        }
-        Likelihood::Categorical { num_classes } => {
+    model.likelihood.check_settings()?;
+    match model.likelihood.kind() {
+        TargetKind::Numbers => ensure!(target, "a regression needs the scale of its target, and there is none"),
+        TargetKind::Classes { num_classes } => {
             let names = model.class_names.len();
             ensure!(names == num_classes, "there are {num_classes} classes and {names} class_names");
         }
@@ -182,7 +180,7 @@ fn open_draws(run: &Path, model: &SavedModel) -> anyhow::Result<Vec<Draws>> {
     let folder = run.join("draws");
     let mut all = Vec::new();
     for name in &model.draws {
-        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), &model.network)?);
+        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), (&model.network, model.likelihood))?);
     }
     if all.iter().all(Draws::is_empty) {
         bail!(
@@ -202,7 +200,7 @@ struct Predictor<'m> {
 
 enum Kind<'m> {
     /// Mean, standard deviation and quantiles in the target's own units.
-    Numbers { standardiser: &'m Standardiser, variance: f64 },
+    Numbers { standardiser: &'m Standardiser, likelihood: Likelihood, power: f64 },
     /// The most probable class and the probability of each.
     Classes { num_classes: usize, power: f64 },
 }
@@ -210,18 +208,19 @@ enum Kind<'m> {
 impl<'m> Predictor<'m> {
     fn new(model: &'m SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<Self> {
         let asked = asked.map(PredictiveModel::from).or(model.predictive_model);
-        let power = |default| asked.unwrap_or(default).power(model.inverse_temperature);
-        let (names, kind) = match model.likelihood {
-            Likelihood::Gaussian { noise_variance } => {
+        let power = |default: PredictiveModel| asked.unwrap_or(default).power(model.inverse_temperature);
+        let likelihood = model.likelihood;
+        let (names, kind) = match likelihood.kind() {
+            TargetKind::Numbers => {
                 let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
                 let quantiles = QUANTILES.iter().map(|(_, name)| (*name).to_owned());
-                let variance = noise_variance / power(PredictiveModel::Tempered);
+                let power = power(PredictiveModel::Tempered);
                 (
                     ["mean".into(), "std".into()].into_iter().chain(quantiles).collect(),
-                    Kind::Numbers { standardiser, variance },
+                    Kind::Numbers { standardiser, likelihood, power },
                 )
             }
-            Likelihood::Categorical { num_classes } => {
+            TargetKind::Classes { num_classes } => {
                 let classes = model.class_names.iter().map(|name| format!("p({name})"));
                 let power = power(PredictiveModel::Standard);
                 (std::iter::once("class".into()).chain(classes).collect(), Kind::Classes { num_classes, power })
@@ -232,24 +231,21 @@ impl<'m> Predictor<'m> {
 
     /// The cells of each row.
     fn rows(&self, outputs: &[Vec<f32>]) -> anyhow::Result<Vec<Vec<Value>>> {
-        let num_rows = outputs[0].len() / self.model.network.num_outputs();
+        let num_rows = outputs[0].len() / self.model.likelihood.num_values();
         (0..num_rows)
             .map(|row| match self.kind {
-                Kind::Numbers { standardiser, variance } => number_cells(standardiser, outputs, variance, row),
+                Kind::Numbers { standardiser, likelihood, power } => {
+                    let width = likelihood.num_values();
+                    let of_row = outputs.iter().map(|output| &output[row * width..][..width]);
+                    number_cells(standardiser, &NumberMixture::of(likelihood, of_row, power)?)
+                }
                 Kind::Classes { num_classes, power } => Ok(class_cells(self.model, outputs, num_classes, power, row)),
             })
             .collect()
     }
 }
 
-fn number_cells(
-    standardiser: &Standardiser,
-    outputs: &[Vec<f32>],
-    variance: f64,
-    row: usize,
-) -> anyhow::Result<Vec<Value>> {
-    let means: Vec<f32> = outputs.iter().map(|output| output[row]).collect();
-    let mixture = GaussianMixture::new(&means, variance)?;
+fn number_cells(standardiser: &Standardiser, mixture: &NumberMixture) -> anyhow::Result<Vec<Value>> {
     let mut cells = vec![standardiser.target_value(mixture.mean()), standardiser.target_std(mixture.variance().sqrt())];
     for (probability, _) in QUANTILES {
         cells.push(standardiser.target_value(mixture.quantile(probability)?));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::TargetKind;
 use kelvin::selection::selector;
 use kelvin_report::tables::{
     Layout, Line, Spread, legend_text, printed, refusals_text, selection_table, selectors, warnings_text,
@@ -58,7 +58,7 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
 
     let name = &experiment.settings.name;
     let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
-    let classes = matches!(experiment.problem.likelihood, Likelihood::Categorical { .. });
+    let classes = matches!(experiment.problem.likelihood.kind(), TargetKind::Classes { .. });
     let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
     let table = selection_table(name, &lines, classes);
     if let Some(folder) = &out {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kelvin::network::Evaluator;
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Evaluator, Tensor};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, EngineError, Motion, Observer, Plan};
 
@@ -38,9 +39,21 @@ impl Population {
     }
 }
 
+/// What of a posterior the kernels do not have, if anything.
+fn unknown_model(posterior: &Posterior) -> Option<String> {
+    let remedy = "sample on the CPU (--device cpu)";
+    if let Some(Tensor { name, .. }) = posterior.other_tensors().next() {
+        return Some(format!("its kernels know a network's parameters alone, and θ also holds `{name}`; {remedy}"));
+    }
+    match posterior.likelihood() {
+        Likelihood::Gaussian { .. } | Likelihood::Categorical { .. } => None,
+        other => Some(format!("its kernels have no likelihood {other:?}; {remedy}")),
+    }
+}
+
 /// The engine of tables, where it serves a posterior.
 pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<TableEngine>, EngineError> {
-    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) {
+    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) || unknown_model(posterior).is_some() {
         return Ok(None);
     }
     match TableEngine::new(Arc::clone(device), posterior) {
@@ -56,6 +69,9 @@ pub fn images(
     posterior: &Posterior,
     precision: Precision,
 ) -> Result<ImageEngine, EngineError> {
+    if let Some(reason) = unknown_model(posterior) {
+        return Err(EngineError::Unsupported { engine: device.name(), reason });
+    }
     ImageEngine::new(Arc::clone(device), posterior, precision).map_err(|error| match error {
         ImageEngineError::Device(error) => at_fault(&device.name(), error),
         ImageEngineError::Prior => EngineError::Unsupported { engine: device.name(), reason: error.to_string() },

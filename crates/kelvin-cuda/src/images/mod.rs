@@ -36,7 +36,6 @@ mod wave;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kelvin::likelihood::Likelihood;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
 use thiserror::Error;
@@ -240,10 +239,8 @@ impl ImageEngine {
             compiled: Compiled::new(&*device, precision, program)?,
             precision,
             data: DeviceData::new(&device, posterior.examples())?,
-            noise_variance: match posterior.likelihood() {
-                Likelihood::Gaussian { noise_variance } => noise_variance,
-                Likelihood::Categorical { .. } => 0.0,
-            },
+            // 0 stands for classes.
+            noise_variance: posterior.likelihood().known_noise_variance().unwrap_or(0.0),
             inverse_prior_variance: 1.0 / variance,
             num_examples: posterior.num_examples(),
             initial_statistics: posterior.initial_statistics(),

@@ -11,7 +11,6 @@ mod shape;
 use std::sync::Arc;
 
 use kelvin::data::{Inputs, Targets};
-use kelvin::likelihood::Likelihood;
 use kelvin::network::Layout;
 use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Observer, Plan};
@@ -76,10 +75,8 @@ impl TableEngine {
             let needs = "a network that one multiprocessor has registers and shared memory for";
             return Err(unsupported(network.describe(), needs));
         }
-        let noise_variance = match posterior.likelihood() {
-            Likelihood::Gaussian { noise_variance } => noise_variance,
-            Likelihood::Categorical { .. } => 1.0,
-        };
+        // Classes have none, and their kernels do not ask.
+        let noise_variance = posterior.likelihood().known_noise_variance().unwrap_or(1.0);
 
         let num_rows = examples.len();
         let mut rows = vec![0.0; num_rows * sizes.stride()];

@@ -1,6 +1,6 @@
 //! How a network of one hidden layer is spread over a block: lanes, units, rows at a time, places in shared memory.
 
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::{Layer, Network};
 
 use crate::kernels::KernelSource;
@@ -41,7 +41,7 @@ impl Sizes {
         else {
             return None;
         };
-        let is_categorical = matches!(likelihood, Likelihood::Categorical { .. });
+        let is_categorical = matches!(likelihood.kind(), TargetKind::Classes { .. });
         Some(Self { inputs: network.num_inputs(), hidden, outputs, is_categorical })
     }
 

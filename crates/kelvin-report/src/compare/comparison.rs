@@ -3,7 +3,7 @@
 use kelvin_study::error::{Context, Result, refused};
 use std::path::Path;
 
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::TargetKind;
 use kelvin::predictive::PredictiveModel;
 use serde::Serialize;
 
@@ -178,7 +178,7 @@ impl Run {
 /// Whether two runs have the same test points; an error where they are about different things.
 fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     let (a, b) = (&first.findings.problem, &second.findings.problem);
-    let have_one_kind = std::mem::discriminant(&a.likelihood) == std::mem::discriminant(&b.likelihood);
+    let have_one_kind = std::mem::discriminant(&a.likelihood.kind()) == std::mem::discriminant(&b.likelihood.kind());
     let (points_a, points_b) = (first.truths(), second.truths());
     // Truths were standardised in single precision and brought back.
     let scale = first.target_std().max(second.target_std());
@@ -197,7 +197,7 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     }
     let about = |run: &Run| {
         let problem = &run.findings.problem;
-        let kind = if matches!(problem.likelihood, Likelihood::Gaussian { .. }) { "a number" } else { "a class" };
+        let kind = if problem.likelihood.kind() == TargetKind::Numbers { "a number" } else { "a class" };
         format!(
             "{} predicts `{}` of {} ({kind}, {} test points)",
             run.folder, problem.target, problem.data, problem.test_rows

@@ -1,7 +1,7 @@
 //! What single draws predict at the test rows: outputs, replicated answers and log densities.
 
 use kelvin::data::Targets;
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::{Likelihood, NumberDistribution, TargetKind};
 use kelvin::predictive::{ClassificationPredictive, PredictiveModel, RegressionPredictive};
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin_study::error::{ExperimentError, Result, refused};
@@ -20,7 +20,7 @@ pub struct Predicted<'e> {
 
 /// The answers of the test rows.
 enum Answers<'e> {
-    Numbers { targets: &'e [f32], noise_variance: f64, units: Units },
+    Numbers { targets: &'e [f32], likelihood: Likelihood, units: Units },
     Classes { labels: &'e [u32], num_classes: usize },
 }
 
@@ -33,14 +33,13 @@ impl<'e> Predicted<'e> {
 
     pub fn new(experiment: &'e Experiment) -> Result<Self> {
         let problem = &experiment.problem;
-        let targets = match (&problem.test.targets, problem.likelihood) {
-            (Targets::Real(targets), Likelihood::Gaussian { noise_variance }) => {
+        let likelihood = problem.likelihood;
+        let targets = match (&problem.test.targets, likelihood.kind()) {
+            (Targets::Real(targets), TargetKind::Numbers) => {
                 let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
-                Answers::Numbers { targets, noise_variance, units }
+                Answers::Numbers { targets, likelihood, units }
             }
-            (Targets::Classes(labels), Likelihood::Categorical { num_classes }) => {
-                Answers::Classes { labels, num_classes }
-            }
+            (Targets::Classes(labels), TargetKind::Classes { num_classes }) => Answers::Classes { labels, num_classes },
             _ => return Err(refused("the likelihood does not fit the targets")),
         };
         let rows = match problem.table() {
@@ -139,17 +138,21 @@ impl<'e> Predicted<'e> {
             step,
         };
         match &self.targets {
-            Answers::Numbers { targets, noise_variance, units } => {
-                let mut predictive = RegressionPredictive::new(targets, *noise_variance, chain.beta)?;
+            Answers::Numbers { targets, likelihood, units } => {
+                let mut predictive = RegressionPredictive::of(*likelihood, targets, chain.beta)?;
                 predictive.add_draw(outputs)?;
                 let mut noise = vec![0.0; targets.len()];
                 key.fill_normal(&mut noise);
+                let distributions = |model: PredictiveModel| {
+                    let rows = outputs.chunks_exact(likelihood.num_values());
+                    rows.map(move |row| likelihood.number_distribution(row, model.power(chain.beta)))
+                };
                 let replicated = |model: PredictiveModel| {
-                    let std = (noise_variance / model.power(chain.beta)).sqrt();
-                    let answers = outputs.iter().zip(&noise).map(|(&mean, &z)| f64::from(mean) + std * f64::from(z));
+                    let answers = distributions(model).zip(&noise).map(|(row, &z)| row.at(f64::from(z)));
                     f64_bytes(&answers.map(|answer| units.original(answer)).collect::<Vec<_>>())
                 };
-                let means: Vec<f64> = outputs.iter().map(|&mean| units.original(f64::from(mean))).collect();
+                let means = distributions(PredictiveModel::Standard).map(|row: NumberDistribution| row.mean());
+                let means: Vec<f64> = means.map(|mean| units.original(mean)).collect();
                 Ok([
                     f64_bytes(&means),
                     replicated(PredictiveModel::Standard),

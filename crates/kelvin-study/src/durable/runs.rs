@@ -18,7 +18,7 @@ use crate::experiment::sampling::choices;
 use crate::experiment::{ChainSpec, Experiment, SampledChain};
 use crate::settings::DrawsSetting;
 use kelvin::draws::{DrawLog, DrawShape, Draws, DrawsError};
-use kelvin::network::Network;
+use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, Observer};
 use kelvin::selection::JointChoice;
 
@@ -213,14 +213,14 @@ impl Experiment {
         let path = durable.checkpoint("sampling");
         let mut population = self.sampled(specs)?;
         let mut seconds = vec![0.0; specs.len()];
-        let shape = DrawShape::of(&self.problem.network, population.measures_momentum());
+        let shape = DrawShape::of(&self.posterior, population.measures_momentum());
         let checkpoints = durable.read(&path)?;
         population.draws.clear();
         let stored = self.settings.sampler.draws == DrawsSetting::Stored;
         for (index, spec) in specs.iter().enumerate() {
             let place = Place {
                 spec,
-                network: &self.problem.network,
+                posterior: &self.posterior,
                 file: (files.path)(spec),
                 log: log_path(durable.folder, &population.chains[index]),
                 shape,
@@ -266,8 +266,8 @@ impl Experiment {
                 Draws::in_memory(shape.dim)
             } else if draws.is_log() {
                 let file = (files.path)(spec);
-                draws.save(&file, &self.problem.network, &(files.about)(spec))?;
-                Draws::open(&file, &self.problem.network)?
+                draws.save(&file, &self.posterior, &(files.about)(spec))?;
+                Draws::open(&file, &self.posterior)?
             } else {
                 draws
             };
@@ -286,7 +286,7 @@ fn log_path(folder: &Path, chain: &Chain) -> PathBuf {
 /// Where a chain's draws may be.
 struct Place<'a> {
     spec: &'a ChainSpec,
-    network: &'a Network,
+    posterior: &'a Posterior,
     file: PathBuf,
     log: PathBuf,
     shape: DrawShape,
@@ -353,7 +353,7 @@ impl Place<'_> {
             return Ok(Draws::in_memory(self.shape.dim));
         }
         // Once a chain is done, its log becomes a file.
-        match Draws::open(&self.file, self.network) {
+        match Draws::open(&self.file, self.posterior) {
             Ok(draws) if draws.len() == count => Ok(draws),
             Err(error) if self.file.exists() => Err(error),
             _ => Err(from_log),

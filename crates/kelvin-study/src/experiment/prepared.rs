@@ -58,7 +58,7 @@ impl Experiment {
         settings.check()?;
         let prior = settings.model.build_prior(&problem.network.layout())?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
-        let held_out = |examples: &_| HeldOut::sharing(posterior.workspaces(), &problem.network, examples);
+        let held_out = |examples: &_| posterior.held_out(examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
         let training_sample = held_out(&problem.training_sample);
@@ -85,7 +85,7 @@ impl Experiment {
         slot: Slot,
         inverse_temperature: f64,
     ) -> Result<Chain, ExperimentError> {
-        let position = self.problem.network.initial_parameters(self.settings.run.seed, repetition);
+        let position = self.posterior.initial_position(self.settings.run.seed, repetition);
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(Chain::new(slot.id(repetition), temperature, position, &self.posterior.layout()))
     }

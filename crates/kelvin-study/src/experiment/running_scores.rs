@@ -167,7 +167,7 @@ fn count_training_densities(
     draws: &[(u64, Weights<'_>)],
 ) -> Result<(), ExperimentError> {
     let (rows, likelihood) = (&experiment.training_sample, experiment.problem.likelihood);
-    let lot = evaluated_together(rows.num_rows() * rows.network().num_outputs());
+    let lot = evaluated_together(rows.num_rows() * rows.num_values());
     for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
         let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();
         let outputs = experiment.engine.outputs(rows, &weights)?;
@@ -188,7 +188,7 @@ pub(crate) fn count_draws(
 ) -> Result<(), ExperimentError> {
     let rows = [&experiment.validation, &experiment.test].into_iter().chain(&experiment.out_of_distribution);
     for (set, held_out) in rows.enumerate() {
-        let num_outputs = held_out.num_rows() * held_out.network().num_outputs();
+        let num_outputs = held_out.num_rows() * held_out.num_values();
         let lot = evaluated_together(num_outputs);
         for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {
             let weights: Vec<Weights<'_>> = draws.iter().map(|(_, weights)| *weights).collect();

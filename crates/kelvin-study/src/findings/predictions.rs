@@ -8,7 +8,7 @@ use crate::experiment::Experiment;
 use kelvin::data::Targets;
 use kelvin::draws::Draws;
 use kelvin::predictive::{
-    ByModel, ClassificationPredictive, GaussianMixture, Predictive, PredictiveModel, RegressionPredictive,
+    ByModel, ClassificationPredictive, NumberMixture, Predictive, PredictiveModel, RegressionPredictive,
 };
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -85,11 +85,7 @@ impl Predictions {
         match (predictive, &problem.test.targets) {
             (Predictive::Regression(predictive), Targets::Real(targets)) => {
                 let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
-                let kelvin::likelihood::Likelihood::Gaussian { noise_variance } = problem.likelihood else {
-                    return Err(refused("a regression has a Gaussian likelihood"));
-                };
-                let variance = ByModel::from_fn(|model| noise_variance / model.power(inverse_temperature));
-                let intervals = intervals(experiment, variance, draws)?;
+                let intervals = intervals(experiment, inverse_temperature, draws)?;
                 Ok(Self::Numbers(numbers(&rows, targets, units, predictive, &intervals)?))
             }
             (Predictive::Classification(predictive), Targets::Classes(labels)) => {
@@ -259,7 +255,7 @@ impl ClassPrediction {
 /// The ends of the central interval at each test row, in standardised units; NaN where there are no draws to tell.
 fn intervals<'d>(
     experiment: &Experiment,
-    variance: ByModel<f64>,
+    inverse_temperature: f64,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> Result<Vec<ByModel<(f64, f64)>>> {
     let draws: Vec<&Draws> = draws.into_iter().collect();
@@ -269,12 +265,17 @@ fn intervals<'d>(
     }
     let problem = &experiment.problem;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
+    let model = (&problem.network, problem.likelihood);
+    let width = problem.likelihood.num_values();
     let mut intervals = Vec::new();
     for block in RowBlocks::new(&problem.network, problem.likelihood, &problem.test.inputs, num_draws) {
-        let outputs = outputs_of_draws(&*experiment.engine, &problem.network, &block, draws.iter().copied())?;
+        let outputs = outputs_of_draws(&*experiment.engine, model, &block, draws.iter().copied())?;
         let of_point = |point: usize| {
-            let means: Vec<f32> = outputs.iter().map(|outputs| outputs[point]).collect();
-            by_model(|model| GaussianMixture::new(&means, *variance.get(model))?.central_interval(INTERVAL))
+            let of_point = || outputs.iter().map(|outputs| &outputs[point * width..][..width]);
+            by_model(|model| {
+                let power = model.power(inverse_temperature);
+                NumberMixture::of(problem.likelihood, of_point(), power)?.central_interval(INTERVAL)
+            })
         };
         let of_block: Result<Vec<_>, _> = (0..block.len()).into_par_iter().map(of_point).collect();
         intervals.extend(of_block?);

@@ -1,7 +1,7 @@
 //! Rows so many at a time that the outputs of all draws for them stay in memory.
 
 use crate::error::{Result, StudyError};
-use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::data::{Examples, Inputs};
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
@@ -26,7 +26,7 @@ pub struct RowBlocks<'i> {
 impl<'i> RowBlocks<'i> {
     /// Blocks of rows for evaluating `num_draws` draws: the more draws, the fewer rows in a block.
     pub fn new(network: &Network, likelihood: Likelihood, inputs: &'i Inputs, num_draws: usize) -> Self {
-        let per_row = num_draws.max(1) * network.num_outputs();
+        let per_row = num_draws.max(1) * likelihood.num_values();
         let rows_each = (MOST_OUTPUTS / per_row).max(1).next_multiple_of(ROWS_TOGETHER);
         Self { inputs, num_features: network.num_inputs(), likelihood, rows_each, next: 0 }
     }
@@ -52,25 +52,22 @@ impl Iterator for RowBlocks<'_> {
             Inputs::Bytes(bytes) => Inputs::Bytes(bytes[values].into()),
         };
         // Outputs do not ask for answers.
-        let targets = match self.likelihood {
-            Likelihood::Gaussian { .. } => Targets::Real(vec![0.0; rows.len()]),
-            Likelihood::Categorical { .. } => Targets::Classes(vec![0; rows.len()]),
-        };
+        let targets = self.likelihood.kind().unknown_targets(rows.len());
         Some(Examples { inputs, num_features: self.num_features, targets })
     }
 }
 
-/// Outputs of every draw at some rows: one vector a draw.
+/// The likelihood's values of every draw at some rows: one vector a draw.
 ///
 /// # Errors
 /// If draws cannot be read or evaluated.
 pub fn outputs_of_draws<'d>(
     engine: &dyn Engine,
-    network: &Network,
+    (network, likelihood): (&Network, Likelihood),
     rows: &Examples,
     draws: impl IntoIterator<Item = &'d Draws>,
 ) -> Result<Vec<Vec<f32>>> {
-    let held_out = HeldOut::new(network, rows);
+    let held_out = HeldOut::new(network, rows).followed_by(likelihood.num_parameters());
     let mut outputs = Vec::new();
     for draws in draws {
         for_each_output(engine, &held_out, draws, |output| {
@@ -114,7 +111,7 @@ mod tests {
                 let mut all = vec![Vec::new(); 3];
                 for block in blocks {
                     assert!(block.len() <= rows_each.unwrap_or(203));
-                    let of_block = outputs_of_draws(&CpuEngine, &network, &block, &draws).unwrap();
+                    let of_block = outputs_of_draws(&CpuEngine, (&network, likelihood), &block, &draws).unwrap();
                     all.iter_mut().zip(of_block).for_each(|(all, block)| all.extend(block));
                 }
                 all

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::problem::Problem;
 use crate::settings::{DrawsSetting, Settings};
-use kelvin::draws::Draws;
+use kelvin::draws::{DrawLayout, Draws};
 use kelvin::network::{Network, Shape};
 
 use crate::findings::Findings;
@@ -102,13 +102,18 @@ impl FinishedRun {
         self.folder.join("draws").join(format!("{chain}.safetensors"))
     }
 
+    /// The tensors of its draws.
+    pub fn draw_layout(&self) -> DrawLayout {
+        (&self.network, self.findings.problem.likelihood).into()
+    }
+
     /// Opens the draws of a chain, checked against their own hash.
     ///
     /// # Errors
     /// If the file is missing, damaged, or of another network.
     pub fn draws(&self, chain: &str) -> Result<Draws> {
         let path = self.draws_path(chain);
-        Draws::open(&path, &self.network).with_context(|| format!("cannot use {}", path.display()))
+        Draws::open(&path, self.draw_layout()).with_context(|| format!("cannot use {}", path.display()))
     }
 }
 

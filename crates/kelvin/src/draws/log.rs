@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Draws, DrawsError, Lot, Measurements, Place};
-use crate::network::{Network, Weights};
+use super::{DrawLayout, Draws, DrawsError, Lot, Measurements, Place};
+use crate::network::Weights;
 
 const MAGIC: [u8; 8] = *b"KLVDRAWS";
 const FORMAT: u32 = 1;
@@ -33,10 +33,10 @@ pub struct DrawShape {
 }
 
 impl DrawShape {
-    /// Of the draws of a network.
-    pub fn of(network: &Network, measures_momentum: bool) -> Self {
-        let (dim, num_statistics) = (network.layout().len(), network.statistics_layout().len());
-        Self { dim, num_statistics, measures_momentum }
+    /// Of draws of these tensors.
+    pub fn of(layout: impl Into<DrawLayout>, measures_momentum: bool) -> Self {
+        let DrawLayout { position, statistics } = layout.into();
+        Self { dim: position.len(), num_statistics: statistics.len(), measures_momentum }
     }
 
     fn record(&self) -> usize {

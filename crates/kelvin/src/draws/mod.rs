@@ -1,11 +1,13 @@
 //! Kept draws of a chain: in memory, or on disk and read a few at a time.
 
 mod error;
+mod layout;
 mod log;
 mod lot;
 mod store;
 
 pub use error::DrawsError;
+pub use layout::DrawLayout;
 pub use log::{DrawLog, DrawShape};
 pub use lot::Lot;
 

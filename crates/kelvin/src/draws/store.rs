@@ -12,8 +12,8 @@ use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 
-use super::{DrawShape, Draws, DrawsError, Lot, Place};
-use crate::network::{Layout, Network};
+use super::{DrawLayout, DrawShape, Draws, DrawsError, Lot, Place};
+use crate::network::Layout;
 use crate::write_file::replace_with;
 
 const SERIES: [&str; 3] = ["potential_energy", "configurational_temperature", "kinetic_temperature"];
@@ -46,9 +46,15 @@ impl Draws {
     ///
     /// # Errors
     /// Where the file cannot be written, or the draws cannot be read from where they are.
-    pub fn save(&self, path: &Path, network: &Network, about: &BTreeMap<&str, String>) -> Result<(), DrawsError> {
+    pub fn save(
+        &self,
+        path: &Path,
+        layout: impl Into<DrawLayout>,
+        about: &BTreeMap<&str, String>,
+    ) -> Result<(), DrawsError> {
         let count = self.len();
-        let layouts = [network.layout(), network.statistics_layout()];
+        let DrawLayout { position, statistics } = layout.into();
+        let layouts = [position, statistics];
         let mut about = about.clone();
         about.insert(HASH, self.hash()?);
         let damaged = |reason: String| DrawsError::Damaged { path: path.into(), reason };
@@ -110,12 +116,12 @@ impl Draws {
         })
     }
 
-    /// Reads draws of this network into memory.
+    /// Reads draws of these tensors into memory.
     ///
     /// # Errors
     /// Where the file cannot be read, is damaged, or is another network's.
-    pub fn load(path: &Path, network: &Network) -> Result<Self, DrawsError> {
-        let mut draws = Self::open(path, network)?;
+    pub fn load(path: &Path, layout: impl Into<DrawLayout>) -> Result<Self, DrawsError> {
+        let mut draws = Self::open(path, layout)?;
         let all = draws.all()?;
         let positions = Cow::Owned(all.positions.into_owned());
         draws.place =
@@ -123,12 +129,13 @@ impl Draws {
         Ok(draws)
     }
 
-    /// Opens draws of this network: measurements are read, weights stay in the file until they are asked for. All are checked
+    /// Opens draws of these tensors: measurements are read, weights stay in the file until they are asked for. All are checked
     /// against the file's own hash, where it has one.
     ///
     /// # Errors
     /// Where the file cannot be read, is damaged, or is another network's.
-    pub fn open(path: &Path, network: &Network) -> Result<Self, DrawsError> {
+    pub fn open(path: &Path, layout: impl Into<DrawLayout>) -> Result<Self, DrawsError> {
+        let layout = layout.into();
         let file_error = |source| DrawsError::File { action: "read", path: path.into(), source };
         let damaged = |reason: String| DrawsError::Damaged { path: path.into(), reason };
         let other = |reason: String| DrawsError::OtherNetwork { path: path.into(), reason };
@@ -168,8 +175,8 @@ impl Draws {
             });
             tensors.collect()
         };
-        let positions = spans(&network.layout())?;
-        let statistics = spans(&network.statistics_layout())?;
+        let positions = spans(&layout.position)?;
+        let statistics = spans(&layout.statistics)?;
         let mut series = SERIES.map(|_| Vec::new());
         for (name, values) in SERIES.iter().zip(&mut series) {
             let info = header.info(name).ok_or_else(|| other(format!("there is no array `{name}`")))?;
@@ -183,7 +190,7 @@ impl Draws {
             *values = bytes.chunks_exact(8).map(word).collect();
         }
         let [potential_energy, configurational_temperature, kinetic_temperature] = series;
-        let shape = DrawShape::of(network, !kinetic_temperature.is_empty());
+        let shape = DrawShape::of(layout, !kinetic_temperature.is_empty());
         let count = count.unwrap_or(0);
         for (name, values) in [(SERIES[0], &potential_energy), (SERIES[1], &configurational_temperature)] {
             if values.len() != count {
@@ -302,7 +309,7 @@ fn unreadable(path: &Path, source: std::io::Error) -> DrawsError {
 mod tests {
     use super::*;
     use crate::draws::{DrawLog, Measurements};
-    use crate::network::{Layer, Shape, Weights};
+    use crate::network::{Layer, Network, Shape, Weights};
 
     fn network() -> Network {
         let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };

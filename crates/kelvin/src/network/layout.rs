@@ -19,6 +19,8 @@ pub enum Role {
     Mean,
     /// Running variance of a channel.
     Variance,
+    /// The logarithm of a variance.
+    LogVariance,
     /// A position without finer structure.
     Position,
 }
@@ -33,6 +35,7 @@ impl Role {
             Self::Threshold => "threshold",
             Self::Mean => "mean",
             Self::Variance => "variance",
+            Self::LogVariance => "log_variance",
             Self::Position => "position",
         }
     }
@@ -63,7 +66,7 @@ impl Tensor {
     }
 }
 
-/// All tensors of a network, in order and without gaps.
+/// All tensors of a network, or of a posterior, in order and without gaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     tensors: Vec<Tensor>,

@@ -11,7 +11,7 @@ use super::scores::{ClassificationScores, RegressionScores};
 use crate::data::Targets;
 use crate::draws::{Draws, DrawsError};
 use crate::held_out::HeldOut;
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, TargetKind};
 use crate::sampler::{Engine, EngineError};
 
 /// A predictive distribution at held-out points, point by point.
@@ -39,18 +39,18 @@ impl Predictive {
     /// # Errors
     /// Where there are no targets, or they or β are no numbers to predict with.
     pub fn new(likelihood: Likelihood, targets: &Targets, inverse_temperature: f64) -> Result<Self, PredictiveError> {
-        Ok(match (likelihood, targets) {
-            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
-                Self::Regression(RegressionPredictive::new(targets, noise_variance, inverse_temperature)?)
+        Ok(match (likelihood.kind(), targets) {
+            (TargetKind::Numbers, Targets::Real(targets)) => {
+                Self::Regression(RegressionPredictive::of(likelihood, targets, inverse_temperature)?)
             }
-            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
+            (TargetKind::Classes { num_classes }, Targets::Classes(labels)) => {
                 Self::Classification(ClassificationPredictive::new(labels, num_classes, inverse_temperature)?)
             }
             _ => unreachable!("the posterior checked that likelihood and targets fit"),
         })
     }
 
-    /// Counts one draw, given the network's outputs at every point; after an error nothing has changed.
+    /// Counts one draw, given the likelihood's values at every point; after an error nothing has changed.
     pub fn add_draw(&mut self, outputs: &[f32]) -> Result<(), PredictiveError> {
         match self {
             Self::Regression(predictive) => predictive.add_draw(outputs),

@@ -1,60 +1,77 @@
-//! The predictive density of one regression point in full: an equal mixture of Gaussians, one for each draw.
+//! The predictive density of one regression point in full: an equal mixture of what each draw says.
 
 use super::error::{PredictiveError, level, positive};
 use super::log_mean_exp::LogMeanExp;
-use super::normal;
-use crate::quantile::normal_quantile;
+use crate::likelihood::{Likelihood, NumberDistribution};
 
-/// (1/S) Σ_s N(y | μ_s, v), for quantiles and intervals; unlike the accumulators it holds all S means.
+/// (1/S) Σ_s p(y | x, θ_s), for quantiles and intervals; unlike the accumulators it holds all S parts.
 #[derive(Clone, Debug, PartialEq)]
-pub struct GaussianMixture {
-    means: Vec<f64>,
-    smallest: f64,
-    largest: f64,
-    std: f64,
+pub struct NumberMixture {
+    parts: Vec<NumberDistribution>,
+    largest_std: f64,
 }
 
-impl GaussianMixture {
-    /// The mixture of the draws' means at one point, with the variance they share (σ² for SM, σ²/β for TM).
-    pub fn new(means: &[f32], variance: f64) -> Result<Self, PredictiveError> {
-        let std = positive("the variance of a mixture's parts", variance)?.sqrt();
-        if means.is_empty() {
-            return Err(PredictiveError::NoDraws);
+impl NumberMixture {
+    /// What the draws say of one point, given the likelihood's values there of each of them, at the power b of the tempered model.
+    ///
+    /// # Errors
+    /// Where there are no draws, or one of their outputs is no number to predict with.
+    pub fn of<'v>(
+        likelihood: Likelihood,
+        values: impl IntoIterator<Item = &'v [f32]>,
+        power: f64,
+    ) -> Result<Self, PredictiveError> {
+        let mut parts = Vec::new();
+        let mut largest_std = 0.0f64;
+        for (draw, values) in values.into_iter().enumerate() {
+            if let Some(output) = values.iter().position(|value| !value.is_finite()) {
+                return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
+            }
+            let part = likelihood.number_distribution(values, power);
+            let std = positive("the variance of a mixture's parts", part.variance())?.sqrt();
+            largest_std = largest_std.max(std);
+            // The variance is what the rounded standard deviation has, for which both are exact.
+            parts.push(NumberDistribution::normal(part.mean(), std * std));
         }
-        if let Some(draw) = means.iter().position(|mean| !mean.is_finite()) {
-            return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output: 0, value: means[draw] });
-        }
-        let means: Vec<f64> = means.iter().copied().map(f64::from).collect();
-        let smallest = means.iter().copied().fold(f64::INFINITY, f64::min);
-        let largest = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        Ok(Self { means, smallest, largest, std })
+        if parts.is_empty() { Err(PredictiveError::NoDraws) } else { Ok(Self { parts, largest_std }) }
     }
 
-    fn average(&self, part: impl Fn(f64) -> f64) -> f64 {
-        self.means.iter().map(|&mean| part(mean)).sum::<f64>() / self.means.len() as f64
+    /// The mixture of normal parts with these means and one variance (σ² for SM, σ²/β for TM).
+    ///
+    /// # Errors
+    /// As [`NumberMixture::of`].
+    pub fn normal(means: &[f32], variance: f64) -> Result<Self, PredictiveError> {
+        let likelihood = Likelihood::Gaussian { noise_variance: variance };
+        Self::of(likelihood, means.iter().map(std::slice::from_ref), 1.0)
+    }
+
+    fn average(&self, part: impl Fn(&NumberDistribution) -> f64) -> f64 {
+        self.parts.iter().map(part).sum::<f64>() / self.parts.len() as f64
     }
 
     /// The mixture's mean: the average of the parts' means.
     pub fn mean(&self) -> f64 {
-        self.average(|mean| mean)
+        self.average(NumberDistribution::mean)
     }
 
-    /// The mixture's variance: v + population variance of the parts' means.
+    /// The mixture's variance: the average of the parts' variances + population variance of their means.
     pub fn variance(&self) -> f64 {
-        let centre = self.mean();
-        self.std * self.std + self.average(|mean| (mean - centre).powi(2))
+        let (centre, first) = (self.mean(), self.parts[0].variance());
+        // Relative to the first, so that nothing is rounded where all are the same.
+        let noise = first + self.average(|part| part.variance() - first);
+        noise + self.average(|part| (part.mean() - centre).powi(2))
     }
 
-    /// log (1/S) Σ_s N(y | μ_s, v).
+    /// log (1/S) Σ_s p(y | x, θ_s).
     pub fn log_density(&self, y: f64) -> f64 {
         let mut density = LogMeanExp::new();
-        self.means.iter().for_each(|mean| density.add(normal::log_density(y - mean, self.std * self.std)));
+        self.parts.iter().for_each(|part| density.add(part.log_density(y)));
         density.value().unwrap_or(f64::NEG_INFINITY)
     }
 
-    /// F(y) = (1/S) Σ_s Φ((y − μ_s)/√v): the PIT value of y.
+    /// F(y) = (1/S) Σ_s P(y' < y | x, θ_s): the PIT value of y.
     pub fn cumulative(&self, y: f64) -> f64 {
-        self.average(|mean| normal::cumulative((y - mean) / self.std))
+        self.average(|part| part.cumulative(y))
     }
 
     /// F⁻¹(p): the y below which a share p of the mixture lies.
@@ -64,8 +81,9 @@ impl GaussianMixture {
     /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
     /// stretch between far modes, where the density underflows.
     pub fn quantile(&self, p: f64) -> Result<f64, PredictiveError> {
-        let z = normal_quantile(level("a quantile's probability", p)?);
-        let (mut low, mut high) = (self.smallest + self.std * z, self.largest + self.std * z);
+        let z = NumberDistribution::standard_quantile(level("a quantile's probability", p)?);
+        let mut low = self.parts.iter().map(|part| part.at(z)).fold(f64::INFINITY, f64::min);
+        let mut high = self.parts.iter().map(|part| part.at(z)).fold(f64::NEG_INFINITY, f64::max);
         let (mut y, mut last_step) = (low.midpoint(high), high - low);
         if last_step <= 0.0 {
             return Ok(y);
@@ -84,7 +102,7 @@ impl GaussianMixture {
             let good = newton > low && newton < high && (newton - y).abs() <= 0.5 * last_step;
             let next = if good { newton } else { low.midpoint(high) };
             last_step = (next - y).abs();
-            if last_step <= 2.0 * f64::EPSILON * self.std.max(next.abs()) {
+            if last_step <= 2.0 * f64::EPSILON * self.largest_std.max(next.abs()) {
                 return Ok(next);
             }
             y = next;
@@ -93,11 +111,7 @@ impl GaussianMixture {
 
     /// F(y) − p, from the nearer tail, so that p close to 1 is as sharp as p close to 0.
     fn excess(&self, y: f64, p: f64) -> f64 {
-        if p <= 0.5 {
-            self.cumulative(y) - p
-        } else {
-            (1.0 - p) - self.average(|mean| normal::cumulative((mean - y) / self.std))
-        }
+        if p <= 0.5 { self.cumulative(y) - p } else { (1.0 - p) - self.average(|part| part.above(y)) }
     }
 
     /// The ends of the interval that leaves (1 − level)/2 of the mixture on either side.
@@ -109,12 +123,15 @@ impl GaussianMixture {
 
 #[cfg(test)]
 mod tests {
+    use crate::quantile::normal_quantile;
+
     use proptest::prelude::*;
 
     use super::*;
+    use crate::likelihood::normal;
 
-    fn mixture(means: &[f32], variance: f64) -> GaussianMixture {
-        GaussianMixture::new(means, variance).unwrap()
+    fn mixture(means: &[f32], variance: f64) -> NumberMixture {
+        NumberMixture::normal(means, variance).unwrap()
     }
 
     #[test]
@@ -166,9 +183,9 @@ mod tests {
 
     #[test]
     fn bad_arguments_are_refused() {
-        assert_eq!(GaussianMixture::new(&[], 1.0), Err(PredictiveError::NoDraws));
-        assert!(GaussianMixture::new(&[0.0], 0.0).is_err());
-        assert!(GaussianMixture::new(&[0.0, f32::INFINITY], 1.0).is_err());
+        assert_eq!(NumberMixture::normal(&[], 1.0), Err(PredictiveError::NoDraws));
+        assert!(NumberMixture::normal(&[0.0], 0.0).is_err());
+        assert!(NumberMixture::normal(&[0.0, f32::INFINITY], 1.0).is_err());
         for p in [0.0, 1.0, -0.1, f64::NAN] {
             assert!(mixture(&[0.0], 1.0).quantile(p).is_err(), "p = {p}");
         }
@@ -183,7 +200,7 @@ mod tests {
             let mixture = mixture(&means, log_variance.exp());
             let y = mixture.quantile(p).unwrap();
             // y is known to a rounding of |y| + √v, which the density turns into probability.
-            let rounding = 8.0 * f64::EPSILON * (y.abs() + mixture.std) / mixture.std;
+            let rounding = 8.0 * f64::EPSILON * (y.abs() + mixture.largest_std) / mixture.largest_std;
             prop_assert!((mixture.cumulative(y) - p).abs() < 1e-13 + rounding);
         }
 

@@ -15,7 +15,7 @@ pub fn for_each_output<E: From<EngineError> + From<DrawsError>>(
     draws: &Draws,
     mut take: impl FnMut(Vec<f32>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let num_outputs = held_out.num_rows() * held_out.network().num_outputs();
+    let num_outputs = held_out.num_rows() * held_out.num_values();
     for lot in draws.lots(evaluated_together(num_outputs.max(draws.dim()))) {
         let lot = lot?;
         let weights: Vec<Weights<'_>> = lot.iter().collect();

@@ -4,17 +4,19 @@ use super::calibration::PitValues;
 use super::error::{PredictiveError, check_outputs, positive};
 use super::log_mean_exp::LogMeanExp;
 use super::model::{ByModel, PredictiveModel};
-use super::normal;
 use super::scores::RegressionScores;
+use crate::likelihood::Likelihood;
 
-/// p̂(y|x) = (1/S) Σ_s N(y | μ_s(x), v), with v = σ² for the standard and σ²/β for the tempered model.
+/// p̂(y|x) = (1/S) Σ_s p(y | x, θ_s)^b, normalised: b = 1 for the standard and β for the tempered model. For a Gaussian likelihood
+/// (1/S) Σ_s N(y | μ_s(x), σ²/b).
 ///
 /// For each point it keeps running sums of what the scores need: the log density and the PIT value of the target
 /// under both models, and mean and spread of μ_s. The draws themselves are not kept; where quantiles are wanted,
-/// keep them and see [`GaussianMixture`](super::GaussianMixture).
+/// keep them and see [`NumberMixture`](super::NumberMixture).
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegressionPredictive {
-    noise_variance: ByModel<f64>,
+    likelihood: Likelihood,
+    inverse_temperature: f64,
     num_draws: usize,
     points: Vec<Point>,
 }
@@ -25,14 +27,29 @@ struct Point {
     target: f64,
     mean: f64,
     squared_deviations: f64,
+    /// The mean over draws of the variance that is left given θ.
+    noise_variance: ByModel<f64>,
     log_density: ByModel<LogMeanExp>,
     cumulative_sum: ByModel<f64>,
 }
 
 impl RegressionPredictive {
-    /// An accumulator for these targets, with noise variance σ² and inverse temperature β.
+    /// An accumulator for these targets, normal with noise variance σ², at inverse temperature β.
+    ///
+    /// # Errors
+    /// As [`RegressionPredictive::of`].
     pub fn new(targets: &[f32], noise_variance: f64, inverse_temperature: f64) -> Result<Self, PredictiveError> {
-        let noise_variance = positive("the noise variance", noise_variance)?;
+        Self::of(Likelihood::Gaussian { noise_variance }, targets, inverse_temperature)
+    }
+
+    /// An accumulator for targets of a likelihood of numbers, at inverse temperature β.
+    ///
+    /// # Errors
+    /// Where there are no targets, or one of these is no number to predict with.
+    pub fn of(likelihood: Likelihood, targets: &[f32], inverse_temperature: f64) -> Result<Self, PredictiveError> {
+        if let Some(noise_variance) = likelihood.known_noise_variance() {
+            positive("the noise variance", noise_variance)?;
+        }
         let inverse_temperature = positive("the inverse temperature", inverse_temperature)?;
         if targets.is_empty() {
             return Err(PredictiveError::NoPoints);
@@ -44,32 +61,34 @@ impl RegressionPredictive {
             target: f64::from(target),
             mean: 0.0,
             squared_deviations: 0.0,
+            noise_variance: ByModel::default(),
             log_density: ByModel::default(),
             cumulative_sum: ByModel::default(),
         };
-        Ok(Self {
-            noise_variance: ByModel::from_fn(|model| noise_variance / model.power(inverse_temperature)),
-            num_draws: 0,
-            points: targets.iter().map(unseen).collect(),
-        })
+        let points = targets.iter().map(unseen).collect();
+        Ok(Self { likelihood, inverse_temperature, num_draws: 0, points })
     }
 
-    /// Counts one draw, given its mean μ_s(x_i) at every point; after an error nothing has changed.
-    pub fn add_draw(&mut self, means: &[f32]) -> Result<(), PredictiveError> {
-        check_outputs(means, self.num_draws, self.points.len(), 1)?;
+    /// Counts one draw, given the likelihood's values at every point; after an error nothing has changed.
+    pub fn add_draw(&mut self, values: &[f32]) -> Result<(), PredictiveError> {
+        let per_point = self.likelihood.num_values();
+        check_outputs(values, self.num_draws, self.points.len(), per_point)?;
         self.num_draws += 1;
-        let std = ByModel::from_fn(|model| self.noise_variance.get(model).sqrt());
-        for (point, &mean) in self.points.iter_mut().zip(means) {
-            let mean = f64::from(mean);
+        for (point, values) in self.points.iter_mut().zip(values.chunks_exact(per_point)) {
+            let of_draw = ByModel::from_fn(|model| {
+                self.likelihood.number_distribution(values, model.power(self.inverse_temperature))
+            });
             // Welford: no difference of large sums.
+            let mean = of_draw.standard.mean();
             let deviation = mean - point.mean;
             point.mean += deviation / self.num_draws as f64;
             point.squared_deviations += deviation * (mean - point.mean);
-            let residual = point.target - mean;
             for model in PredictiveModel::BOTH {
-                let log_density = normal::log_density(residual, *self.noise_variance.get(model));
-                point.log_density.get_mut(model).add(log_density);
-                *point.cumulative_sum.get_mut(model) += normal::cumulative(residual / std.get(model));
+                let (of_draw, noise) = (of_draw.get(model), point.noise_variance.get_mut(model));
+                // Exact where the variance is the same for all draws.
+                *noise += (of_draw.variance() - *noise) / self.num_draws as f64;
+                point.log_density.get_mut(model).add(of_draw.log_density(point.target));
+                *point.cumulative_sum.get_mut(model) += of_draw.cumulative(point.target);
             }
         }
         Ok(())
@@ -96,6 +115,8 @@ impl RegressionPredictive {
             point.mean += apart * theirs / all;
             point.squared_deviations += added.squared_deviations + apart * apart * mine * theirs / all;
             for model in PredictiveModel::BOTH {
+                let (noise, added_noise) = (point.noise_variance.get_mut(model), *added.noise_variance.get(model));
+                *noise = if mine == 0.0 { added_noise } else { *noise + (added_noise - *noise) * theirs / all };
                 point.log_density.get_mut(model).merge(added.log_density.get(model));
                 *point.cumulative_sum.get_mut(model) += added.cumulative_sum.get(model);
             }
@@ -103,11 +124,21 @@ impl RegressionPredictive {
         Ok(())
     }
 
+    /// What the mean variance given θ is once there are draws, where all draws have the same.
+    fn known_noise_variance(&self) -> Option<ByModel<f64>> {
+        let noise_variance = self.likelihood.known_noise_variance()?;
+        Some(ByModel::from_fn(|model| noise_variance / model.power(self.inverse_temperature)))
+    }
+
     /// The running sums, for [`RegressionPredictive::restore`].
     pub fn state(&self) -> Vec<f64> {
         let mut state = vec![self.num_draws as f64];
+        let is_known = self.likelihood.known_noise_variance().is_some();
         for point in &self.points {
             state.extend([point.mean, point.squared_deviations]);
+            if !is_known {
+                state.extend([point.noise_variance.standard, point.noise_variance.tempered]);
+            }
             for model in PredictiveModel::BOTH {
                 state.extend(point.log_density.get(model).parts());
                 state.push(*point.cumulative_sum.get(model));
@@ -118,15 +149,22 @@ impl RegressionPredictive {
 
     /// Takes on the running sums that an accumulator of the same points had; `None`, and nothing changed, where they do not fit.
     pub fn restore(&mut self, state: &[f64]) -> Option<()> {
-        const PER_POINT: usize = 10;
+        let known = self.known_noise_variance();
+        let moments = if known.is_some() { 2 } else { 4 };
+        let per_point = moments + 8;
         let (num_draws, points) = state.split_first()?;
-        if points.len() != PER_POINT * self.points.len() {
+        if points.len() != per_point * self.points.len() {
             return None;
         }
         self.num_draws = *num_draws as usize;
-        for (point, state) in self.points.iter_mut().zip(points.chunks_exact(PER_POINT)) {
+        for (point, state) in self.points.iter_mut().zip(points.chunks_exact(per_point)) {
             (point.mean, point.squared_deviations) = (state[0], state[1]);
-            for (model, sums) in PredictiveModel::BOTH.into_iter().zip(state[2..].chunks_exact(4)) {
+            point.noise_variance = match known {
+                _ if self.num_draws == 0 => ByModel::default(),
+                Some(known) => known,
+                None => ByModel { standard: state[2], tempered: state[3] },
+            };
+            for (model, sums) in PredictiveModel::BOTH.into_iter().zip(state[moments..].chunks_exact(4)) {
                 *point.log_density.get_mut(model) = LogMeanExp::from_parts([sums[0], sums[1], sums[2]]);
                 *point.cumulative_sum.get_mut(model) = sums[3];
             }
@@ -154,10 +192,9 @@ impl RegressionPredictive {
         self.each_point(|point| point.mean)
     }
 
-    /// The predictive variances: v + population variance of μ_s over draws.
+    /// The predictive variances: the mean variance given θ + population variance of μ_s over draws.
     pub fn variances(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
-        let noise = *self.noise_variance.get(model);
-        self.each_point(|point| noise + point.squared_deviations / self.num_draws as f64)
+        self.each_point(|point| point.noise_variance.get(model) + point.squared_deviations / self.num_draws as f64)
     }
 
     /// log p̂(y_i|x_i) of every target.
@@ -165,7 +202,7 @@ impl RegressionPredictive {
         self.each_point(|point| point.log_density.get(model).value().unwrap_or(f64::NEG_INFINITY))
     }
 
-    /// PIT_i = (1/S) Σ_s Φ((y_i − μ_s(x_i))/√v) of every target, from which coverage follows.
+    /// PIT_i = (1/S) Σ_s P(y < y_i | x_i, θ_s) of every target, from which coverage follows.
     pub fn pit_values(&self, model: PredictiveModel) -> Result<PitValues, PredictiveError> {
         PitValues::new(self.each_point(|point| point.cumulative_sum.get(model) / self.num_draws as f64)?)
     }
@@ -197,8 +234,9 @@ impl RegressionPredictive {
 
 #[cfg(test)]
 mod tests {
-    use super::super::GaussianMixture;
+    use super::super::NumberMixture;
     use super::*;
+    use crate::likelihood::normal;
     use crate::quantile::normal_quantile;
 
     const STANDARD: PredictiveModel = PredictiveModel::Standard;
@@ -224,7 +262,7 @@ mod tests {
         let mut predictive = RegressionPredictive::new(&[0.6], 0.04, 3.0).unwrap();
         draws.iter().for_each(|&mean| predictive.add_draw(&[mean]).unwrap());
         for (model, variance) in [(STANDARD, 0.04), (TEMPERED, 0.04 / 3.0)] {
-            let mixture = GaussianMixture::new(&draws, variance).unwrap();
+            let mixture = NumberMixture::normal(&draws, variance).unwrap();
             let target = f64::from(0.6f32);
             assert!((predictive.log_densities(model).unwrap()[0] - mixture.log_density(target)).abs() < 1e-13);
             assert!((predictive.pit_values(model).unwrap().values()[0] - mixture.cumulative(target)).abs() < 1e-15);

@@ -10,9 +10,10 @@ pub use student_t::StudentT;
 
 use thiserror::Error;
 
+use crate::network::Layout;
 use crate::vector::{scale_and_add, sum_of_squares};
 
-/// A density over parameter vectors.
+/// A density over parameter vectors: those of a network, followed by the prior's own where it has some (such as its scales).
 pub trait Prior: Send + Sync {
     /// log p(θ), constants included.
     fn log_density(&self, parameters: &[f32]) -> f64;
@@ -23,6 +24,16 @@ pub trait Prior: Send + Sync {
     /// The variance, where all parameters are independent N(0, variance): engines on other devices know this prior.
     fn isotropic_variance(&self) -> Option<f64> {
         None
+    }
+
+    /// Adds its own parameters to the layout of the network's.
+    fn add_tensors(&self, layout: &mut Layout) {
+        let _ = layout;
+    }
+
+    /// Where its own parameters start.
+    fn initial_parameters(&self) -> Vec<f32> {
+        Vec::new()
     }
 }
 
@@ -38,6 +49,14 @@ impl<P: Prior + ?Sized> Prior for Box<P> {
 
     fn isotropic_variance(&self) -> Option<f64> {
         (**self).isotropic_variance()
+    }
+
+    fn add_tensors(&self, layout: &mut Layout) {
+        (**self).add_tensors(layout);
+    }
+
+    fn initial_parameters(&self) -> Vec<f32> {
+        (**self).initial_parameters()
     }
 }
 
@@ -94,7 +113,7 @@ impl Prior for IsotropicGaussian {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::{Layout, Network};
+    use crate::network::Network;
 
     #[test]
     fn gradient_is_that_of_the_density() {

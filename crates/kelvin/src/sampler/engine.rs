@@ -100,7 +100,7 @@ pub trait Engine: Send + Sync {
         observer: &dyn Observer,
     ) -> Result<(), EngineError>;
 
-    /// Outputs of all held-out rows for each set of weights, row-major.
+    /// Outputs of all held-out rows for each set of weights, row-major, each row followed by the likelihood's own parameters.
     fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError>;
 
     /// For each position and its weight w: Σ log p(y|x,θ) over the batches in training mode, each a batch of its own to

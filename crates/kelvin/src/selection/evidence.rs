@@ -19,7 +19,6 @@ use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use super::small_model::SmallModel;
 use crate::diagnostics::Warning;
-use crate::likelihood::Likelihood;
 use crate::network::Layer;
 use crate::potential::{Batch, Potential};
 use crate::sampler::{AscentObjective, LogBeta, PriorShare};
@@ -83,11 +82,9 @@ impl Selector for EvidenceSelector {
         let refused = |reason: &'static str| Err(SelectionError::DoesNotSuit { method, reason: reason.into() });
         let posterior = laboratory.posterior();
         let is_linear = matches!(posterior.network().layers(), [Layer::Dense { .. }]);
-        let noise_variance = match posterior.likelihood() {
-            Likelihood::Gaussian { noise_variance } if !is_linear && laboratory.tempering() == Tempering::Posterior => {
-                noise_variance
-            }
-            _ => return self.select_with_determinant(laboratory),
+        let scale_cancels = !is_linear && laboratory.tempering() == Tempering::Posterior;
+        let Some(noise_variance) = posterior.likelihood().known_noise_variance().filter(|_| scale_cancels) else {
+            return self.select_with_determinant(laboratory);
         };
         let Some(prior_variance) = posterior.prior().isotropic_variance() else {
             return refused("it needs a Gaussian prior that β scales (model.prior = \"gaussian\")");

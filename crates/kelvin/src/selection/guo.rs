@@ -15,7 +15,7 @@ use super::laboratory::Laboratory;
 use super::selector::{BetaInterval, Goal, Selection, Selector};
 use crate::data::Targets;
 use crate::diagnostics::Warning;
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, LogBetaCurve};
 use crate::sampler::{AscentObjective, LogBeta, PriorShare};
 
 /// No β beyond 10^±6 is looked at.
@@ -95,8 +95,8 @@ impl Scaling {
 /// # Panics
 /// If targets are of another kind than the likelihood's.
 pub fn best_scaling(likelihood: Likelihood, outputs: &[f32], targets: &Targets) -> Scaling {
-    let at = |log_beta: f64| Sums::new(likelihood, outputs, targets, log_beta);
-    let num_rows = (outputs.len() / likelihood.num_outputs()) as f64;
+    let at = |log_beta: f64| likelihood.log_beta_curve(outputs, targets, log_beta);
+    let num_rows = (outputs.len() / likelihood.num_values()) as f64;
     let rising = at(0.0).slope > 0.0;
     let step = if rising { std::f64::consts::LN_2 } else { -std::f64::consts::LN_2 };
     // From 0 outwards until the slope changes its sign.
@@ -129,10 +129,10 @@ pub fn best_scaling(likelihood: Likelihood, outputs: &[f32], targets: &Targets) 
 }
 
 /// Where the slope falls through zero between `low` and `high`.
-fn sign_change(at: impl Fn(f64) -> Sums, mut low: f64, mut high: f64) -> f64 {
+fn sign_change(at: impl Fn(f64) -> LogBetaCurve, mut low: f64, mut high: f64) -> f64 {
     let mut s = 0.5 * (low + high);
     for _ in 0..100 {
-        let Sums { slope, curvature, .. } = at(s);
+        let LogBetaCurve { slope, curvature, .. } = at(s);
         if slope > 0.0 {
             low = s
         } else {
@@ -147,51 +147,6 @@ fn sign_change(at: impl Fn(f64) -> Sums, mut low: f64, mut high: f64) -> f64 {
         }
     }
     s
-}
-
-/// Σ log p(y|x,θ,β) with its first two derivatives in s = log β.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sums {
-    value: f64,
-    slope: f64,
-    curvature: f64,
-}
-
-impl Sums {
-    fn new(likelihood: Likelihood, outputs: &[f32], targets: &Targets, log_beta: f64) -> Self {
-        let beta = log_beta.exp();
-        let mut sums = Self::default();
-        match (likelihood, targets) {
-            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
-                let squares: f64 =
-                    outputs.iter().zip(targets).map(|(&mean, &y)| (f64::from(y) - f64::from(mean)).powi(2)).sum();
-                let (n, quadratic) = (targets.len() as f64, 0.5 * beta * squares / noise_variance);
-                sums.value = 0.5 * n * (beta / (std::f64::consts::TAU * noise_variance)).ln() - quadratic;
-                sums.slope = 0.5 * n - quadratic;
-                sums.curvature = -quadratic;
-            }
-            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
-                for (logits, &label) in outputs.chunks_exact(num_classes).zip(labels) {
-                    let largest = f64::from(logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
-                    let (mut total, mut first, mut second) = (0.0, 0.0, 0.0);
-                    for &logit in logits {
-                        let shifted = f64::from(logit) - largest;
-                        let weight = (beta * shifted).exp();
-                        total += weight;
-                        first += weight * shifted;
-                        second += weight * shifted * shifted;
-                    }
-                    let (mean, own) = (first / total, f64::from(logits[label as usize]) - largest);
-                    let variance = (second / total - mean * mean).max(0.0);
-                    sums.value += beta * own - total.ln();
-                    sums.slope += beta * (own - mean);
-                    sums.curvature += beta * (own - mean) - beta * beta * variance;
-                }
-            }
-            _ => panic!("the posterior checked that likelihood and targets fit"),
-        }
-        sums
-    }
 }
 
 #[cfg(test)]
@@ -231,7 +186,7 @@ mod tests {
             let lattice = (-16_000..16_000).map(|i| f64::from(i) * 5e-4);
             let brute = lattice.max_by(|&a, &b| score(a).total_cmp(&score(b))).unwrap();
             assert!((beta.ln() - brute).abs() < 1e-3, "{beta} {}", brute.exp());
-            let sums = Sums::new(THREE, &scaled, &targets, beta.ln());
+            let sums = THREE.log_beta_curve(&scaled, &targets, beta.ln());
             assert!(sums.slope.abs() < 1e-9 && sums.curvature < 0.0, "{sums:?}");
         }
     }
@@ -239,7 +194,7 @@ mod tests {
     #[test]
     fn derivatives_are_those_of_the_sum() {
         let (logits, targets) = unsure();
-        let at = |s: f64| Sums::new(THREE, &logits, &targets, s);
+        let at = |s: f64| THREE.log_beta_curve(&logits, &targets, s);
         for s in [-2.0, 0.3, 1.5] {
             let slope = (at(s + 1e-5).value - at(s - 1e-5).value) / 2e-5;
             let curvature = (at(s + 1e-5).slope - at(s - 1e-5).slope) / 2e-5;

@@ -119,33 +119,10 @@ impl<'a> HeldOutDraws<'a> {
     }
 
     fn add_densities(&self, model: PredictiveModel, beta: f64, outputs: &[f32], found: &mut ChainDensities) {
-        let power = model.power(beta);
         let moves = f64::from(u8::from(model == PredictiveModel::Tempered));
-        match (self.likelihood, self.targets) {
-            (Likelihood::Gaussian { noise_variance }, Targets::Real(targets)) => {
-                for (&mean, &target) in outputs.iter().zip(targets) {
-                    let square = (f64::from(target) - f64::from(mean)).powi(2) / noise_variance;
-                    let constant = (power / (std::f64::consts::TAU * noise_variance)).ln();
-                    found.log_densities.push(0.5 * (constant - power * square));
-                    found.slopes.push(moves * 0.5 * (1.0 / power - square));
-                }
-            }
-            (Likelihood::Categorical { num_classes }, Targets::Classes(labels)) => {
-                for (logits, &label) in outputs.chunks_exact(num_classes).zip(labels) {
-                    let largest = f64::from(logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b)));
-                    let own = f64::from(logits[label as usize]) - largest;
-                    let (mut total, mut weighted) = (0.0, 0.0);
-                    for &logit in logits {
-                        let shifted = f64::from(logit) - largest;
-                        let weight = (power * shifted).exp();
-                        total += weight;
-                        weighted += weight * shifted;
-                    }
-                    found.log_densities.push(power * own - total.ln());
-                    found.slopes.push(moves * (own - weighted / total));
-                }
-            }
-            _ => unreachable!("the posterior checked that likelihood and targets fit"),
-        }
+        self.likelihood.tempered_densities(outputs, self.targets, model.power(beta), |row| {
+            found.log_densities.push(row.log_density);
+            found.slopes.push(moves * row.slope);
+        });
     }
 }

@@ -22,7 +22,7 @@ use super::row_loss::Answer;
 use super::selector::{Goal, Selection, Selector};
 use super::small_fit::dot;
 use super::small_model::{SmallModel, normal_vectors};
-use crate::likelihood::Likelihood;
+use crate::likelihood::TargetKind;
 
 /// Draws from the prior where no closed form is known.
 const NUM_DRAWS: u32 = 200;
@@ -54,20 +54,21 @@ impl Selector for InformationGainSelector {
     }
 
     fn select(&self, laboratory: &dyn Laboratory) -> Result<Selection, SelectionError> {
-        let Likelihood::Gaussian { noise_variance } = laboratory.posterior().likelihood() else {
+        let likelihood = laboratory.posterior().likelihood();
+        if likelihood.kind() != TargetKind::Numbers {
             let reason = "the targets are classes, which an isotropic prior treats all alike: it would say β = 1 whatever the data; \
                           choose by LPD, or take lyddon-holmes-walker";
             return Err(SelectionError::DoesNotSuit { method: self.name(), reason: reason.into() });
-        };
+        }
         // All points of the prior together cost some ten fits.
         let model = SmallModel::new(self.name(), laboratory, |_| 10.0)?;
         let fit = model.fit_all(1.0)?;
-        let points = prior_points(&model);
+        let (points, noise_std) = (prior_points(&model), model.loss.noise_variance().sqrt());
         let num_inputs = model.inputs.len() / model.num_rows();
         let of_row = |(row, input): (usize, &[f64])| {
             let mean = model.training.outputs(row, &fit.mode)[0];
             // Two answers with the mean of any quadratic.
-            let likely = [noise_variance.sqrt(), -noise_variance.sqrt()].map(|away| Answer::Number(mean + away));
+            let likely = [noise_std, -noise_std].map(|away| Answer::Number(mean + away));
             let (mut expected, mut observed) = (0.0, 0.0);
             let mut features = vec![0.0; model.num_parameters()];
             for point in &points {

@@ -145,7 +145,7 @@ impl BestCheckpoint<'_> {
 
     /// Judges where chains are.
     fn look_at(&self, chains: &[(usize, &Chain)]) -> Result<(), EngineError> {
-        let num_outputs = self.validation.num_rows() * self.posterior.likelihood().num_outputs();
+        let num_outputs = self.validation.num_rows() * self.validation.num_values();
         for some in chains.chunks(evaluated_together(num_outputs)) {
             let weights: Vec<Weights<'_>> = some.iter().map(|(_, chain)| chain.state.weights()).collect();
             for ((index, chain), outputs) in some.iter().zip(&self.engine.outputs(self.validation, &weights)?) {

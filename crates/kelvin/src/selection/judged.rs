@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::error::SelectionError;
 use super::laboratory::{Laboratory, SampledStart};
 use super::selector::Goal;
-use crate::likelihood::Likelihood;
+use crate::likelihood::{Likelihood, TargetKind};
 use crate::predictive::{ByModel, Predictive, PredictiveModel, Scores};
 
 /// What a grid is judged by on validation rows.
@@ -53,8 +53,8 @@ impl Criterion {
     pub fn applies_to(self, likelihood: Likelihood) -> bool {
         match self {
             Self::Lpd | Self::PointError => true,
-            Self::Ece | Self::Brier => matches!(likelihood, Likelihood::Categorical { .. }),
-            Self::Coverage => matches!(likelihood, Likelihood::Gaussian { .. }),
+            Self::Ece | Self::Brier => matches!(likelihood.kind(), TargetKind::Classes { .. }),
+            Self::Coverage => likelihood.kind() == TargetKind::Numbers,
         }
     }
 }

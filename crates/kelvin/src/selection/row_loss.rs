@@ -49,6 +49,14 @@ impl RowLoss {
         Self::Classes { num_classes, contrasts }
     }
 
+    /// σ² of numbers; NaN for classes, which have none.
+    pub fn noise_variance(&self) -> f64 {
+        match *self {
+            Self::Gaussian { noise_variance } => noise_variance,
+            Self::Classes { .. } => f64::NAN,
+        }
+    }
+
     /// Outputs of a row.
     pub fn num_outputs(&self) -> usize {
         match self {

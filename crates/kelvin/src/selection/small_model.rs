@@ -23,7 +23,7 @@ use super::small_fit::{Energy, FeatureRows, Fit, dot};
 use super::tangent::Tangent;
 use crate::data::{Examples, Targets};
 use crate::diagnostics::Warning;
-use crate::likelihood::Likelihood;
+use crate::likelihood::TargetKind;
 use crate::random::{NoiseKey, Purpose};
 use crate::sampler::{AscentObjective, LogBeta, PriorShare};
 use crate::temperature::Tempering;
@@ -75,12 +75,18 @@ impl SmallModel {
         let refused = |reason: String| SelectionError::DoesNotSuit { method, reason: reason.into() };
         let posterior = laboratory.posterior();
         let (network, examples) = (posterior.network(), posterior.examples());
-        let loss = match posterior.likelihood() {
-            Likelihood::Gaussian { noise_variance } => RowLoss::Gaussian { noise_variance },
-            Likelihood::Categorical { num_classes: 0 | 1 } => {
+        let likelihood = posterior.likelihood();
+        let loss = match (likelihood.kind(), likelihood.known_noise_variance()) {
+            (TargetKind::Numbers, Some(noise_variance)) => RowLoss::Gaussian { noise_variance },
+            (TargetKind::Numbers, None) => {
+                let reason =
+                    "its fits need Gaussian noise of a known variance, and this likelihood has none; choose by LPD";
+                return Err(refused(reason.into()));
+            }
+            (TargetKind::Classes { num_classes: 0 | 1 }, _) => {
                 return Err(refused("there is a single class, and nothing to be sure or unsure of".into()));
             }
-            Likelihood::Categorical { num_classes } => RowLoss::classes(num_classes),
+            (TargetKind::Classes { num_classes }, _) => RowLoss::classes(num_classes),
         };
         let Some(tangent) = Tangent::new(network, loss.num_outputs()) else {
             return Err(refused(format!(

@@ -38,7 +38,8 @@ impl Given {
     pub fn laboratory(&self) -> GivenLaboratory<'_> {
         let prior = IsotropicGaussian::new(self.prior_variance).unwrap();
         let posterior = Posterior::new(&self.network, self.likelihood, prior, &self.train).unwrap();
-        GivenLaboratory { given: self, posterior, validation: HeldOut::new(&self.network, &self.validation) }
+        let validation = posterior.held_out(&self.validation);
+        GivenLaboratory { given: self, posterior, validation }
     }
 
     /// The β that a method of generalized Bayes answers with.

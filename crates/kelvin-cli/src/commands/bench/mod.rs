@@ -258,7 +258,7 @@ impl Timer<'_> {
         let rule = Langevin { clip_norm: 1e6, ..Langevin::new(Integrator::Sghmc, work.learning_rate, 0.98) };
         let batches = Batches::new(work.examples.len(), work.batch_size)?;
         let mut chains: Vec<Chain> = (0..num_chains as u32)
-            .map(|id| Chain::new(id, Temperature::BAYES, work.network.initial_parameters(0, id), &posterior.layout()))
+            .map(|id| Chain::new(id, Temperature::BAYES, posterior.initial_position(0, id), &posterior.layout()))
             .collect();
         let keep = Keep { burn_in: 0, every: steps_between };
         let plan = Plan { seed: 0, batches, num_steps: (num_readings + 1) * steps_between, keep };

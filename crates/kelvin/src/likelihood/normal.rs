@@ -6,7 +6,7 @@ use statrs::function::erf::erfc;
 use statrs::function::gamma::gamma_ur;
 
 /// log N(residual | 0, variance) = −½ log(2π v) − r²/(2v).
-pub(super) fn log_density(residual: f64, variance: f64) -> f64 {
+pub(crate) fn log_density(residual: f64, variance: f64) -> f64 {
     -0.5 * (2.0 * PI * variance).ln() - residual * residual / (2.0 * variance)
 }
 
@@ -15,7 +15,7 @@ pub(super) fn log_density(residual: f64, variance: f64) -> f64 {
 /// Φ(−|z|) = ½ erfc(x) = ½ Q(½, x²), x = |z|/√2, with Q the upper incomplete gamma function. In statrs 0.18 the former
 /// is good below x = ½ only (beyond, its constants have 24 bits: errors of 1e-10 and jumps between its pieces, which
 /// a root finder would feel), and the latter is good everywhere but near 0 (it takes x² < 1e-15 for nothing).
-pub(super) fn cumulative(z: f64) -> f64 {
+pub(crate) fn cumulative(z: f64) -> f64 {
     let x = z.abs() / SQRT_2;
     let tail = if x < 0.5 {
         0.5 * erfc(x)
