@@ -11,7 +11,7 @@ use kelvin::potential::{Batch, Posterior, Potential, TemperedModel};
 use kelvin::predictive::{NumberMixture, Predictive, PredictiveModel};
 use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Integrator, Keep, Langevin, Plan, Silent, run_population};
+use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Integrator, Keep, Langevin, Plan, run_population};
 use kelvin::selection::{JointSelector, SelectionError, Selector};
 use kelvin::temperature::{Temperature, Tempering};
 
