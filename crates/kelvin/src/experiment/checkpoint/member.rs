@@ -72,6 +72,7 @@ impl Member {
                 log_beta: reader.f64()?,
                 log_beta_velocity: reader.f64()?,
                 statistics: reader.f32s()?,
+                auxiliary: Vec::new(),
             },
             kinetic_all: (reader.f64s()?, reader.u64()?),
             kinetic_kept: (reader.f64s()?, reader.u64()?),
@@ -82,6 +83,12 @@ impl Member {
             scores: (0..reader.count()?).map(|_| reader.f64s()).collect::<Option<_>>()?,
             series: [reader.f64s()?, reader.f64s()?, reader.f64s()?],
         })
+    }
+
+    /// What the sampler carries, which stands behind all members.
+    pub(super) fn read_auxiliary(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+        self.state.auxiliary = reader.f64s()?;
+        Some(())
     }
 
     /// The chain as it was, given the same chain at its start; `None` where it is another's.
@@ -163,13 +170,24 @@ mod tests {
     }
 
     fn contents(chain: &Chain, choice: &JointChoice) -> Vec<u8> {
-        let mut writer = Writer::default();
-        writer.text("run");
-        writer.count(1);
         let (choice, scores) = (Some(choice), &[vec![], vec![0.5, f64::NAN]][..]);
-        MemberParts { chain, num_draws: 3, seconds: 1.5, choice, scores, series: [&[1.0], &[], &[2.0]] }
-            .write(&mut writer);
-        writer.into_bytes()
+        let member = MemberParts { chain, num_draws: 3, seconds: 1.5, choice, scores, series: [&[1.0], &[], &[2.0]] };
+        super::super::contents("run", [member].into_iter())
+    }
+
+    /// Chains without auxiliary numbers are written as before there were any, so that their runs can go on.
+    #[test]
+    fn auxiliary_numbers_stand_behind_all_else() {
+        let (mut chain, choice) = example();
+        let without = contents(&chain, &choice);
+        chain.state.auxiliary = vec![0.5];
+        let with = contents(&chain, &choice);
+        assert_eq!(with[..without.len()], without);
+        let auxiliary = |bytes: &[u8]| {
+            let read = Checkpoint::from_contents("a.checkpoint".as_ref(), bytes).unwrap();
+            read.members[0].restore(&chain).unwrap().state.auxiliary
+        };
+        assert_eq!((auxiliary(&with), auxiliary(&without)), (vec![0.5], vec![]));
     }
 
     #[test]

@@ -44,13 +44,7 @@ impl Checkpoint {
         identity: &str,
         members: impl ExactSizeIterator<Item = MemberParts<'a>>,
     ) -> Result<(), CheckpointError> {
-        let mut writer = Writer::default();
-        writer.text(identity);
-        writer.count(members.len());
-        for member in members {
-            member.write(&mut writer);
-        }
-        file::write(path, &writer.into_bytes())
+        file::write(path, &contents(identity, members))
     }
 
     /// Reads a checkpoint of this run; `None` where there is none.
@@ -78,9 +72,28 @@ impl Checkpoint {
     fn from_reader(reader: &mut Reader<'_>) -> Option<Self> {
         let identity = reader.text()?;
         let num_members = reader.count()?;
-        let members = (0..num_members).map(|_| Member::read(reader)).collect::<Option<_>>()?;
+        let mut members = (0..num_members).map(|_| Member::read(reader)).collect::<Option<Vec<_>>>()?;
+        if !reader.is_at_end() {
+            members.iter_mut().try_for_each(|member| member.read_auxiliary(reader))?;
+        }
         reader.is_at_end().then_some(Self { identity, members })
     }
+}
+
+/// Members one after the other; then what samplers carry beside θ and m, where one of them does.
+fn contents<'a>(identity: &str, members: impl ExactSizeIterator<Item = MemberParts<'a>>) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.text(identity);
+    writer.count(members.len());
+    let mut auxiliaries = Vec::new();
+    for member in members {
+        member.write(&mut writer);
+        auxiliaries.push(&member.chain.state.auxiliary);
+    }
+    if auxiliaries.iter().any(|auxiliary| !auxiliary.is_empty()) {
+        auxiliaries.iter().for_each(|auxiliary| writer.f64s(auxiliary));
+    }
+    writer.into_bytes()
 }
 
 /// How many chains a checkpoint has that is in memory, which is all that a test of bad input needs to know of it.
