@@ -66,10 +66,9 @@ fn rules() -> Vec<AnyRule> {
         ..Langevin::new(integrator, 1e-3, 0.9)
     };
     let layerwise = MassRule::Layerwise(LayerwiseMass { num_batches: 5, ..LayerwiseMass::default() });
-    vec![
-        AnyRule::Sampler(sampler(Integrator::Sghmc)),
-        AnyRule::Sampler(sampler(Integrator::Baoa)),
-        AnyRule::Sampler(sampler(Integrator::Sgld)),
+    let mut rules: Vec<AnyRule> =
+        Integrator::ALL.iter().map(|&integrator| AnyRule::Sampler(sampler(integrator))).collect();
+    rules.extend([
         AnyRule::Sampler(Langevin { mass: layerwise, ..sampler(Integrator::Sghmc) }),
         AnyRule::Sampler(Langevin { tempering: Tempering::Likelihood, ..sampler(Integrator::Baoa) }),
         AnyRule::Ascent(JointAscent {
@@ -88,7 +87,8 @@ fn rules() -> Vec<AnyRule> {
             clip_norm: 200.0,
             clip_scope: ClipScope::All,
         }),
-    ]
+    ]);
+    rules
 }
 
 /// A network with rows it was not made for.
@@ -317,7 +317,7 @@ fn steps_allocate_nothing() {
 fn no_noise_at_temperature_zero() {
     for problem in &problems() {
         let potential = problem.posterior();
-        for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld] {
+        for &integrator in Integrator::ALL {
             let rule = AnyRule::Sampler(Langevin::new(integrator, 1e-3, 0.9));
             let run = |seed: u64, temperature: f64| {
                 let start = problem.network.initial_parameters(2, 0);

@@ -3,7 +3,9 @@
 mod baoa;
 mod batches;
 mod chain;
+mod dynamics;
 mod engine;
+mod integrator;
 mod joint_ascent;
 mod langevin;
 mod mass;
@@ -16,10 +18,12 @@ mod worked_steps;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
+pub use dynamics::{Coefficients, Conditions};
 pub use engine::{CpuEngine, Engine, EngineError, Motion};
 pub(crate) use engine::{FirstFailure, evaluated_together};
+pub use integrator::Integrator;
 pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};
-pub use langevin::{Conditions, Integrator, Langevin};
+pub use langevin::Langevin;
 pub use mass::{LayerwiseMass, MassRule};
 pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};
 pub use rule::{Rule, Scratch, StepName};
