@@ -38,7 +38,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::{Posterior, Potential};
-use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
+use kelvin::sampler::{Chain, JointAscent, Langevin, Motion, Observer, Plan as RunPlan};
 use thiserror::Error;
 
 use self::compiled::Compiled;
@@ -50,7 +50,6 @@ use self::lower::{Group, Lowering, Norms};
 use self::memory::GroupMemory;
 use self::plan::Plan;
 use self::states::States;
-use self::steps::Motion;
 use self::tables::Tables;
 use crate::device::{Device, DeviceError, MOST_LANES};
 

@@ -14,12 +14,11 @@ use kelvin::data::{Inputs, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Layout;
 use kelvin::potential::Posterior;
-use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Observer, Plan};
+use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Motion, Observer, Plan};
 use thiserror::Error;
 
 use crate::device::{Buffer, Device, DeviceError};
 use crate::kernels::KernelSource;
-use schedule::Moves;
 use shape::{KernelRule, Shape, Sizes};
 
 /// Kernels count the numbers of all rows in 32 bits.
@@ -108,7 +107,7 @@ impl TableEngine {
         chains: &mut [Chain],
         observer: &dyn Observer,
     ) -> Result<(), DeviceError> {
-        self.run(Moves::Sampler(rule), plan, chains, observer)
+        self.run(Motion::Sample(rule), plan, chains, observer)
     }
 
     /// Moves every chain to `plan.num_steps` by joint ascent in (θ, log β), as `run_population` does.
@@ -126,7 +125,7 @@ impl TableEngine {
         observer: &dyn Observer,
     ) -> Result<(), DeviceError> {
         assert_eq!(rule.objective, AscentObjective::default(), "the kernels of tables ascend the likelihood alone");
-        self.run(Moves::Search(rule), plan, chains, observer)
+        self.run(Motion::Search(rule), plan, chains, observer)
     }
 
     /// Rows of a step.
