@@ -267,6 +267,9 @@ impl ImageEngine {
     ///
     /// # Errors
     /// Where the device fails; chains are then of no use, and go on from where they were stored last.
+    ///
+    /// # Panics
+    /// If no kernel has the sampler.
     pub fn sample(
         &self,
         rule: &Langevin,

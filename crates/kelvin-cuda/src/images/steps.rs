@@ -15,19 +15,15 @@ impl LogBetaRule {
     }
 }
 
-/// The numbers of one step of a chain.
+/// The numbers of one step of a chain; masses come in on the device.
 pub fn step_numbers(motion: Motion<'_>, chain: &Chain, num_examples: usize, step: u64) -> StepNumbers {
     match motion {
         Motion::Sample(rule) => {
             let temperature = rule.tempering.sampler_temperature(chain.temperature);
-            let at = rule.conditions(step, num_examples, temperature);
-            StepNumbers {
-                step_size: at.step_size,
-                retained_momentum: at.retained_momentum,
-                temperature: at.temperature,
-            }
+            let by = rule.integrator.coefficients(&rule.conditions(step, num_examples, temperature), &[]);
+            StepNumbers { keep: by.keep, kick: by.kick, drift: by.drift, heat: by.heat }
         }
-        Motion::Search(rule) => StepNumbers { step_size: rule.learning_rate.at(step), ..StepNumbers::default() },
+        Motion::Search(rule) => StepNumbers { drift: rule.learning_rate.at(step), ..StepNumbers::default() },
     }
 }
 

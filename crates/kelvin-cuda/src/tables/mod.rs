@@ -99,7 +99,7 @@ impl TableEngine {
     /// When the device fails; chains then are as they were last reported.
     ///
     /// # Panics
-    /// If a chain is not of this network.
+    /// If a chain is not of this network, or no kernel has the sampler.
     pub fn sample(
         &self,
         rule: &Langevin,

@@ -1,18 +1,15 @@
 //! Rules and schedules read on the host: the numbers of each step, and those of each chain.
 
-use kelvin::sampler::{Batches, Chain, ClipScope, Integrator, JointAscent, Motion};
+use kelvin::sampler::{Batches, Chain, ClipScope, JointAscent, Motion};
 
 use super::arguments::{StepNumbers, TableChain};
 use super::shape::KernelRule;
+use crate::samplers::kernel_number;
 
 /// The rule by which a kernel moves chains.
 pub(super) fn kernel_rule(motion: Motion<'_>) -> KernelRule {
     match motion {
-        Motion::Sample(rule) => match rule.integrator {
-            Integrator::Sghmc => KernelRule::Sghmc,
-            Integrator::Baoa => KernelRule::Baoa,
-            Integrator::Sgld => KernelRule::Sgld,
-        },
+        Motion::Sample(rule) => KernelRule::SAMPLERS[kernel_number(rule.integrator) as usize],
         Motion::Search(_) => KernelRule::JointAscent,
     }
 }
@@ -29,21 +26,16 @@ pub(super) fn ascent_numbers(motion: Motion<'_>) -> (f64, f64) {
     }
 }
 
-/// The numbers of a step that all chains share; the chain's own noise is `noise_scale` times its factor.
+/// The numbers of a step that all chains share: those of unit temperature and mass.
 pub(super) fn step_numbers(motion: Motion<'_>, step: u64, num_examples: usize) -> StepNumbers {
     match motion {
         Motion::Search(rule) => {
-            StepNumbers { step_size: rule.learning_rate.at(step), noise_scale: 0.0, keep: rule.momentum }
+            StepNumbers { drift: 0.0, noise_std: 0.0, kick: rule.learning_rate.at(step), keep: rule.momentum }
         }
         Motion::Sample(rule) => {
-            let at = rule.conditions(step, num_examples, 1.0);
-            let (step_size, keep) = (at.step_size, at.retained_momentum);
-            let variance = match rule.integrator {
-                Integrator::Sghmc => 2.0 * (1.0 - keep) * at.temperature,
-                Integrator::Baoa => at.temperature * (1.0 - keep * keep),
-                Integrator::Sgld => 2.0 * at.temperature * step_size,
-            };
-            StepNumbers { step_size, noise_scale: variance.sqrt(), keep }
+            let by = rule.integrator.coefficients(&rule.conditions(step, num_examples, 1.0), &[]);
+            let noise_std = rule.integrator.noise_std(&by, 1.0);
+            StepNumbers { drift: by.drift, noise_std, kick: by.kick, keep: by.keep }
         }
     }
 }
@@ -55,10 +47,7 @@ pub(super) fn chain_numbers(motion: Motion<'_>, batches: &Batches, chain: &Chain
         Motion::Search(_) => [0.0; 4],
         Motion::Sample(rule) => {
             let temperature = rule.tempering.sampler_temperature(chain.temperature);
-            masses.map(|mass| match rule.integrator {
-                Integrator::Sgld => (temperature / mass).sqrt(),
-                Integrator::Sghmc | Integrator::Baoa => (temperature * mass).sqrt(),
-            })
+            masses.map(|mass| rule.integrator.noise_factor(temperature, mass))
         }
     };
     TableChain {
