@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kelvin::experiment::{Experiment, Problem, Settings};
+use kelvin::experiment::{Experiment, ExperimentError, Problem, Settings};
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
@@ -27,9 +27,9 @@ pub fn experiment(
 ) -> anyhow::Result<Experiment> {
     let engine = open(asked, quiet)?;
     let mut experiment = Experiment::on(engine, problem, settings)?;
-    match (asked.device, experiment.engine.accepts(&experiment.posterior)) {
+    match (asked.device, experiment.check_engine()) {
         (_, Ok(())) => {}
-        (DeviceArgument::Auto, Err(reason @ EngineError::Unsupported { .. })) => {
+        (DeviceArgument::Auto, Err(ExperimentError::Engine(reason @ EngineError::Unsupported { .. }))) => {
             experiment.engine = Arc::new(CpuEngine);
             say_why(quiet, &reason);
         }

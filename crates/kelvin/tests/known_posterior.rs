@@ -158,6 +158,7 @@ fn laws(integrator: Integrator, bowls: &[Quadratic], at: &Conditions) -> Vec<Law
         Integrator::Sghmc => of_each(&|bowl| Law::Phase(bowl.symplectic_euler(h, mu).unwrap())),
         Integrator::Baoa => of_each(&|bowl| Law::Phase(bowl.baoa(h, mu).unwrap())),
         Integrator::Sgld => of_each(&|bowl| Law::Position(bowl.langevin(h).unwrap())),
+        other => panic!("{other} has no law here"),
     }
 }
 

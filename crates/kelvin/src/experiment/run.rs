@@ -15,7 +15,7 @@ use crate::held_out::HeldOut;
 use crate::potential::{Posterior, Potential};
 use crate::predictive::Predictive;
 use crate::sampler::{
-    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan,
+    Batches, Chain, CpuEngine, Engine, JointAscent, Keep, Langevin, LayerwiseMass, MassRule, Motion, Observer, Plan,
 };
 use crate::selection::{JointChoice, Search};
 use crate::temperature::{Schedule, Temperature};
@@ -221,6 +221,15 @@ impl Experiment {
     pub fn arrangement(&self, num_chains: usize) -> Result<Option<String>, ExperimentError> {
         let (_, plan) = self.sampler()?;
         Ok(self.engine.arrangement(&self.posterior, &plan, num_chains)?)
+    }
+
+    /// Whether the engine can move chains of this posterior by this sampler.
+    ///
+    /// # Errors
+    /// Why not, as [`Engine::accepts`] says it.
+    pub fn check_engine(&self) -> Result<(), ExperimentError> {
+        let (rule, _) = self.sampler()?;
+        Ok(self.engine.accepts(&self.posterior, Motion::Sample(&rule))?)
     }
 
     /// The sampler's rule and plan.

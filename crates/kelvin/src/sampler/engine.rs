@@ -59,12 +59,12 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// Whether populations of this posterior can be moved here.
+    /// Whether populations of this posterior can be moved so here; a rule may be one that the CPU alone has.
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] says why not.
-    fn accepts(&self, posterior: &Posterior) -> Result<(), EngineError> {
-        let _ = posterior;
+    fn accepts(&self, posterior: &Posterior, motion: Motion<'_>) -> Result<(), EngineError> {
+        let _ = (posterior, motion);
         Ok(())
     }
 

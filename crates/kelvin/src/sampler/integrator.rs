@@ -11,9 +11,10 @@ use super::sghmc::Sghmc;
 use super::sgld::Sgld;
 use crate::network::Layout;
 
-/// How the dynamics are discretised.
+/// How the dynamics are discretised. Other devices may know fewer of them than the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum Integrator {
     /// Symplectic Euler with friction, the paper's.
     #[default]
