@@ -6,7 +6,7 @@ use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Mode, Network, Rows, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
-use kelvin::prior::IsotropicGaussian;
+use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin,
@@ -309,6 +309,29 @@ fn steps_allocate_nothing() {
         let (short, long) = (allocations(500), allocations(1000));
         assert!(short > 0, "the counter counts");
         assert_eq!(short, long, "{rule:?}");
+    });
+}
+
+/// A prior whose density nobody may ask for.
+struct GradientAlone(IsotropicGaussian);
+
+impl Prior for GradientAlone {
+    fn log_density(&self, _: &[f32]) -> f64 {
+        panic!("a step needs no energy")
+    }
+
+    fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]) {
+        self.0.add_energy_gradient(parameters, scale, gradient);
+    }
+}
+
+/// Steps need gradients alone, so they take no sums over parameters for an energy that nobody looks at.
+#[test]
+fn steps_compute_no_energy() {
+    for_all(|problem, rule| {
+        let prior = GradientAlone(IsotropicGaussian::new(0.5).unwrap());
+        let potential = Posterior::new(&problem.network, problem.likelihood, prior, &problem.examples).unwrap();
+        run_population(&potential, rule, &plan(1, 30), &mut problem.chains(0..1), &Silent);
     });
 }
 
