@@ -9,6 +9,7 @@ use super::chain::ChainState;
 use super::dynamics::{Coefficients, Conditions, Dynamics, advance};
 use super::sghmc::Sghmc;
 use super::sgld::Sgld;
+use super::sgnht::Sgnht;
 use crate::network::Layout;
 
 /// How the dynamics are discretised. Other devices may know fewer of them than the CPU.
@@ -23,17 +24,20 @@ pub enum Integrator {
     Baoa,
     /// No momentum.
     Sgld,
+    /// BAOA with a Nosé–Hoover thermostat against the noise of minibatches.
+    Sgnht,
 }
 
 impl Integrator {
     /// All there are.
-    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Sgld];
+    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Sgld, Self::Sgnht];
 
     fn dynamics(self) -> &'static dyn Dynamics {
         match self {
             Self::Sghmc => &Sghmc,
             Self::Baoa => &Baoa,
             Self::Sgld => &Sgld,
+            Self::Sgnht => &Sgnht,
         }
     }
 }

@@ -14,6 +14,7 @@ mod population;
 mod rule;
 mod sghmc;
 mod sgld;
+mod sgnht;
 #[cfg(test)]
 mod worked_steps;
 
