@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kelvin::network::{Evaluator, Network};
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
+use kelvin_study::error::ExperimentError;
 use kelvin_study::experiment::Experiment;
 use kelvin_study::problem::Problem;
 use kelvin_study::settings::Settings;
@@ -30,9 +31,9 @@ pub fn experiment(
 ) -> anyhow::Result<Experiment> {
     let engine = open(asked, quiet)?;
     let mut experiment = Experiment::on(engine, problem, settings)?;
-    match (asked.device, experiment.engine.accepts(&experiment.posterior)) {
+    match (asked.device, experiment.check_engine()) {
         (_, Ok(())) => {}
-        (DeviceArgument::Auto, Err(reason @ EngineError::Unsupported { .. })) => {
+        (DeviceArgument::Auto, Err(ExperimentError::Engine(reason @ EngineError::Unsupported { .. }))) => {
             experiment.engine = Arc::new(CpuEngine);
             say_why(quiet, &reason);
         }

@@ -55,7 +55,7 @@ extern "C" __global__ void ascent(const AscentArguments arguments) {
     }
     const double norm = sqrt(squares);
     if (blockIdx.x == 0 && threadIdx.x == 0) cell.norm = norm;
-    const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
+    const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].drift;
     const float keep = (float)arguments.momentum, kick = (float)(weight * clip_factor(norm, arguments.clip_norm));
     const float decay = (float)(1.0 - rate * arguments.weight_decay), drift = (float)rate;
 #pragma unroll

@@ -3,11 +3,12 @@
 #include "cell.cuh"
 #include "threads.cuh"
 
-// Schedules already read: h or the learning rate, the share of momentum that is kept, T of the noise.
+// What a step multiplies by, for mass 1: kelvin::sampler::Coefficients. Of joint ascent: drift, its learning rate.
 struct StepNumbers {
-    double step_size;
-    double retained_momentum;
-    double temperature;
+    double keep;
+    double kick;
+    double drift;
+    double heat;
 };
 
 // What a joint ascent does with log β: free 1, 0 (it moves by its gradient), held still 0, 0; with a prior 1, its 1/variance.

@@ -36,7 +36,7 @@ extern "C" __global__ void finish_step(const FinishStepArguments arguments) {
         const double clip = arguments.clips_all ? clip_factor(cell.norm, arguments.clip_norm) : 1.0;
         const double of_likelihood = cell.likelihood_weight * arguments.sums[2 * chain + 1];
         const double gradient = log_beta_gradient(arguments.log_beta, cell.log_beta, of_likelihood);
-        const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].step_size;
+        const double rate = arguments.steps[(u64)chain * arguments.num_rows + cell.row].drift;
         cell.log_beta_velocity = arguments.momentum * cell.log_beta_velocity + clip * gradient;
         cell.log_beta += rate * cell.log_beta_velocity;
         cell.log_power = cell.log_beta;

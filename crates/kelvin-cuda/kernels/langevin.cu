@@ -6,7 +6,7 @@
 //
 // with g clipped by its norm. Reads g, θ and m, writes θ, m and (HALF 1) the bf16 copy that products read: 20 or 22
 // bytes a parameter (12 or 14 without m), in runs of sixteen parameters; and Σ m²/M of the block. Specification:
-// sampler/langevin.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
+// sampler/dynamics.rs, sghmc.rs, baoa.rs, sgld.rs; random/normal.rs.
 
 #include "chain.cuh"
 #include "philox.cuh"
@@ -38,7 +38,7 @@ struct LangevinArguments {
     float inverse_variance;
 };
 
-// A step's numbers for the parameters of a block.
+// A step's numbers for the parameters of a block: masses and clipping come in here, all else is the host's.
 struct Coefficients {
     float keep;
     float kick;
@@ -47,16 +47,11 @@ struct Coefficients {
 };
 
 DEVICE Coefficients coefficients(const StepNumbers& at, double mass, double clip) {
-    const double h = at.step_size;
-#if INTEGRATOR == 0
-    const double kept = at.retained_momentum, variance = 2.0 * (1.0 - kept) * at.temperature * mass;
-    return Coefficients{(float)kept, (float)(-h * clip), (float)(h / mass), (float)sqrt(variance)};
-#elif INTEGRATOR == 1
-    const double kept = at.retained_momentum, variance = at.temperature * (1.0 - kept * kept) * mass;
-    return Coefficients{(float)kept, (float)(-h * clip), (float)(0.5 * h / mass), (float)sqrt(variance)};
+    const double drift = at.drift / mass;
+#if INTEGRATOR != 2
+    return Coefficients{(float)at.keep, (float)(at.kick * clip), (float)drift, (float)sqrt(at.heat * mass)};
 #else
-    const double epsilon = h / mass;
-    return Coefficients{0.0f, (float)(-epsilon * clip), 0.0f, (float)sqrt(2.0 * at.temperature * epsilon)};
+    return Coefficients{0.0f, (float)(at.kick * drift * clip), 0.0f, (float)sqrt(at.heat * drift)};
 #endif
 }
 
@@ -108,7 +103,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
 #pragma unroll
     for (int quad = 0; quad < QUADS; quad++) {
         const u32 from = first + quad * 4 * THREADS;
-        if (at.temperature > 0.0 && from < end) {
+        if (at.heat > 0.0 && from < end) {
             const float4 normals = normals_of_block(key, from / 64 * 16 + from % 16);
             noise[quad][0] = normals.x, noise[quad][1] = normals.y;
             noise[quad][2] = normals.z, noise[quad][3] = normals.w;

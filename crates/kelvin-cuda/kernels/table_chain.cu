@@ -57,11 +57,12 @@
 #define COPIED 1
 #define IN_PLACE 2
 
-// Numbers of a step, the same for all chains: schedules already read.
+// What a step multiplies by, for temperature and mass 1, the same for all chains: kelvin::sampler::Coefficients.
 struct StepNumbers {
-    double step_size;    // h, ε or the learning rate
-    double noise_scale;  // times the chain's noise_factor: the noise's standard deviation
-    double keep;         // the share of the momentum that stays
+    double drift;
+    double noise_std;  // times the chain's noise_factor: that of its noise
+    double kick;       // of joint ascent: the learning rate
+    double keep;
 };
 
 // What a chain brings along.

@@ -3,7 +3,7 @@
 
 // Scalars that one thread writes and all read, a barrier apart.
 struct Scalars {
-    double step_size;
+    double kick;  // joint ascent: the learning rate
     double log_beta;
     double log_beta_velocity;
     double log_beta_gradients[WARPS];  // a part from each warp

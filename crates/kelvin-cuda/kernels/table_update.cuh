@@ -35,27 +35,31 @@ DEVICE bool is_finite(double number) { return fabs(number) <= 1.7976931348623157
 // Turns the schedule's numbers into those of this chain, read from global memory one step ahead.
 struct Coefficients {
     double noise_factor, inverse_mass;
-    StepNumbers next;
+    double next[2];  // of the four threads of the tensors: drift and noise_std; of the one after them: kick and keep
 
     DEVICE Coefficients(const TableChainArguments& arguments, const TableChain& chain) {
         if (threadIdx.x < 4) {
             noise_factor = chain.noise_factor[threadIdx.x];
             inverse_mass = chain.inverse_mass[threadIdx.x];
-            next = arguments.steps[0];
         }
+        read(arguments.steps[0]);
+    }
+
+    DEVICE void read(const StepNumbers& step) {
+        if (threadIdx.x < 4) next[0] = step.drift, next[1] = step.noise_std;
+        if (threadIdx.x == 4) next[0] = step.kick, next[1] = step.keep;
     }
 
     DEVICE void write(const TableChainArguments& arguments, u32 step, const Places& at) {
         if (threadIdx.x < 4) {
-            const double part = RULE == BAOA ? 0.5 : 1.0;
-            at.scalars->noise[threadIdx.x] = (float)(next.noise_scale * noise_factor);
-            at.scalars->drift[threadIdx.x] = (float)(part * next.step_size * inverse_mass);
-            if (threadIdx.x == 0) {
-                at.scalars->step_size = next.step_size;
-                at.scalars->keep = (float)next.keep;
-            }
-            if (step + 1 < arguments.num_steps) next = arguments.steps[step + 1];
+            at.scalars->drift[threadIdx.x] = (float)(next[0] * inverse_mass);
+            at.scalars->noise[threadIdx.x] = (float)(next[1] * noise_factor);
         }
+        if (threadIdx.x == 4) {
+            at.scalars->kick = next[0];
+            at.scalars->keep = (float)next[1];
+        }
+        if (step + 1 < arguments.num_steps) read(arguments.steps[step + 1]);
     }
 };
 
@@ -151,9 +155,9 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const float keep = scalars.keep;
 #if RULE == JOINT_ASCENT
     const float kick = (float)(likelihood_weight * clip);
-    const float decay = (float)(1.0 - scalars.step_size * arguments.weight_decay), rate = (float)scalars.step_size;
+    const float decay = (float)(1.0 - scalars.kick * arguments.weight_decay), rate = (float)scalars.kick;
 #else
-    const float kick = (float)(RULE == SGLD ? -clip : -scalars.step_size * clip);
+    const float kick = (float)(scalars.kick * clip);
     const bool counts = step > 0 && arguments.first_step + step > arguments.burn_in;
 #endif
     for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
@@ -208,7 +212,7 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
         const double log_beta_clip = arguments.clips_log_beta ? clip : 1.0;
         const double velocity =
             arguments.momentum * at.scalars->log_beta_velocity + log_beta_clip * log_beta_gradient;
-        const double log_beta = at.scalars->log_beta + at.scalars->step_size * velocity;
+        const double log_beta = at.scalars->log_beta + at.scalars->kick * velocity;
         at.scalars->log_beta_velocity = velocity;
         at.scalars->log_beta = log_beta;
         Temper::publish(arguments, log_beta, at);

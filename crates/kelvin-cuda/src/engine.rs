@@ -19,6 +19,7 @@ use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Mo
 
 use crate::device::{Device, DeviceError};
 use crate::images::{ImageEngine, Precision};
+use crate::samplers;
 use deal::{deal_out, joined, lots};
 use population::Population;
 
@@ -88,7 +89,22 @@ impl Place {
         Ok(images)
     }
 
-    /// What moves populations of a posterior here.
+    /// What moves populations of a posterior so here.
+    fn population_for(
+        &self,
+        posterior: &Posterior,
+        motion: Motion<'_>,
+        precision: Precision,
+    ) -> Result<Population, EngineError> {
+        let engine = || self.device.name();
+        samplers::check(motion).map_err(|reason| EngineError::Unsupported { engine: engine(), reason })?;
+        match serves_tables(motion) {
+            true => self.population(posterior, precision),
+            false => self.any_network(posterior, precision),
+        }
+    }
+
+    /// The same by whatever motion.
     fn population(&self, posterior: &Posterior, precision: Precision) -> Result<Population, EngineError> {
         if let Some(tables) = population::tables(&self.device, posterior)? {
             return Ok(Population::Tables(tables));
@@ -203,8 +219,8 @@ impl Engine for CudaEngine {
         true
     }
 
-    fn accepts(&self, posterior: &Posterior) -> Result<(), EngineError> {
-        self.places[0].population(posterior, self.precision).map(drop)
+    fn accepts(&self, posterior: &Posterior, motion: Motion<'_>) -> Result<(), EngineError> {
+        self.places[0].population_for(posterior, motion, self.precision).map(drop)
     }
 
     fn arrangement(
@@ -230,10 +246,7 @@ impl Engine for CudaEngine {
     ) -> Result<(), EngineError> {
         deal_out(self.places.len(), chains, observer, |receiver, chains, observer| {
             let place = &self.places[receiver];
-            let population = match serves_tables(motion) {
-                true => place.population(posterior, self.precision)?,
-                false => place.any_network(posterior, self.precision)?,
-            };
+            let population = place.population_for(posterior, motion, self.precision)?;
             population.run(motion, plan, chains, observer).map_err(|error| at_fault(&place.device.name(), error))
         })
     }
@@ -299,6 +312,8 @@ mod tests {
     use crate::device::{Address, Kernel, Launch, Limits, Recording};
     use kelvin::data::Targets;
     use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
+    use kelvin::sampler::{Batches, Integrator, Keep, Langevin, Silent};
+    use kelvin::temperature::Temperature;
 
     /// A machine that nothing may be asked of but its name and size.
     struct Untouched;
@@ -350,7 +365,8 @@ mod tests {
             let network = Network::dense(2, hidden, 1).unwrap();
             let prior = IsotropicGaussian::new(1.0).unwrap();
             let posterior = Posterior::new(&network, Likelihood::LearnedGaussian, prior, &examples).unwrap();
-            let said = engine.accepts(&posterior).unwrap_err().to_string();
+            let rule = Langevin::new(Integrator::Sghmc, 0.1, 0.9);
+            let said = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err().to_string();
             assert!(said.contains("`noise.log_variance`") && said.contains("--device cpu"), "{said}");
         }
     }
@@ -361,6 +377,7 @@ mod tests {
         let inputs = Inputs::Numbers(vec![0.5; 4].into());
         let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
         let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+        let rule = Langevin::new(Integrator::Sghmc, 0.1, 0.9);
         // One hidden layer has an engine of its own; both know one prior.
         for hidden in [&[4][..], &[4, 3]] {
             let network = Network::dense(2, hidden, 1).unwrap();
@@ -369,13 +386,35 @@ mod tests {
                 [Box::new(Laplace::new(1.0).unwrap()), Box::new(StudentT::new(1.0, 5.0).unwrap()), Box::new(layerwise)];
             for prior in priors {
                 let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
-                let error = engine.accepts(&posterior).unwrap_err();
+                let error = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err();
                 assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
                 let said = error.to_string();
                 for phrase in ["CUDA cannot do that", "model.prior", "Gaussians of one variance", "--device cpu"] {
                     assert!(said.contains(phrase), "no `{phrase}` in {said}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn samplers_without_kernels_are_refused_before_anything_is_done() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        let network = Network::dense(2, &[4], 1).unwrap();
+        let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+        let prior = IsotropicGaussian::new(1.0).unwrap();
+        let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
+        for &integrator in Integrator::ALL.iter().filter(|integrator| !samplers::SAMPLERS.contains(integrator)) {
+            let rule = Langevin::new(integrator, 0.1, 0.9);
+            let error = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err();
+            assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
+            let start = network.initial_parameters(0, 0);
+            let mut chains = [Chain::new(0, Temperature::new(1.0).unwrap(), start, &network.layout())];
+            let keep = Keep { burn_in: 0, every: 1 };
+            let plan = Plan { seed: 0, batches: Batches::full(2), num_steps: 1, keep };
+            let run = engine.run(&posterior, Motion::Sample(&rule), &plan, &mut chains, &Silent);
+            assert_eq!(run.unwrap_err().to_string(), error.to_string());
         }
     }
 

@@ -14,6 +14,7 @@ mod kernel_cache;
 pub mod kernels;
 mod loaded_kernel;
 pub mod nvrtc;
+mod samplers;
 pub mod tables;
 
 pub use cuda::CudaDevice;

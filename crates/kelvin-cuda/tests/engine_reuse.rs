@@ -127,9 +127,9 @@ fn a_posterior_makes_room_for_the_next() {
     let Some(device) = device_for_tests() else { return };
     let device = WatchedDevice::new(device);
     let engine = CudaEngine::new(vec![device.clone()], Precision::Single);
-    let problem = Problem::new(1000);
-    engine.accepts(&problem.posterior()).unwrap();
+    let (problem, rule) = (Problem::new(1000), Langevin::new(Integrator::Sghmc, 1e-3, 0.9));
+    engine.accepts(&problem.posterior(), Motion::Sample(&rule)).unwrap();
     device.leave_free(device.bytes_held() / 2);
     let other = Problem { prior_variance: 1.0, ..problem };
-    engine.accepts(&other.posterior()).unwrap();
+    engine.accepts(&other.posterior(), Motion::Sample(&rule)).unwrap();
 }

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kelvin::sampler::{Observer, Silent};
+use kelvin::sampler::{Integrator, Observer, Silent};
 use kelvin::selection::JointChoice;
 use kelvin_study::checkpoint::CheckpointError;
 use kelvin_study::durable::{DrawFiles, Durable, Recovery};
@@ -153,24 +153,32 @@ fn to_the_end(folder: &Folder, experiment: &Experiment, steps: u64) -> (Vec<Samp
 
 #[test]
 fn sampling_that_is_stopped_again_and_again_ends_the_same() {
-    with_experiment(settings(), |experiment| {
-        let alone = experiment.sample(&specs(experiment), &Silent).unwrap();
-        for steps in [400, 1700] {
-            let folder = Folder::new();
-            let (chains, stops) = to_the_end(&folder, experiment, steps);
-            assert!(stops > 2, "{stops}");
-            assert_same(&chains, &alone);
-            assert_eq!(folder.told(), [""; 0]);
-
-            // What is finished is not run again, and what is left of the way is cleared up.
-            let again = Clockwork::for_steps(u64::MAX);
-            assert_same(&folder.sample(experiment, &again).unwrap(), &alone);
-            assert_eq!((again.steps.into_inner(), again.resumed.into_inner()), (0, 3 * 2500));
-            let mut left: Vec<_> =
-                std::fs::read_dir(folder.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
-            left.sort();
-            assert_eq!(left.len(), 4, "{left:?}");
+    for &integrator in Integrator::ALL {
+        for steps in if integrator == Integrator::default() { &[400, 1700][..] } else { &[1700] } {
+            stop_again_and_again(integrator, *steps);
         }
+    }
+}
+
+fn stop_again_and_again(integrator: Integrator, steps: u64) {
+    let mut settings = settings();
+    settings.sampler.integrator = integrator;
+    with_experiment(settings, |experiment| {
+        let alone = experiment.sample(&specs(experiment), &Silent).unwrap();
+        let folder = Folder::new();
+        let (chains, stops) = to_the_end(&folder, experiment, steps);
+        assert!(stops > 2, "{stops}");
+        assert_same(&chains, &alone);
+        assert_eq!(folder.told(), [""; 0]);
+
+        // What is finished is not run again, and what is left of the way is cleared up.
+        let again = Clockwork::for_steps(u64::MAX);
+        assert_same(&folder.sample(experiment, &again).unwrap(), &alone);
+        assert_eq!((again.steps.into_inner(), again.resumed.into_inner()), (0, 3 * 2500));
+        let mut left: Vec<_> =
+            std::fs::read_dir(folder.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left.len(), 4, "{left:?}");
     });
 }
 

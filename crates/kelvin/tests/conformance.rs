@@ -6,7 +6,7 @@ use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Layer, Mode, Network, Rows, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
-use kelvin::prior::IsotropicGaussian;
+use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin,
@@ -66,10 +66,9 @@ fn rules() -> Vec<AnyRule> {
         ..Langevin::new(integrator, 1e-3, 0.9)
     };
     let layerwise = MassRule::Layerwise(LayerwiseMass { num_batches: 5, ..LayerwiseMass::default() });
-    vec![
-        AnyRule::Sampler(sampler(Integrator::Sghmc)),
-        AnyRule::Sampler(sampler(Integrator::Baoa)),
-        AnyRule::Sampler(sampler(Integrator::Sgld)),
+    let mut rules: Vec<AnyRule> =
+        Integrator::ALL.iter().map(|&integrator| AnyRule::Sampler(sampler(integrator))).collect();
+    rules.extend([
         AnyRule::Sampler(Langevin { mass: layerwise, ..sampler(Integrator::Sghmc) }),
         AnyRule::Sampler(Langevin { tempering: Tempering::Likelihood, ..sampler(Integrator::Baoa) }),
         AnyRule::Ascent(JointAscent {
@@ -88,7 +87,8 @@ fn rules() -> Vec<AnyRule> {
             clip_norm: 200.0,
             clip_scope: ClipScope::All,
         }),
-    ]
+    ]);
+    rules
 }
 
 /// A network with rows it was not made for.
@@ -312,12 +312,35 @@ fn steps_allocate_nothing() {
     });
 }
 
+/// A prior whose density nobody may ask for.
+struct GradientAlone(IsotropicGaussian);
+
+impl Prior for GradientAlone {
+    fn log_density(&self, _: &[f32]) -> f64 {
+        panic!("a step needs no energy")
+    }
+
+    fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]) {
+        self.0.add_energy_gradient(parameters, scale, gradient);
+    }
+}
+
+/// Steps need gradients alone, so they take no sums over parameters for an energy that nobody looks at.
+#[test]
+fn steps_compute_no_energy() {
+    for_all(|problem, rule| {
+        let prior = GradientAlone(IsotropicGaussian::new(0.5).unwrap());
+        let potential = Posterior::new(&problem.network, problem.likelihood, prior, &problem.examples).unwrap();
+        run_population(&potential, rule, &plan(1, 30), &mut problem.chains(0..1), &Silent);
+    });
+}
+
 /// At T = 0 a full batch leaves nothing to chance: the seed is no matter, and the energy falls.
 #[test]
 fn no_noise_at_temperature_zero() {
     for problem in &problems() {
         let potential = problem.posterior();
-        for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld] {
+        for &integrator in Integrator::ALL {
             let rule = AnyRule::Sampler(Langevin::new(integrator, 1e-3, 0.9));
             let run = |seed: u64, temperature: f64| {
                 let start = problem.network.initial_parameters(2, 0);

@@ -153,7 +153,7 @@ plain! {
         norm: f64, step: u64, num_readings: u64, id: u32, stopped: u32, row: u32, mass_batch: u32,
     }
     /// `chain.cuh`.
-    StepNumbers { step_size: f64, retained_momentum: f64, temperature: f64 }
+    StepNumbers { keep: f64, kick: f64, drift: f64, heat: f64 }
     /// `chain.cuh`.
     ParameterBlock { tensor: u32, first: u32, len: u32, tensor_first: u32 }
     /// `chain.cuh`.

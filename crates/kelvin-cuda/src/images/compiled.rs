@@ -7,6 +7,7 @@ use super::Precision;
 use super::small_dense::{self, SmallDenseKernels};
 use crate::device::{Device, DeviceError, Kernel};
 use crate::kernels::KernelSource;
+use crate::samplers::{SAMPLERS, kernel_number};
 
 /// Kernels by what they do.
 #[derive(Clone, Debug)]
@@ -109,13 +110,8 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
 }
 
 fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
-    let number = match integrator {
-        Integrator::Sghmc => 0,
-        Integrator::Baoa => 1,
-        Integrator::Sgld => 2,
-    };
     let half = ("HALF", i64::from(precision == Precision::Half));
-    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", number)])
+    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", kernel_number(integrator))])
 }
 
 fn ascent_source(precision: Precision) -> KernelSource {
@@ -133,8 +129,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
         all.extend(sources(precision));
         all.push(ascent_source(precision));
         all.extend(small_dense::example_kernels(precision));
-        let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
-        all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
+        all.extend(SAMPLERS.map(|integrator| sampler_source(precision, integrator)));
     }
     all.extend(super::fast_plan::example_kernels());
     all

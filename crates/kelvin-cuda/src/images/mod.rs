@@ -37,7 +37,7 @@ mod wave;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use kelvin::potential::{Posterior, Potential};
-use kelvin::sampler::{Chain, JointAscent, Langevin, Observer, Plan as RunPlan};
+use kelvin::sampler::{Chain, JointAscent, Langevin, Motion, Observer, Plan as RunPlan};
 use thiserror::Error;
 
 use self::compiled::Compiled;
@@ -49,7 +49,6 @@ use self::lower::{Group, Lowering, Norms};
 use self::memory::GroupMemory;
 use self::plan::Plan;
 use self::states::States;
-use self::steps::Motion;
 use self::tables::Tables;
 use crate::device::{Device, DeviceError, MOST_LANES};
 
@@ -265,6 +264,9 @@ impl ImageEngine {
     ///
     /// # Errors
     /// Where the device fails; chains are then of no use, and go on from where they were stored last.
+    ///
+    /// # Panics
+    /// If no kernel has the sampler.
     pub fn sample(
         &self,
         rule: &Langevin,

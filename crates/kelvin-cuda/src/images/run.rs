@@ -3,11 +3,11 @@
 //! The contract is that of `kelvin::sampler::run_population`: the same states are kept, a chain that leaves the finite
 //! numbers stops, and going on from any state gives the same bits, whatever the waves and groups.
 
-use kelvin::sampler::{Chain, Divergence, MassRule, Observer, Plan as RunPlan};
+use kelvin::sampler::{Chain, Divergence, Motion, Observer, Plan as RunPlan};
 
 use super::arguments::ChainCell;
 use super::lanes::Lanes;
-use super::steps::Motion;
+use super::steps::{cell, step_numbers};
 use super::wave::{MOST_STEPS, Wave};
 use super::{ImageEngine, wanted};
 use crate::device::DeviceError;
@@ -54,8 +54,8 @@ struct Moving<'a> {
 impl Moving<'_> {
     fn run(&self, chains: &mut [Chain]) -> Result<(), DeviceError> {
         let plan = self.wave.plan;
-        let weight = plan.batches.weight();
-        let mut cells: Vec<ChainCell> = chains.iter().map(|chain| self.wave.motion.cell(chain, weight)).collect();
+        let motion = self.wave.motion;
+        let mut cells: Vec<ChainCell> = chains.iter().map(|chain| cell(motion, chain, &plan.batches)).collect();
         for (slot, (cell, chain)) in cells.iter_mut().zip(&*chains).enumerate() {
             let moves = !chain.is_done(plan.num_steps) && {
                 self.observer.started(self.first + slot);
@@ -109,7 +109,7 @@ impl Moving<'_> {
             }
             for slot in group.chains.clone() {
                 let (chain, step) = (&chains[slot], cells[slot].step);
-                let numbers = |step| wave.motion.numbers(chain.temperature, wave.core.num_examples, step);
+                let numbers = |step| step_numbers(wave.motion, chain, wave.core.num_examples, step);
                 let rows: Vec<_> = (step..step + num_steps).map(numbers).collect();
                 wave.steps.write(slot * MOST_STEPS, &rows)?;
             }
@@ -128,14 +128,7 @@ impl Moving<'_> {
     ) -> Result<(), DeviceError> {
         let wave = &self.wave;
         let group = &wave.groups[number];
-        let estimate = match wave.motion {
-            Motion::Sample(rule) => match &rule.mass {
-                MassRule::Layerwise(estimate) => Some(estimate),
-                MassRule::Fixed => None,
-            },
-            Motion::Search(_) => None,
-        };
-        let Some(estimate) = estimate else { return group.step.replay(num_steps) };
+        let Some(estimate) = wave.motion.mass_estimate() else { return group.step.replay(num_steps) };
         let epoch = wave.plan.batches.steps_per_epoch();
         let mut done = 0;
         while done < num_steps {
@@ -161,7 +154,7 @@ impl Moving<'_> {
         let (wave, plan) = (&self.wave, self.wave.plan);
         let num_tensors = wave.core.tables.num_tensors();
         let (mut sums, mut last) = (Vec::new(), Vec::new());
-        if wave.motion.is_measured() {
+        if wave.motion.has_momentum_temperature() {
             (sums, last) = (wave.kinetic_sums.to_vec()?, wave.last_kinetic.to_vec()?);
         }
         let (mut kept, mut advanced) = (Vec::new(), Vec::new());
@@ -182,7 +175,7 @@ impl Moving<'_> {
                     chain.state.step -= 1;
                     chain.divergence = Some(Divergence { step: chain.state.step });
                     // The last step was measured too soon.
-                    if wave.motion.is_measured() && cell.num_readings > 0 {
+                    if wave.motion.has_momentum_temperature() && cell.num_readings > 0 {
                         cell.num_readings -= 1;
                         sums[tensors.clone()]
                             .iter_mut()
@@ -191,7 +184,7 @@ impl Moving<'_> {
                     }
                 }
             }
-            if wave.motion.is_measured() {
+            if wave.motion.has_momentum_temperature() {
                 // Readings have the layout's shape.
                 let _ = chain.kinetic_all.record_sum(&sums[tensors.clone()], cell.num_readings);
                 if is_kept && chain.divergence.is_none() {

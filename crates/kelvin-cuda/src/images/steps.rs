@@ -1,7 +1,6 @@
 //! Schedules read ahead: the numbers of the next steps of each chain, computed on the host in f64.
 
-use kelvin::sampler::{Chain, JointAscent, Langevin, LogBeta};
-use kelvin::temperature::Temperature;
+use kelvin::sampler::{Batches, Chain, LogBeta, Motion};
 
 use super::arguments::{ChainCell, LogBetaRule, StepNumbers};
 
@@ -16,68 +15,33 @@ impl LogBetaRule {
     }
 }
 
-/// How chains move.
-#[derive(Clone, Copy, Debug)]
-pub enum Motion<'a> {
-    /// By sampling.
-    Sample(&'a Langevin),
-    /// By ascending in (θ, log β).
-    Search(&'a JointAscent),
+/// The numbers of one step of a chain; masses come in on the device.
+pub fn step_numbers(motion: Motion<'_>, chain: &Chain, num_examples: usize, step: u64) -> StepNumbers {
+    match motion {
+        Motion::Sample(rule) => {
+            let temperature = rule.tempering.sampler_temperature(chain.temperature);
+            let by = rule.integrator.coefficients(&rule.conditions(step, num_examples, temperature), &[]);
+            StepNumbers { keep: by.keep, kick: by.kick, drift: by.drift, heat: by.heat }
+        }
+        Motion::Search(rule) => StepNumbers { drift: rule.learning_rate.at(step), ..StepNumbers::default() },
+    }
 }
 
-impl Motion<'_> {
-    /// The numbers of one step.
-    pub fn numbers(&self, temperature: Temperature, num_examples: usize, step: u64) -> StepNumbers {
-        match self {
-            Self::Sample(rule) => {
-                let temperature = rule.temperature_scale.at(step) * rule.tempering.sampler_temperature(temperature);
-                let scale = rule.step_scale.at(step);
-                let at =
-                    rule.integrator.conditions(rule.learning_rate, rule.momentum, num_examples, scale, temperature);
-                StepNumbers {
-                    step_size: at.step_size,
-                    retained_momentum: at.retained_momentum,
-                    temperature: at.temperature,
-                }
-            }
-            Self::Search(rule) => {
-                StepNumbers { step_size: rule.learning_rate.at(step), retained_momentum: 0.0, temperature: 0.0 }
-            }
-        }
-    }
-
-    /// What the device must know of a chain before its next step; `weight` is n/|B|.
-    pub fn cell(&self, chain: &Chain, weight: f64) -> ChainCell {
-        let (gradient_scale, likelihood_weight, log_power) = match self {
-            Self::Sample(rule) => {
-                let weight = weight * rule.tempering.likelihood_power(chain.temperature);
-                (-weight, weight, 0.0)
-            }
-            Self::Search(_) => (1.0, weight, chain.state.log_beta),
-        };
-        ChainCell {
-            gradient_scale,
-            likelihood_weight,
-            log_power,
-            log_beta: chain.state.log_beta,
-            log_beta_velocity: chain.state.log_beta_velocity,
-            step: chain.state.step,
-            id: chain.id,
-            ..ChainCell::default()
-        }
-    }
-
-    /// Whether momenta have a temperature worth measuring.
-    pub fn is_measured(&self) -> bool {
-        use kelvin::sampler::Integrator;
-        matches!(self, Self::Sample(rule) if rule.integrator != Integrator::Sgld)
-    }
-
-    /// Largest norm of the gradient.
-    pub fn clip_norm(&self) -> f64 {
-        match self {
-            Self::Sample(rule) => rule.clip_norm,
-            Self::Search(rule) => rule.clip_norm,
-        }
+/// What the device must know of a chain before its next step.
+pub fn cell(motion: Motion<'_>, chain: &Chain, batches: &Batches) -> ChainCell {
+    let likelihood_weight = motion.likelihood_weight(batches, chain);
+    let (gradient_scale, log_power) = match motion {
+        Motion::Sample(_) => (-likelihood_weight, 0.0),
+        Motion::Search(_) => (1.0, chain.state.log_beta),
+    };
+    ChainCell {
+        gradient_scale,
+        likelihood_weight,
+        log_power,
+        log_beta: chain.state.log_beta,
+        log_beta_velocity: chain.state.log_beta_velocity,
+        step: chain.state.step,
+        id: chain.id,
+        ..ChainCell::default()
     }
 }

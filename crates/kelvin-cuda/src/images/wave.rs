@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kelvin::network::Weights;
-use kelvin::sampler::{Chain, ClipScope, LayerwiseMass, MassRule, Plan as RunPlan, PriorShare};
+use kelvin::sampler::{Chain, ClipScope, LayerwiseMass, Motion, Plan as RunPlan, PriorShare};
 
 use super::Core;
 use super::arguments::{
@@ -15,7 +15,6 @@ use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::pieces;
 use super::states::States;
-use super::steps::Motion;
 use crate::device::{Address, Buffer, DeviceError, Kernel, Launch, MOST_LANES, Recorded};
 
 /// The most steps between two looks at the chains: rows of the tables of step numbers.
@@ -129,9 +128,7 @@ impl<'a> Wave<'a> {
             kept.append(&mut sources);
         }
         let mut mass_batches = Vec::new();
-        if let Motion::Sample(rule) = self.motion
-            && let MassRule::Layerwise(estimate) = &rule.mass
-        {
+        if let Some(estimate) = self.motion.mass_estimate() {
             for (memory, chains) in lanes() {
                 mass_batches.push(self.mass_batch(memory, chains, estimate, &mut kept)?);
             }

@@ -8,8 +8,9 @@ use crate::device::Address;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub(super) struct StepNumbers {
-    pub step_size: f64,
-    pub noise_scale: f64,
+    pub drift: f64,
+    pub noise_std: f64,
+    pub kick: f64,
     pub keep: f64,
 }
 

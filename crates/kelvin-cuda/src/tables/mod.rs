@@ -13,12 +13,11 @@ use std::sync::Arc;
 use kelvin::data::{Inputs, Targets};
 use kelvin::network::Layout;
 use kelvin::potential::Posterior;
-use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Observer, Plan};
+use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Motion, Observer, Plan};
 use thiserror::Error;
 
 use crate::device::{Buffer, Device, DeviceError};
 use crate::kernels::KernelSource;
-use schedule::Moves;
 use shape::{KernelRule, Shape, Sizes};
 
 /// Kernels count the numbers of all rows in 32 bits.
@@ -97,7 +96,7 @@ impl TableEngine {
     /// When the device fails; chains then are as they were last reported.
     ///
     /// # Panics
-    /// If a chain is not of this network.
+    /// If a chain is not of this network, or no kernel has the sampler.
     pub fn sample(
         &self,
         rule: &Langevin,
@@ -105,7 +104,7 @@ impl TableEngine {
         chains: &mut [Chain],
         observer: &dyn Observer,
     ) -> Result<(), DeviceError> {
-        self.run(Moves::Sampler(rule), plan, chains, observer)
+        self.run(Motion::Sample(rule), plan, chains, observer)
     }
 
     /// Moves every chain to `plan.num_steps` by joint ascent in (θ, log β), as `run_population` does.
@@ -123,7 +122,7 @@ impl TableEngine {
         observer: &dyn Observer,
     ) -> Result<(), DeviceError> {
         assert_eq!(rule.objective, AscentObjective::default(), "the kernels of tables ascend the likelihood alone");
-        self.run(Moves::Search(rule), plan, chains, observer)
+        self.run(Motion::Search(rule), plan, chains, observer)
     }
 
     /// Rows of a step.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
 use kelvin::random::Purpose;
-use kelvin::sampler::{Chain, Divergence, LayerwiseMass, Observer, Plan};
+use kelvin::sampler::{Chain, Divergence, LayerwiseMass, Motion, Observer, Plan};
 
 use super::TableEngine;
 use super::arguments::{StepNumbers, TableChain, TableChainArguments, TableResult};
-use super::schedule::Moves;
+use super::schedule::{ascent_numbers, chain_numbers, clips_log_beta, kernel_rule, step_numbers};
 use super::shape::{KernelRule, Shape};
 use crate::device::{Buffer, DeviceError, Kernel, Launch};
 
@@ -21,7 +21,7 @@ impl TableEngine {
     /// Moves every chain to the plan's end; chains at the same step go together.
     pub(super) fn run(
         &self,
-        moves: Moves<'_>,
+        motion: Motion<'_>,
         plan: &Plan,
         chains: &mut [Chain],
         observer: &dyn Observer,
@@ -41,7 +41,7 @@ impl TableEngine {
             if members.is_empty() {
                 continue;
             }
-            Group::new(self, moves, plan, chains, members)?.run(step, chains, observer)?;
+            Group::new(self, motion, plan, chains, members)?.run(step, chains, observer)?;
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl TableEngine {
 /// Chains at the same step and their memory on the device.
 struct Group<'a> {
     engine: &'a TableEngine,
-    moves: Moves<'a>,
+    motion: Motion<'a>,
     plan: &'a Plan,
     kernel: Kernel,
     mass_kernel: Option<Kernel>,
@@ -77,7 +77,7 @@ struct Flight {
 impl<'a> Group<'a> {
     fn new(
         engine: &'a TableEngine,
-        moves: Moves<'a>,
+        motion: Motion<'a>,
         plan: &'a Plan,
         chains: &[Chain],
         members: Vec<usize>,
@@ -87,15 +87,15 @@ impl<'a> Group<'a> {
         let most_shared_bytes = device.limits().shared_bytes;
         let shape = Shape::new(engine.sizes, batch_rows, plan.batches.is_full(), most_shared_bytes)
             .expect("the engine was made for this network, and rows need no shared memory");
-        let kernel = device.compile(&shape.source(moves.kernel_rule()))?;
+        let kernel = device.compile(&shape.source(kernel_rule(motion)))?;
         let mass_kernel =
-            moves.mass_estimate().map(|_| device.compile(&shape.source(KernelRule::MassEstimate))).transpose()?;
+            motion.mass_estimate().map(|_| device.compile(&shape.source(KernelRule::MassEstimate))).transpose()?;
 
         let (num_squares, num_noise) = shape.scratch_numbers();
         let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
         let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
         // A launch reads the numbers of each of its steps, and a batch of an estimate is one, though it has none of its own.
-        let most_batches = moves.mass_estimate().map_or(0, |estimate| estimate.num_batches);
+        let most_batches = motion.mass_estimate().map_or(0, |estimate| estimate.num_batches);
         let positions = members.iter().flat_map(|&index| &chains[index].state.position);
         let momenta = members.iter().flat_map(|&index| &chains[index].state.momentum);
         let states: Vec<f32> = positions.chain(momenta).copied().collect();
@@ -107,7 +107,7 @@ impl<'a> Group<'a> {
             results: Buffer::zeros(device, members.len())?,
             steps: Buffer::zeros(device, most_steps.max(most_batches) as usize)?,
             engine,
-            moves,
+            motion,
             plan,
             kernel,
             mass_kernel,
@@ -125,7 +125,7 @@ impl<'a> Group<'a> {
             let landed = live.clone();
             live.retain(|&slot| chains[self.members[slot]].divergence.is_none());
             // The device goes on while observers look at what it brought back; new masses would change what they see.
-            let goes_ahead = self.moves.mass_estimate().is_none();
+            let goes_ahead = self.motion.mass_estimate().is_none();
             flight = if goes_ahead { self.launch(steps.end, &live, chains)? } else { None };
 
             if self.plan.keep.is_kept(steps.end) {
@@ -152,15 +152,15 @@ impl<'a> Group<'a> {
             return Ok(None);
         }
         let mut end = plan.num_steps.min(step + self.most_steps).min(next_kept(plan, step));
-        if let (Some(estimate), Some(kernel)) = (self.moves.mass_estimate(), self.mass_kernel) {
+        if let (Some(estimate), Some(kernel)) = (self.motion.mass_estimate(), self.mass_kernel) {
             let steps_per_epoch = plan.batches.steps_per_epoch();
             if step.is_multiple_of(steps_per_epoch) {
-                self.estimate_masses(&estimate, kernel, step / steps_per_epoch, live, chains)?;
+                self.estimate_masses(estimate, kernel, step / steps_per_epoch, live, chains)?;
             }
             end = end.min((step / steps_per_epoch + 1) * steps_per_epoch);
         }
         let numbers: Vec<StepNumbers> =
-            (step..end).map(|step| self.moves.step_numbers(step, self.engine.num_rows)).collect();
+            (step..end).map(|step| step_numbers(self.motion, step, self.engine.num_rows)).collect();
         self.steps.write(0, &numbers)?;
         self.start(self.kernel, Purpose::BatchOrder, step..end, live, chains)?;
         Ok(Some(Flight { steps: step..end, slots: live.to_vec() }))
@@ -176,9 +176,9 @@ impl<'a> Group<'a> {
         chains: &[Chain],
     ) -> Result<(), DeviceError> {
         let (engine, batches) = (self.engine, &self.plan.batches);
-        let record = |&slot: &usize| self.moves.chain(batches, &chains[self.members[slot]], slot);
+        let record = |&slot: &usize| chain_numbers(self.motion, batches, &chains[self.members[slot]], slot);
         self.records.write(0, &slots.iter().map(record).collect::<Vec<_>>())?;
-        let (momentum, weight_decay) = self.moves.ascent_numbers();
+        let (momentum, weight_decay) = ascent_numbers(self.motion);
         let arguments = TableChainArguments {
             rows: engine.rows.at(0),
             steps: self.steps.at(0),
@@ -188,7 +188,7 @@ impl<'a> Group<'a> {
             momenta: self.states.at(self.states.len() / 2),
             squares: self.squares.at(0),
             noise: self.noise.at(0),
-            clip_norm: self.moves.clip_norm(),
+            clip_norm: self.motion.clip_norm(),
             noise_variance: engine.noise_variance,
             momentum,
             weight_decay,
@@ -201,7 +201,7 @@ impl<'a> Group<'a> {
             batch_rows: engine.batch_rows(batches) as u32,
             steps_per_epoch: batches.steps_per_epoch() as u32,
             is_full: u32::from(batches.is_full()),
-            clips_log_beta: u32::from(self.moves.clips_log_beta()),
+            clips_log_beta: u32::from(clips_log_beta(self.motion)),
             order_purpose: order_purpose as u32,
         };
         let grid = [slots.len() as u32, 1, 1];
@@ -241,7 +241,7 @@ impl<'a> Group<'a> {
             if failed {
                 chain.divergence = Some(Divergence { step: state.step });
             }
-            if self.moves.has_momentum_temperature() {
+            if self.motion.has_momentum_temperature() {
                 self.record_temperatures(steps.start, result, is_kept && !failed, chain);
             }
         }

@@ -66,6 +66,11 @@ pub(super) enum KernelRule {
     MassEstimate = 4,
 }
 
+impl KernelRule {
+    /// Those of [`crate::samplers::SAMPLERS`], in its order.
+    pub const SAMPLERS: [Self; 3] = [Self::Sghmc, Self::Baoa, Self::Sgld];
+}
+
 /// Where the rows of a step are read from; the numbers are those of `table_chain.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowPlace {

@@ -12,7 +12,7 @@ use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::predictive::Predictive;
-use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Plan};
+use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan};
 use kelvin::selection::JointChoice;
 use kelvin::temperature::{Schedule, Temperature};
 
@@ -117,6 +117,15 @@ impl Experiment {
     pub fn arrangement(&self, num_chains: usize) -> Result<Option<String>, ExperimentError> {
         let (_, plan) = self.sampler()?;
         Ok(self.engine.arrangement(&self.posterior, &plan, num_chains)?)
+    }
+
+    /// Whether the engine can move chains of this posterior by this sampler.
+    ///
+    /// # Errors
+    /// Why not, as [`Engine::accepts`] says it.
+    pub fn check_engine(&self) -> Result<(), ExperimentError> {
+        let (rule, _) = self.sampler()?;
+        Ok(self.engine.accepts(&self.posterior, Motion::Sample(&rule))?)
     }
 
     /// The sampler's rule and plan.

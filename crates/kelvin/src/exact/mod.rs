@@ -12,5 +12,5 @@ pub use cholesky::trace_of_product_with_inverse;
 pub use gaussian::Gaussian;
 pub use gaussian_toy::{GaussianToy, OptimalTemperature};
 pub use linear_regression::{LinearRegression, LinearRegressionError, Objective};
-pub use quadratic::{PhaseLaw, PositionLaw, Quadratic};
+pub use quadratic::{PhaseLaw, PositionLaw, Quadratic, thermostatted};
 pub use toy_curves::{BoundExample, BoundPoint, BoundSettings, TOY_CASES, ToyCase, ToyPoint, log_spaced};

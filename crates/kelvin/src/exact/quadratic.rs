@@ -131,6 +131,31 @@ impl Quadratic {
     }
 }
 
+/// SGNHT on many coordinates of each bowl at once, all at the temperature T of the first: friction settles where the mean of
+/// `E[m²]/M` over the bowls is T, while the noise stays that of the asked friction −ln μ / h.
+///
+/// ```text
+/// the law of BAOA at k = e^{−hξ} and temperature T ln μ / ln k
+/// ```
+/// Exact as the number d of coordinates grows, since ξ has variance 1/d. `None` where there is no stationary law.
+pub fn thermostatted(bowls: &[Quadratic], step_size: f64, retained_momentum: f64) -> Option<Vec<PhaseLaw>> {
+    let (target, asked) = (bowls.first()?.temperature, -retained_momentum.ln());
+    let laws = |damping: f64| -> Option<Vec<PhaseLaw>> {
+        let law = |bowl: &Quadratic| {
+            Quadratic { temperature: target * asked / damping, ..*bowl }.baoa(step_size, (-damping).exp())
+        };
+        bowls.iter().map(law).collect()
+    };
+    // More friction always cools: halve the interval of log(hξ) until nothing is left of it.
+    let (mut low, mut high) = (1e-9_f64.ln(), 100_f64.ln());
+    for _ in 0..200 {
+        let middle = 0.5 * (low + high);
+        let kinetic = laws(middle.exp())?.iter().map(|law| law.kinetic_temperature).sum::<f64>() / bowls.len() as f64;
+        if kinetic > target { low = middle } else { high = middle }
+    }
+    laws(high.exp())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +221,21 @@ mod tests {
             };
             assert_stationary(&bowl.baoa(h, mu).unwrap(), &step);
         }
+    }
+
+    /// Without gradient noise nothing is to be taken away, and the law is BAOA's; with it the mean over all bowls is as asked.
+    #[test]
+    fn a_thermostat_takes_away_what_gradient_noise_heats() {
+        let soft = Quadratic { mass: 0.7, curvature: 3.0, ..STIFF };
+        let quiet = [STIFF, soft].map(|bowl| Quadratic { gradient_noise_variance: 0.0, ..bowl });
+        for (law, bowl) in thermostatted(&quiet, 0.2, 0.9).unwrap().iter().zip(&quiet) {
+            assert_near(law.position_variance, bowl.baoa(0.2, 0.9).unwrap().position_variance);
+        }
+        let noisy = thermostatted(&[STIFF, soft], 0.2, 0.9).unwrap();
+        assert_near(noisy.iter().map(|law| law.kinetic_temperature).sum::<f64>() / 2.0, STIFF.temperature);
+        let plain = STIFF.baoa(0.2, 0.9).unwrap();
+        assert!(noisy[0].configurational_temperature < plain.configurational_temperature);
+        assert_eq!((thermostatted(&[STIFF], 1.0, 0.98), thermostatted(&[], 0.1, 0.9)), (None, None));
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub struct ChainState {
     pub log_beta_velocity: f64,
     /// Running statistics of batch norms; empty where there are none.
     pub statistics: Vec<f32>,
+    /// What the sampler carries beside θ and m, such as a thermostat; empty for most.
+    pub auxiliary: Vec<f64>,
 }
 
 impl ChainState {
@@ -31,7 +33,16 @@ impl ChainState {
     pub fn at_rest(position: Vec<f32>, layout: &Layout) -> Self {
         let momentum = vec![0.0; position.len()];
         let mass = vec![1.0; layout.tensors().len()];
-        Self { step: 0, position, momentum, mass, log_beta: 0.0, log_beta_velocity: 0.0, statistics: Vec::new() }
+        Self {
+            step: 0,
+            position,
+            momentum,
+            mass,
+            log_beta: 0.0,
+            log_beta_velocity: 0.0,
+            statistics: Vec::new(),
+            auxiliary: Vec::new(),
+        }
     }
 
     /// What the network predicts with here.
@@ -39,10 +50,11 @@ impl ChainState {
         Weights { parameters: &self.position, statistics: &self.statistics }
     }
 
-    /// Whether position, momentum and log β are all finite.
+    /// Whether all numbers that move are finite.
     pub fn is_finite(&self) -> bool {
         let finite = |numbers: &[f32]| numbers.iter().all(|number| number.is_finite());
-        finite(&self.position) && finite(&self.momentum) && finite(&self.statistics) && self.log_beta.is_finite()
+        let vectors_are_finite = finite(&self.position) && finite(&self.momentum) && finite(&self.statistics);
+        vectors_are_finite && self.log_beta.is_finite() && self.auxiliary.iter().all(|number| number.is_finite())
     }
 
     /// Σ m²/M of each tensor.

@@ -7,21 +7,11 @@ use rayon::prelude::*;
 use thiserror::Error;
 
 use super::chain::Chain;
-use super::joint_ascent::JointAscent;
-use super::langevin::Langevin;
+use super::motion::Motion;
 use super::population::{Observer, Plan, run_population};
 use crate::held_out::HeldOut;
 use crate::network::{Rows, Weights};
 use crate::potential::Posterior;
-
-/// How the chains of a population move.
-#[derive(Clone, Copy, Debug)]
-pub enum Motion<'a> {
-    /// By sampling.
-    Sample(&'a Langevin),
-    /// By ascending in (θ, log β).
-    Search(&'a JointAscent),
-}
 
 /// Why an engine did not do what was asked.
 #[derive(Debug, Error)]
@@ -69,12 +59,12 @@ pub trait Engine: Send + Sync {
         false
     }
 
-    /// Whether populations of this posterior can be moved here.
+    /// Whether populations of this posterior can be moved so here; a rule may be one that the CPU alone has.
     ///
     /// # Errors
     /// [`EngineError::Unsupported`] says why not.
-    fn accepts(&self, posterior: &Posterior) -> Result<(), EngineError> {
-        let _ = posterior;
+    fn accepts(&self, posterior: &Posterior, motion: Motion<'_>) -> Result<(), EngineError> {
+        let _ = (posterior, motion);
         Ok(())
     }
 

@@ -1,110 +1,15 @@
 //! The samplers as one update rule: evaluate, clip, make noise by name, and let the integrator move each tensor.
 
-use serde::{Deserialize, Serialize};
-
-use super::chain::{Chain, ChainState, Divergence};
+use super::chain::{Chain, Divergence};
+use super::dynamics::Conditions;
+use super::integrator::Integrator;
 use super::mass::MassRule;
 use super::rule::{Rule, Scratch, StepName};
-use super::{baoa, sghmc, sgld};
-use crate::diagnostics::discretised_kinetic_target;
-use crate::network::{Layout, Mode};
+use crate::network::Mode;
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
 use crate::temperature::{Schedule, Tempering};
 use crate::vector::{clip_factor, sum_of_squares};
-
-/// How the dynamics are discretised.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Integrator {
-    /// Symplectic Euler with friction, the paper's.
-    #[default]
-    Sghmc,
-    /// Splitting with exact friction.
-    Baoa,
-    /// No momentum.
-    Sgld,
-}
-
-/// Schedules already read: a step sees numbers only.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions {
-    /// h, or ε for SGLD.
-    pub step_size: f64,
-    /// μ': the share of the momentum that a step keeps.
-    pub retained_momentum: f64,
-    /// T of the noise.
-    pub temperature: f64,
-}
-
-impl Integrator {
-    /// The numbers of a step from the learning rate ℓ, momentum μ, n and the scale C of the step size.
-    ///
-    /// C scales h and leaves the friction as it is. SGHMC: h = C√(ℓ/n), μ' = 1 − C(1−μ).
-    /// BAOA: h = C√(2ℓ/(n(1+μ))), μ' = μ^C. SGLD: ε = Cℓ/n.
-    pub fn conditions(
-        self,
-        learning_rate: f64,
-        momentum: f64,
-        num_examples: usize,
-        scale: f64,
-        temperature: f64,
-    ) -> Conditions {
-        let n = num_examples as f64;
-        let (step_size, retained_momentum) = match self {
-            Self::Sghmc => (scale * (learning_rate / n).sqrt(), 1.0 - scale * (1.0 - momentum)),
-            Self::Baoa => (scale * (2.0 * learning_rate / (n * (1.0 + momentum))).sqrt(), momentum.powf(scale)),
-            Self::Sgld => (scale * learning_rate / n, 0.0),
-        };
-        Conditions { step_size, retained_momentum, temperature }
-    }
-
-    /// The kinetic temperature that momenta at these conditions show as h → 0: symplectic Euler inflates it.
-    pub fn kinetic_target(self, at: &Conditions) -> f64 {
-        match self {
-            Self::Sghmc => discretised_kinetic_target(at.temperature, at.retained_momentum),
-            Self::Baoa | Self::Sgld => at.temperature,
-        }
-    }
-
-    /// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
-    #[expect(clippy::too_many_arguments, reason = "a step is a function of exactly these")]
-    pub fn advance(
-        self,
-        at: &Conditions,
-        clip: f64,
-        layout: &Layout,
-        gradient: &[f32],
-        noise: &[f32],
-        state: &mut ChainState,
-        kinetic: &mut [f64],
-    ) {
-        for ((tensor, &mass), kinetic) in layout.tensors().iter().zip(&state.mass).zip(kinetic) {
-            let range = tensor.range.clone();
-            let slices = TensorSlices {
-                position: &mut state.position[range.clone()],
-                momentum: &mut state.momentum[range.clone()],
-                gradient: &gradient[range.clone()],
-                noise: &noise[range],
-                mass,
-            };
-            *kinetic = match self {
-                Self::Sghmc => sghmc::step(at, clip, slices),
-                Self::Baoa => baoa::step(at, clip, slices),
-                Self::Sgld => sgld::step(at, clip, slices),
-            };
-        }
-    }
-}
-
-/// One tensor of a chain, as an integrator sees it.
-pub(super) struct TensorSlices<'a> {
-    pub position: &'a mut [f32],
-    pub momentum: &'a mut [f32],
-    pub gradient: &'a [f32],
-    pub noise: &'a [f32],
-    pub mass: f64,
-}
 
 /// A sampler of the tempered posterior.
 #[derive(Clone, Debug, PartialEq)]
@@ -154,9 +59,13 @@ impl Langevin {
             mass: MassRule::Fixed,
         }
     }
-}
 
-impl Langevin {
+    /// The schedules read at a step, for a chain whose sampler has this temperature once the ramp is over.
+    pub fn conditions(&self, step: u64, num_examples: usize, temperature: f64) -> Conditions {
+        let (scale, temperature) = (self.step_scale.at(step), self.temperature_scale.at(step) * temperature);
+        self.integrator.conditions(self.learning_rate, self.momentum, num_examples, scale, temperature)
+    }
+
     /// The kinetic temperature to expect at a scale of the step size and a temperature of the noise.
     pub fn kinetic_target(&self, scale: f64, temperature: f64) -> f64 {
         // The retained momentum does not depend on n.
@@ -187,15 +96,9 @@ impl<P: Potential> Rule<P> for Langevin {
         potential.update_statistics(&scratch.work, &mut chain.state.statistics);
         let norm = sum_of_squares(&scratch.gradient).sqrt();
 
-        let temperature = self.temperature_scale.at(step) * self.tempering.sampler_temperature(chain.temperature);
-        let at = self.integrator.conditions(
-            self.learning_rate,
-            self.momentum,
-            potential.num_examples(),
-            self.step_scale.at(step),
-            temperature,
-        );
-        if temperature > 0.0 {
+        let temperature = self.tempering.sampler_temperature(chain.temperature);
+        let at = self.conditions(step, potential.num_examples(), temperature);
+        if at.temperature > 0.0 {
             let key = NoiseKey { seed: name.seed, purpose: Purpose::StepNoise, chain: chain.id, step };
             key.fill_normal(&mut scratch.noise);
         } else {
@@ -220,6 +123,6 @@ impl<P: Potential> Rule<P> for Langevin {
     }
 
     fn has_momentum_temperature(&self) -> bool {
-        self.integrator != Integrator::Sgld
+        self.integrator.has_momentum()
     }
 }

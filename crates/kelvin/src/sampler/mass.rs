@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::Batches;
+use super::batches::Batches;
 use super::chain::Chain;
 use super::rule::{Scratch, StepName};
 use crate::network::{Layout, Mode};

@@ -3,23 +3,29 @@
 mod baoa;
 mod batches;
 mod chain;
+mod dynamics;
 mod engine;
+mod integrator;
 mod joint_ascent;
 mod langevin;
 mod mass;
+mod motion;
 mod population;
 mod rule;
 mod sghmc;
 mod sgld;
+mod sgnht;
 #[cfg(test)]
 mod worked_steps;
 
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
-pub use engine::{CpuEngine, Engine, EngineError, Motion};
-pub use engine::{FirstFailure, evaluated_together};
+pub use dynamics::{Coefficients, Conditions};
+pub use engine::{CpuEngine, Engine, EngineError, FirstFailure, evaluated_together};
+pub use integrator::Integrator;
 pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};
-pub use langevin::{Conditions, Integrator, Langevin};
+pub use langevin::Langevin;
 pub use mass::{LayerwiseMass, MassRule};
+pub use motion::Motion;
 pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};
 pub use rule::{Rule, Scratch, StepName};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
 
-use super::Batches;
+use super::batches::Batches;
 use super::chain::{Chain, Divergence};
 use super::rule::{Rule, Scratch, StepName};
 use crate::potential::Potential;

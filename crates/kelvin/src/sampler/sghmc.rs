@@ -7,14 +7,46 @@
 //! Target: exp(−U/T). Wenzel et al. 2020, "How good is the Bayes posterior in deep neural networks really?", in the
 //! symplectic Euler form; `exact::Quadratic::symplectic_euler` is its exact stationary law on a quadratic.
 
-use super::langevin::{Conditions, TensorSlices};
+use super::dynamics::{Coefficients, Conditions, Dynamics, TensorSlices};
+use crate::diagnostics::discretised_kinetic_target;
 use crate::vector::{combine, scale_and_add, sum_of_squares};
 
-/// Moves one tensor; returns Σ m²/M.
-pub(super) fn step(at: &Conditions, clip: f64, tensor: TensorSlices<'_>) -> f64 {
-    let h = at.step_size;
-    let noise = (2.0 * (1.0 - at.retained_momentum) * at.temperature * tensor.mass).sqrt();
-    combine(tensor.momentum, at.retained_momentum, -h * clip, tensor.gradient, noise, tensor.noise);
-    scale_and_add(tensor.position, 1.0, h / tensor.mass, tensor.momentum);
-    sum_of_squares(tensor.momentum) / tensor.mass
+pub(super) struct Sghmc;
+
+impl Dynamics for Sghmc {
+    /// h = C√(ℓ/n), μ' = 1 − C(1−μ).
+    fn step_size_and_retained_momentum(&self, learning_rate: f64, momentum: f64, n: f64, scale: f64) -> (f64, f64) {
+        (scale * (learning_rate / n).sqrt(), 1.0 - scale * (1.0 - momentum))
+    }
+
+    /// Symplectic Euler inflates it.
+    fn kinetic_target(&self, at: &Conditions) -> f64 {
+        discretised_kinetic_target(at.temperature, at.retained_momentum)
+    }
+
+    fn coefficients(&self, at: &Conditions, _: &[f64]) -> Coefficients {
+        let (h, keep) = (at.step_size, at.retained_momentum);
+        Coefficients { keep, kick: -h, drift: h, heat: 2.0 * (1.0 - keep) * at.temperature }
+    }
+
+    fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64 {
+        let noise = by.momentum_noise_std(tensor.mass);
+        combine(tensor.momentum, by.keep, by.kick * clip, tensor.gradient, noise, tensor.noise);
+        scale_and_add(tensor.position, 1.0, by.drift / tensor.mass, tensor.momentum);
+        sum_of_squares(tensor.momentum) / tensor.mass
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::worked_steps::assert_takes_the_steps_of;
+    use super::*;
+
+    #[test]
+    fn takes_the_steps_of_its_formula() {
+        assert_takes_the_steps_of(&Sghmc, |theta, m, g, r, mass| {
+            let m = 0.9 * m - 0.25 * g + (2.0 * 0.1 * 0.3 * mass).sqrt() * r;
+            (theta + 0.25 * m / mass, m)
+        });
+    }
 }

@@ -1,0 +1,123 @@
+//! What a sampler must say of its dynamics: its step size and friction, what a step multiplies by, how one tensor moves.
+//!
+//! What a step multiplies by is computed here alone; the kernels of other devices read the same [`Coefficients`].
+
+use super::chain::ChainState;
+use crate::network::Layout;
+
+/// Schedules already read: a step sees numbers only.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// h, or ε for SGLD.
+    pub step_size: f64,
+    /// μ': the share of the momentum that a step keeps.
+    pub retained_momentum: f64,
+    /// T of the noise.
+    pub temperature: f64,
+}
+
+/// What a step multiplies by, for a tensor of mass 1. A mass M divides `drift`, and multiplies the noise's variance:
+///
+/// ```text
+/// with momentum:     m ← keep m + kick g + √(heat M) R,   θ ← θ + (drift/M) m
+/// without momentum:  θ ← θ + (drift/M) kick g + √(heat drift/M) R
+/// ```
+/// in the order, and as often, as the sampler's own file says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Coefficients {
+    /// The share of the momentum that is kept.
+    pub keep: f64,
+    /// Multiplies the clipped gradient.
+    pub kick: f64,
+    /// Multiplies the velocity M⁻¹m.
+    pub drift: f64,
+    /// The variance of the noise, before mass and drift.
+    pub heat: f64,
+}
+
+impl Coefficients {
+    /// The noise's standard deviation on a momentum of mass M.
+    pub fn momentum_noise_std(&self, mass: f64) -> f64 {
+        (self.heat * mass).sqrt()
+    }
+
+    /// The noise's standard deviation on a position of mass M, for samplers without momentum.
+    pub fn position_noise_std(&self, mass: f64) -> f64 {
+        (self.heat * (self.drift / mass)).sqrt()
+    }
+}
+
+/// One tensor of a chain, as a sampler sees it.
+pub(super) struct TensorSlices<'a> {
+    pub position: &'a mut [f32],
+    pub momentum: &'a mut [f32],
+    pub gradient: &'a [f32],
+    pub noise: &'a [f32],
+    pub mass: f64,
+}
+
+/// A sampler: settings, state and step, in the order in which its file has them.
+pub(super) trait Dynamics: Sync {
+    /// h and μ' from the learning rate ℓ, momentum μ, n rows and the scale C of the step size; C leaves the friction as it is.
+    fn step_size_and_retained_momentum(
+        &self,
+        learning_rate: f64,
+        momentum: f64,
+        num_examples: f64,
+        scale: f64,
+    ) -> (f64, f64);
+
+    /// The kinetic temperature that momenta at these conditions show as h → 0.
+    fn kinetic_target(&self, at: &Conditions) -> f64 {
+        at.temperature
+    }
+
+    /// Whether noise and gradient act on a momentum, which then has a temperature.
+    fn has_momentum(&self) -> bool {
+        true
+    }
+
+    /// How many numbers a chain carries for it in [`ChainState::auxiliary`]; they start at 0.
+    fn num_auxiliary(&self) -> usize {
+        0
+    }
+
+    /// What a step multiplies by.
+    fn coefficients(&self, at: &Conditions, auxiliary: &[f64]) -> Coefficients;
+
+    /// Moves one tensor; returns Σ m²/M.
+    fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64;
+
+    /// Moves the chain's auxiliary numbers once all tensors have moved; `kinetic` has Σ m²/M of each.
+    fn end_step(&self, at: &Conditions, kinetic: &[f64], num_parameters: usize, auxiliary: &mut [f64]) {
+        let _ = (at, kinetic, num_parameters, auxiliary);
+    }
+}
+
+/// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
+#[expect(clippy::too_many_arguments, reason = "a step is a function of exactly these")]
+pub(super) fn advance(
+    dynamics: &dyn Dynamics,
+    at: &Conditions,
+    clip: f64,
+    layout: &Layout,
+    gradient: &[f32],
+    noise: &[f32],
+    state: &mut ChainState,
+    kinetic: &mut [f64],
+) {
+    state.auxiliary.resize(dynamics.num_auxiliary(), 0.0);
+    let by = dynamics.coefficients(at, &state.auxiliary);
+    for ((tensor, &mass), kinetic) in layout.tensors().iter().zip(&state.mass).zip(&mut *kinetic) {
+        let range = tensor.range.clone();
+        let slices = TensorSlices {
+            position: &mut state.position[range.clone()],
+            momentum: &mut state.momentum[range.clone()],
+            gradient: &gradient[range.clone()],
+            noise: &noise[range],
+            mass,
+        };
+        *kinetic = dynamics.step(&by, clip, slices);
+    }
+    dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
+}
