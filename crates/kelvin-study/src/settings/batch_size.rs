@@ -1,14 +1,14 @@
-//! How many rows a step looks at: a number, or all.
+//! How many training rows one step uses: a number, or all of them.
 
 use serde::{Deserialize, Serialize};
 
-/// Rows of a step.
+/// Training rows of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum BatchSize {
-    /// So many.
+    /// This many rows.
     Rows(usize),
-    /// All.
+    /// All rows.
     Full(Full),
 }
 
