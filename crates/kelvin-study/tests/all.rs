@@ -7,10 +7,10 @@ mod durable;
 mod engine;
 mod generalized_bayes;
 mod image_chains;
-
 mod priors;
 mod selectors;
 mod settings_files;
+mod settings_reference;
 
 /// A file that is not listed above would be left out in silence.
 #[test]
