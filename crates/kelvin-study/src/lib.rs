@@ -20,3 +20,7 @@ pub mod version;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/guide/library.md")]
+struct BookExamples;
