@@ -2,6 +2,7 @@
 
 mod support;
 
+mod book;
 mod cli;
 mod compare;
 mod device;
