@@ -32,7 +32,7 @@ pub enum Command {
     /// Choose β in several ways and put them side by side: β, its interval, test scores, cost
     ///
     /// Without --method: joint, map, guo, refine and the grid by LPD. A table goes to standard output, and with --out into a folder
-    /// too. There are no checkpoints: after Ctrl-C one begins anew. docs/which-temperature.md says what each method is for.
+    /// too. There are no checkpoints: after Ctrl-C it starts again. docs/src/which-temperature.md says what each method is for.
     #[command(
         override_usage = "kelvin select [OPTIONS] <PRESET|FILE.toml>\n       kelvin select [OPTIONS] --data <FILE.csv> --target <COLUMN>"
     )]
@@ -41,24 +41,24 @@ pub enum Command {
     ///
     /// Tables go to standard output, figures and the numbers behind them into a folder.
     Toy(ToyArguments),
-    /// Go on with a run or a sweep that was stopped, from its last checkpoint
+    /// Continue a run or a sweep that was stopped, from its last checkpoint
     ///
     /// Takes everything from the folder: settings, seed, command. Searches and chains that are finished are not run again, and
-    /// the results are those of a run in one go. Repeating the `run` or `sweep` with the same --out does the same. The device
+    /// the results are those of an uninterrupted run. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
-    /// The page of a run again, or one page about several, with the paper's tables and figures
+    /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
-    /// Makes everything from the files of the run folders: nothing is sampled. Of one run, its own report.html, figures/ and
-    /// tables/ are written again; of several, one page with each run's story and tables and figures across, as in the paper.
+    /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
+    /// tables/ are written again; for several, one page with each run's story, and tables and figures across them as in the paper.
     Report(ReportArguments),
-    /// Tell whether a run can be believed: temperatures, agreement of chains, effective draws, warnings
+    /// Tell whether a run can be believed: temperatures, agreement of chains, effective sample sizes, warnings
     ///
-    /// Read from the run folder alone; of a run on its way, what is known so far.
+    /// Read from the run folder alone; of a run that is not finished, what is known so far.
     Diagnose(DiagnoseArguments),
     /// Put runs side by side: settings, β̂*, scores, and paired differences on the same test points
     Compare(CompareArguments),
-    /// Show a run on its way as a local page that updates by itself
+    /// Show a running experiment as a local page that updates by itself
     Watch(WatchArguments),
     /// Predict new rows or images with the draws of a run
     Predict(PredictArguments),
@@ -99,7 +99,7 @@ pub struct SourceArguments {
     /// What kind of answer the target is (guessed when not given)
     #[arg(long, requires = "data")]
     pub task: Option<TaskArgument>,
-    /// A rough answer soon: fewer epochs, chains and images
+    /// A rough answer quickly: fewer epochs, chains and images
     #[arg(long)]
     pub quick: bool,
 }
@@ -117,10 +117,10 @@ pub struct CommonArguments {
     /// Run folder [default: runs/NAME-HASH, the hash of command and settings]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Names every random number of the experiment: the same seed, the same numbers
+    /// Names every random number of the experiment: the same seed gives the same results
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
-    /// Forget what the run folder holds of this run, and begin anew
+    /// Discard what the run folder holds of this run, and start again
     #[arg(long)]
     pub fresh: bool,
     /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
@@ -197,7 +197,7 @@ pub struct SweepArguments {
     /// Repetitions, each with its own start and seeds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub repetitions: Option<u32>,
-    /// One repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
+    /// Run one repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
     #[arg(long, value_name = "R")]
     pub only_repetition: Option<u32>,
     #[command(flatten)]
@@ -217,13 +217,13 @@ pub struct SelectArguments {
     /// Starts of searches, and chains at each β [default: run.chains]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub starts: Option<u32>,
-    /// Judge the β of every start by a chain of its own too, as the paper's table of selectors does (joint, map and guo)
+    /// Also score the β of every start with a chain of its own, as the paper's table of selectors does (joint, map and guo)
     #[arg(long)]
     pub each_start: bool,
     /// New or empty folder for selection.json, which `kelvin report` lays out beside runs; nothing is written without it
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Names every random number: the same seed, the same numbers
+    /// Names every random number: the same seed gives the same results
     #[arg(long, value_parser = clap::value_parser!(u64).range(0..=i64::MAX as u64))]
     pub seed: Option<u64>,
     /// Change one setting, for example sampler.learning_rate=1e-3 (may be repeated)
@@ -262,10 +262,10 @@ pub struct ReportArguments {
     /// Put other numbers beside these
     #[arg(long, value_name = "WITH")]
     pub compare: Option<CompareArgument>,
-    /// What stands behind ± in tables
+    /// What ± means in tables
     #[arg(long, value_name = "SPREAD", default_value = "sd")]
     pub spread: SpreadArgument,
-    /// Folder of the page [default: of one run its own, of several ./report]
+    /// Folder of the page [default: the run's own folder; for several runs ./report]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -299,7 +299,7 @@ pub enum SpreadArgument {
 pub struct DiagnoseArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has written
     pub run: PathBuf,
-    /// Exit with 1 where a warning stands
+    /// Exit with code 1 if any warning was raised
     #[arg(long)]
     pub strict: bool,
     /// Print the diagnostics as one JSON object
@@ -342,7 +342,7 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
-    /// Whose density: standard or tempered model [default: the one with the better LPD of the run's validation rows]
+    /// The predictive density: standard or tempered model [default: the one with the better validation LPD in the run]
     #[arg(long)]
     pub model: Option<ModelArgument>,
     #[command(flatten)]

@@ -3,6 +3,7 @@
 mod support;
 
 mod architecture;
+mod book;
 mod cli;
 mod compare;
 mod device;

@@ -21,3 +21,7 @@ pub mod version;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct ReadmeExamples;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/src/guide/library.md")]
+struct BookExamples;

@@ -12,6 +12,7 @@ mod learned_noise;
 mod priors;
 mod selectors;
 mod settings_files;
+mod settings_reference;
 
 /// A file that is not listed above would be left out in silence.
 #[test]

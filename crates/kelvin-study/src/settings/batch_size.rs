@@ -1,14 +1,14 @@
-//! How many rows a step looks at: a number, or all.
+//! How many training rows one step uses: a number, or all of them.
 
 use serde::{Deserialize, Serialize};
 
-/// The number of training rows that each step looks at.
+/// Training rows of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum BatchSize {
-    /// A minibatch of this many rows.
+    /// This many rows.
     Rows(usize),
-    /// The whole training set.
+    /// All rows.
     Full(Full),
 }
 

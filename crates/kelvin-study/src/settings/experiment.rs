@@ -14,18 +14,18 @@ use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// What the experiment is called.
+    /// What the experiment is called; the run folder is named after it.
     pub name: String,
-    /// Which rows are learned from.
+    /// Where the rows come from, and which of them are used.
     pub data: DataSettings,
     /// Network, likelihood and prior.
     #[serde(default)]
     pub model: ModelSettings,
-    /// The joint optimisation that chooses β.
+    /// The search that chooses β: joint optimisation of (θ, log β).
     pub selection: SelectionSettings,
-    /// The sampler and how long its chains are.
+    /// The sampler of the tempered posterior; times are in epochs.
     pub sampler: SamplerSettings,
-    /// Seed, numbers of chains and repetitions, and the grid of β.
+    /// Seed, chains, repetitions, grid of β, checkpoints.
     #[serde(default)]
     pub run: RunSettings,
 }
@@ -42,26 +42,26 @@ pub struct DataSettings {
     /// Columns to leave out.
     #[serde(default)]
     pub drop: Vec<String>,
-    /// What kind of answer the target is.
+    /// Whether the target is a number or a class.
     #[serde(default)]
     pub task: TaskSetting,
-    /// The probability that an image of a training batch is flipped and cropped.
+    /// The probability with which an image of a training batch is flipped, padded by 4 and cropped at random; 0 for never.
     #[serde(default)]
     pub augmentation: f64,
-    /// Which half of the test images in the files is for validation: `"permuted"`, a random half that `run.seed` names, the same in all
-    /// repetitions, or `"file_order"`, the first half, as where it is not given.
+    /// Which half of the test images in the files is used for validation; the other half is for testing.
     #[serde(default, skip_serializing_if = "Halves::is_file_order")]
     pub halves: Halves,
-    /// Only the first so many training images; all where it is not given.
+    /// Use only the first so many training images; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub train_images: Option<usize>,
-    /// Only the first so many validation images.
+    /// Use only the first so many validation images; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub validation_images: Option<usize>,
-    /// Only the first so many test images, also of the other set.
+    /// Use only the first so many test images, also of the out-of-distribution set; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_images: Option<usize>,
-    /// Another known set of images of the same shape, to measure how well uncertainty separates it from the test images (AUROC).
+    /// A second known set of images of the same shape. Entropy and mutual information are then reported on both sets, with the AUROC
+    /// by which each of them separates out-of-distribution images from test images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
 }
@@ -94,7 +94,7 @@ pub(crate) const OPTIONAL: [&str; 20] = [
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskSetting {
-    /// Guessed from the target's values, as [`kelvin::data::Dataset::from_table`] says.
+    /// Guessed from the target column.
     #[default]
     Auto,
     /// The target is a number.
@@ -118,7 +118,7 @@ impl TaskSetting {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RateSchedule {
-    /// The same rate in every epoch.
+    /// The same rate throughout.
     Constant,
     /// Half a cosine down to 0.
     #[default]
@@ -144,33 +144,33 @@ pub enum SelectionObjective {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SelectionSettings {
-    /// What is maximised. Weight decay comes on top of a prior; set `weight_decay = 0` for the prior alone.
+    /// What is maximised. Weight decay is added to the prior; set `weight_decay = 0` for the prior alone.
     #[serde(default)]
     pub objective: SelectionObjective,
-    /// Mean and standard deviation of a normal prior on log β; none where it is not given.
+    /// Mean and standard deviation of a normal prior on log β; no prior if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_beta_prior: Option<(f64, f64)>,
-    /// The rate at the start.
+    /// The learning rate at the start of the search.
     pub learning_rate: f64,
-    /// How the rate changes over the epochs.
+    /// How the learning rate changes over the epochs.
     #[serde(default)]
     pub schedule: RateSchedule,
-    /// Heavy-ball momentum of the optimiser, from 0 to below 1.
+    /// Heavy-ball momentum of the search.
     #[serde(default = "selection_momentum")]
     pub momentum: f64,
-    /// Decoupled weight decay of θ.
+    /// Weight decay λ, decoupled: each step subtracts learning rate × λ × θ. It does not act on log β.
     #[serde(default = "one")]
     pub weight_decay: f64,
-    /// Training rows of each step.
+    /// Training rows of one step.
     pub batch_size: BatchSize,
-    /// Passes over the training rows.
+    /// Passes over the training rows; with full batches one step each.
     pub epochs: u64,
-    /// Gradients with a larger norm are scaled down to this one.
+    /// Largest norm of the gradient; a longer one is scaled down to it.
     pub clip_norm: f64,
-    /// Whether the norm is that of θ alone or of θ and log β together.
+    /// Which part of the gradient the clipping looks at.
     #[serde(default)]
     pub clip_scope: ClipScope,
-    /// How often the validation score is looked at: every ⌊epochs/checkpoints⌋ epochs.
+    /// How many times the validation score is evaluated: every ⌊epochs/checkpoints⌋ epochs. The best of them gives β̂*.
     #[serde(default = "checkpoints")]
     pub checkpoints: u64,
 }
@@ -179,22 +179,22 @@ pub struct SelectionSettings {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunSettings {
-    /// The seed that names every random number.
+    /// Names every random number: the same seed gives the same results.
     pub seed: u64,
-    /// Chains at each temperature of a `run`; also starts of the search for β.
+    /// Chains at each temperature of a `run`; also the number of starts of the search for β.
     pub chains: u32,
-    /// Repetitions of a `sweep`.
+    /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
-    /// Chains in the first so many repetitions of a `sweep` alone, where they are dear and searches for β are not; in all where
-    /// it is not given. Every repetition has its search, and the scores of what that ended at.
+    /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
+    /// given. Every repetition still has its search for β, and the scores of the network that it found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_repetitions: Option<u32>,
-    /// This repetition of a `sweep` alone, from 1, with the numbers that it has among all of them; all where it is not given.
+    /// Run only this repetition of a `sweep`, counted from 1, with the numbers it has in the whole sweep; all of them if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only_repetition: Option<u32>,
-    /// The inverse temperatures of a grid.
+    /// The inverse temperatures β of `sweep`, of `run --grid` and of the grid selectors.
     pub grid: Vec<f64>,
-    /// The most seconds between two checkpoints; decides no numbers.
+    /// Longest time between two checkpoints in seconds; results do not depend on it.
     #[serde(skip_serializing_if = "is_default_checkpoint_seconds")]
     pub checkpoint_seconds: f64,
 }

@@ -12,35 +12,34 @@ use kelvin::prior::{IsotropicGaussian, Laplace, LayerwiseGaussian, Prior, PriorE
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelSettings {
-    /// A network by name; dense where neither this nor `layers` is given.
+    /// A network by name; dense if neither this nor `layers` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkName>,
     /// Widths of the hidden layers of a dense network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Vec<usize>>,
-    /// What stands behind the convolutions of a ResNet; batch norm where it is not given.
+    /// The normalisation after each convolution of a ResNet; batch norm if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalisation: Option<NormalisationSetting>,
-    /// What a step leaves of the running statistics of a ResNet's batch norms.
+    /// Momentum of the running means and variances of a ResNet's batch norms: the share that a step keeps of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_norm_momentum: Option<f64>,
-    /// What a ResNet's batch norms add to a variance.
+    /// The number ε that a ResNet's batch norms add to a variance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_norm_epsilon: Option<f64>,
-    /// The variance of starting kernels: "lecun" is 1/fan-in, "he" is 2/fan-in; where it is not given, "he" for ResNets
-    /// and "lecun" for all others.
+    /// The variance of the initial kernels; if not given, `"he"` for ResNets and `"lecun"` for all other networks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<KernelStart>,
-    /// σ² of a regression, on the scale of the standardised target.
+    /// Variance σ² of a regression's Gaussian noise, on the scale of the standardised target.
     pub noise_variance: f64,
-    /// The shape of the prior.
+    /// The prior distribution of the weights.
     pub prior: PriorName,
-    /// σ_p² of every parameter; with a layerwise prior that of kernels is divided by their fan-in.
+    /// Prior variance σ_p² of every parameter; a layerwise prior divides that of kernels by their fan-in.
     pub prior_variance: f64,
-    /// Degrees of freedom of a Student-t prior, more than 2; 5 where it is not given.
+    /// Degrees of freedom of a Student-t prior; 5 if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prior_degrees: Option<f64>,
-    /// The user's own network, layer by layer.
+    /// Your own network, layer by layer.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "layer_list::deserialize")]
     pub layers: Option<Vec<Layer>>,
 }
@@ -67,11 +66,11 @@ impl Default for ModelSettings {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum NetworkName {
-    /// Hidden layers of ReLUs.
+    /// Dense layers with ReLUs between them, as wide as `hidden` says.
     Dense,
     /// The paper's network for MNIST.
     MnistCnn,
-    /// A ResNet of so many layers.
+    /// A ResNet of N layers (8, 14, 20, 32, 44, 56, 110).
     Resnet(usize),
 }
 
@@ -84,9 +83,9 @@ pub enum PriorName {
     Gaussian,
     /// N(0, σ_p²/fan-in) for kernels, N(0, σ_p²) for all else.
     Layerwise,
-    /// Laplace of variance σ_p².
+    /// Laplace distribution of variance σ_p².
     Laplace,
-    /// Student-t of variance σ_p².
+    /// Student-t distribution of variance σ_p².
     StudentT,
 }
 

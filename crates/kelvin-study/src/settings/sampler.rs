@@ -10,10 +10,10 @@ use kelvin::temperature::Tempering;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preconditioner {
-    /// Every parameter has mass 1.
+    /// Mass 1 for every parameter.
     #[default]
     None,
-    /// One mass a tensor, from the size of its gradients.
+    /// One mass for each tensor, estimated from the size of its gradients at the start of every epoch.
     Layerwise,
 }
 
@@ -21,10 +21,10 @@ pub enum Preconditioner {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PreconditionerStatistics {
-    /// The chain's running ones (inference mode).
+    /// The chain's running means and variances (inference mode).
     #[default]
     Running,
-    /// Each batch's own (training mode): biases before a batch norm then have no gradient and dictate the scale.
+    /// Those of each batch (training mode): biases before a batch norm then have no gradient and set the scale of all masses.
     Batch,
 }
 
@@ -32,11 +32,11 @@ pub enum PreconditionerStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DrawStatistics {
-    /// The chain's running ones.
+    /// The chain's running means and variances.
     #[default]
     Running,
-    /// Averages over training batches at the draw's own weights: dearer, and free of what the chain was before. Draws
-    /// alone: the search for β, its SGD row and chains that start where it ended (`start = "search"`) have running ones.
+    /// Averages over training batches at the draw's own weights: more expensive, and independent of the chain's past. Only for
+    /// draws: the search for β, its SGD row and chains that start where it ended (`start = "search"`) use running ones.
     Reestimated,
 }
 
@@ -44,10 +44,10 @@ pub enum DrawStatistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Start {
-    /// At random weights of their own.
+    /// At random initial weights, each chain at its own.
     #[default]
     Random,
-    /// Where the search for β ended that began at the same weights: chains need less time to settle.
+    /// At the network found by the search for β that began at the same weights: chains need less burn-in.
     Search,
 }
 
@@ -55,7 +55,7 @@ pub enum Start {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplerSettings {
-    /// The discretisation of the Langevin dynamics.
+    /// How the dynamics are discretised.
     #[serde(default)]
     pub integrator: Integrator,
     /// What the temperature divides.
@@ -64,55 +64,55 @@ pub struct SamplerSettings {
     /// The weights that chains start from.
     #[serde(default)]
     pub start: Start,
-    /// ℓ: h₀ = √(ℓ/n).
+    /// Learning rate ℓ; the step size is h₀ = √(ℓ/n) for n training rows.
     pub learning_rate: f64,
-    /// μ: friction γ = (1−μ)/h₀.
+    /// Momentum μ that a step keeps; the friction is γ = (1−μ)/h₀.
     #[serde(default = "sampler_momentum")]
     pub momentum: f64,
-    /// Training rows of each step.
+    /// Training rows of one step.
     pub batch_size: BatchSize,
-    /// The epoch from which there is noise.
+    /// Epoch at which the temperature starts to rise from 0.
     pub ramp_start: u64,
-    /// The epoch from which the noise has its full temperature.
+    /// Epoch from which the chain has its full temperature.
     pub ramp_end: u64,
-    /// The epoch at which the first cycle starts.
+    /// Epoch at which burn-in ends and the first cycle starts.
     pub burn_in: u64,
-    /// The epoch at which the chain ends.
+    /// Epoch at which the chain ends.
     pub epochs: u64,
-    /// Epochs of a cycle; one draw is kept at the end of each.
+    /// Epochs of one cosine cycle of the step size; one draw is kept at the end of each cycle.
     pub cycle: u64,
-    /// Gradients with a larger norm are scaled down to this one.
+    /// Largest norm of the gradient; a longer one is scaled down to it.
     pub clip_norm: f64,
-    /// How the masses of parameters are chosen.
+    /// How the masses M of the parameters are chosen.
     #[serde(default)]
     pub preconditioner: Preconditioner,
-    /// Fresh batches from which masses are estimated, at the start of every epoch.
+    /// How many fresh batches the layerwise preconditioner estimates masses from, at the start of every epoch.
     #[serde(default = "preconditioner_batches")]
     pub preconditioner_batches: u64,
-    /// Whose statistics batch norms use while masses are estimated.
+    /// Which means and variances batch norms use while masses are estimated.
     #[serde(default)]
     pub preconditioner_statistics: PreconditionerStatistics,
-    /// Which statistics of batch norms a draw carries.
+    /// Which means and variances of batch norms are stored with a draw.
     #[serde(default)]
     pub draw_statistics: DrawStatistics,
-    /// Energies and configurational temperatures of draws from the first so many training rows alone, scaled up to all;
-    /// from all where it is not given. A pass over 60,000 images for every draw is worth saving. With batch norm rows are
-    /// taken in batches of `batch_size` and a remainder is dropped, so it must be at least that. Images are not augmented.
+    /// Compute the energy and configurational temperature of a draw from the first so many training rows, scaled up to all of them;
+    /// from all rows if not given. It saves a pass over all images for every draw. With batch norm, rows are taken in batches of
+    /// `batch_size` and a remainder is dropped, so it must be at least that. Images are not augmented.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub energy_rows: Option<usize>,
-    /// What becomes of draws once they are scored.
+    /// What happens to draws once they are scored.
     #[serde(default, skip_serializing_if = "DrawsSetting::is_stored")]
     pub draws: DrawsSetting,
 }
 
-/// What becomes of draws once they are scored.
+/// What happens to draws once they are scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DrawsSetting {
-    /// They are stored: new rows can be predicted, and scores checked.
+    /// Draws are stored, so that new rows can be predicted and scores verified.
     #[default]
     Stored,
-    /// They are gone: scores, predictions at the held-out rows and diagnostics are all that is left, in a few megabytes a chain.
+    /// Draws are dropped; scores, predictions at the held-out rows and diagnostics are kept, in a few megabytes for each chain.
     Scored,
 }
 

@@ -113,7 +113,7 @@ pub enum Halves {
     /// The first half of the files. They may be in an order: MNIST's first 5000 test images are harder than the others.
     #[default]
     FileOrder,
-    /// A random half, named by the seed.
+    /// A random half that `run.seed` names, the same in all repetitions.
     Permuted,
 }
 

@@ -27,17 +27,17 @@ pub enum Layer {
     },
     /// Subtracts mean and divides by √(variance + ε) of each channel over the batch, then scales and shifts.
     BatchNorm {
-        /// What a step leaves of the running statistics.
+        /// The share of the running statistics that a step keeps.
         #[serde(default = "batch_norm_momentum")]
         momentum: f64,
-        /// ε.
+        /// The number ε added to the variance.
         #[serde(default = "batch_norm_epsilon")]
         epsilon: f64,
     },
     /// Divides by √(mean square + ε) of each channel over the image, then scales and shifts: needs no batch
-    /// (Singh and Krishnan 2020). [`Layer::Threshold`] belongs behind it.
+    /// (Singh and Krishnan 2020). [`Layer::Threshold`] should follow it.
     FilterResponseNorm {
-        /// ε.
+        /// The number ε added to the mean square.
         #[serde(default = "filter_response_epsilon")]
         epsilon: f64,
     },
