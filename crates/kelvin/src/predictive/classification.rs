@@ -152,6 +152,11 @@ impl ClassificationPredictive {
         Ok(self.most_probable(&self.probabilities(model)?).into_iter().map(|(class, _)| class).collect())
     }
 
+    /// The probability of the predicted class of every point.
+    fn confidences(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
+        Ok(self.most_probable(&self.probabilities(model)?).into_iter().map(|(_, confidence)| confidence).collect())
+    }
+
     /// The entropy in nats of the averaged probabilities of every point: total uncertainty.
     pub fn entropies(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
         let entropy = |row: &[f64]| row.iter().filter(|&&p| p > 0.0).map(|p| -p * p.ln()).sum();
@@ -197,6 +202,7 @@ impl ClassificationPredictive {
         Ok(ClassificationScores {
             lpd: average(self.log_densities(model)?),
             accuracy: num_correct as f64 / self.labels.len() as f64,
+            mean_confidence: average(self.confidences(model)?),
             ece: self.reliability(model, NUM_ECE_BINS)?.expected_calibration_error(),
             brier: brier.total,
             brier_uncertainty: brier.uncertainty,
@@ -269,6 +275,7 @@ mod tests {
         predictive.add_draw(&[3f32.ln(), 0.0, 3f32.ln(), 0.0]).unwrap();
         let scores = predictive.both_scores().unwrap();
         assert!(close(scores.standard.lpd, 0.5 * (3f64 / 16.0).ln()) && close(scores.tempered.lpd, 0.5 * 0.09f64.ln()));
+        assert!(close(scores.standard.mean_confidence, 0.75) && close(scores.tempered.mean_confidence, 0.9));
         assert!(close(scores.standard.ece, 0.25) && close(scores.tempered.ece, 0.4));
         assert!(close(scores.standard.brier, 0.5 * (0.125 + 1.125)));
         let entropy = -(0.75 * 0.75f64.ln() + 0.25 * 0.25f64.ln());

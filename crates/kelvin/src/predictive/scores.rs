@@ -82,6 +82,9 @@ pub struct ClassificationScores {
     /// Share of points whose most probable class is the label.
     #[serde(deserialize_with = "number_or_nan")]
     pub accuracy: f64,
+    /// Mean over points of the largest class probability: above the accuracy predictions are overconfident, below it underconfident.
+    #[serde(deserialize_with = "number_or_nan")]
+    pub mean_confidence: f64,
     /// Expected calibration error over ten equal bins of confidence.
     #[serde(deserialize_with = "number_or_nan")]
     pub ece: f64,
@@ -115,6 +118,7 @@ impl ClassificationScores {
         Self {
             lpd: nan,
             accuracy: nan,
+            mean_confidence: nan,
             ece: nan,
             brier: nan,
             brier_uncertainty: nan,
