@@ -13,7 +13,7 @@ pub struct Preset {
     pub text: &'static str,
 }
 
-const PRESETS: [Preset; 10] = [
+const PRESETS: &[Preset] = &[
     Preset { name: "concrete", text: include_str!("../../presets/concrete.toml") },
     Preset { name: "energy", text: include_str!("../../presets/energy.toml") },
     Preset { name: "naval", text: include_str!("../../presets/naval.toml") },
@@ -28,14 +28,14 @@ const PRESETS: [Preset; 10] = [
 
 /// All presets, in the paper's order.
 pub fn presets() -> &'static [Preset] {
-    &PRESETS
+    PRESETS
 }
 
 /// The preset of this name; an error lists them and the nearest.
 pub fn preset(name: &str) -> Result<Preset, ExperimentError> {
     PRESETS.iter().find(|preset| preset.name == name).copied().ok_or_else(|| {
-        let names = PRESETS.map(|preset| preset.name);
-        let suggestion = nearest_name(name, names).map_or(String::new(), |near| format!("\n  did you mean `{near}`?"));
+        let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
+        let suggestion = nearest_name(name, names.iter().copied()).map_or(String::new(), |near| format!("\n  did you mean `{near}`?"));
         ExperimentError::UnknownPreset { asked: name.into(), known: names.join(", "), suggestion }
     })
 }
