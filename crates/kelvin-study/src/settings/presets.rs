@@ -16,6 +16,7 @@ pub struct Preset {
 const PRESETS: &[Preset] = &[
     Preset { name: "concrete", text: include_str!("../../presets/concrete.toml") },
     Preset { name: "energy", text: include_str!("../../presets/energy.toml") },
+    Preset { name: "energy-constant", text: include_str!("../../presets/energy-constant.toml") },
     Preset { name: "naval", text: include_str!("../../presets/naval.toml") },
     Preset { name: "mnist", text: include_str!("../../presets/mnist.toml") },
     Preset { name: "mnist-small", text: include_str!("../../presets/mnist-small.toml") },
