@@ -7,9 +7,9 @@ use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, EngineError, Motion, Observer, Plan};
 
 use super::at_fault;
-use crate::cuda::CudaDevice;
-use crate::device::{Device, DeviceError};
-use crate::images::{ImageEngine, ImageEngineError, Precision};
+use crate::general::{ImageEngine, ImageEngineError, Precision};
+use crate::gpu::cuda::CudaDevice;
+use crate::gpu::device::{Device, DeviceError};
 use crate::tables::{TableEngine, TableError};
 
 /// Moves populations of one posterior on one device.

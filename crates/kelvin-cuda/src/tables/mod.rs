@@ -17,8 +17,8 @@ use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Observer, Plan};
 use thiserror::Error;
 
-use crate::device::{Buffer, Device, DeviceError};
-use crate::kernels::KernelSource;
+use crate::gpu::device::{Buffer, Device, DeviceError};
+use crate::gpu::kernels::KernelSource;
 use schedule::Moves;
 use shape::{KernelRule, Shape, Sizes};
 

@@ -1,0 +1,324 @@
+//! Which fast kernels a network's shapes allow, and what each is compiled with.
+
+use kelvin::network::{Network, Operation};
+
+use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::fast::{Company, Fast, FastConv, FastDense, Tiled};
+use super::fast_back::{Shortcut, WayBack, shortcuts};
+use super::fast_lower::DenseProduct;
+use super::plan::{Plan, written as written_by};
+use crate::gpu::device::{Kernel, Limits};
+use crate::gpu::kernels::KernelSource;
+
+/// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
+fn writes(plan: &Plan) -> Vec<(bool, bool)> {
+    let mut written = vec![0; plan.program.values.len()];
+    let mut found = vec![(false, false); plan.program.operations.len()];
+    for (number, operation) in plan.program.operations.iter().enumerate().rev() {
+        for read in operation.reads() {
+            let inherits = plan.inherits[read];
+            if inherits.is_some() && written_by(operation) == inherits {
+                continue;
+            }
+            found[number] = (written[read] > 0 || inherits.is_some(), written[read] + 1 == plan.writers[read]);
+            written[read] += 1;
+        }
+    }
+    found
+}
+
+/// The pool's result and the size of its squares, where a pool alone reads a value without norm: a fast kernel then takes the
+/// value's gradient from that of the result.
+pub(super) fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
+    let program = &plan.program;
+    let mut readers = program.operations.iter().filter(|operation| operation.reads().any(|read| read == value));
+    match (readers.next(), readers.next()) {
+        (Some(&Operation::Pool { to, height, width, .. }), None)
+            if height == width
+                && height.is_power_of_two()
+                && height < program.values[value].shape.width
+                && program.values[value].norm.is_none()
+                && program.values[to].norm.is_none() =>
+        {
+            Some((to, height))
+        }
+        _ => None,
+    }
+}
+
+/// The terms of what an operation reads, where it is a sum without norm that nobody reads before.
+fn terms_of(plan: &Plan, operation: &Operation, value: usize) -> Option<[usize; 2]> {
+    let program = &plan.program;
+    let reads = |other: &&Operation| other.reads().any(|read| read == value);
+    let is_first = program.operations.iter().find(reads).is_some_and(|first| std::ptr::eq(first, operation));
+    program.operations.iter().find_map(|made| match *made {
+        Operation::Add { left, right, to } if to == value => {
+            let plain = program.values[value].norm.is_none() && left != 0 && right != 0;
+            (is_first && plain).then_some([left, right])
+        }
+        _ => None,
+    })
+}
+
+/// A convolution's shape and what its gradients need, where fast kernels can serve it.
+pub(super) fn fast_shape(
+    plan: &Plan,
+    operation: &Operation,
+    packed_input: bool,
+    adds: bool,
+    is_last: bool,
+) -> Option<(ConvShape, Gradients)> {
+    let Operation::Conv { from, to, kernel, sizes, adds_bias, .. } = operation else { return None };
+    let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
+    let mut shape = ConvShape {
+        sizes: *sizes,
+        packed: *from == 0 && packed_input,
+        input_norm: input.norm.is_some(),
+        input_relu: input.relu,
+        terms: None,
+    };
+    let reading = |term: usize| (plan.program.values[term].norm.is_some(), plan.program.values[term].relu);
+    shape.terms = terms_of(plan, operation, *from).filter(|_| shape.covers_input()).map(|terms| terms.map(reading));
+    let pool = pool_of(plan, *to);
+    let gradients = Gradients {
+        output_norm: output.norm.is_some(),
+        pool: pool.map_or(1, |(_, size)| size),
+        pool_relu: pool.is_some() && output.relu,
+        pooled: false,
+        input: *from != 0,
+        bias: *adds_bias,
+        adds,
+        masks: is_last && input.relu,
+        norm_sums: if is_last { plan.normed_by(*from).iter().flatten().count() } else { 0 },
+        shortcut: false,
+    };
+    (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
+}
+
+/// A kernel's file and its entry.
+pub(super) type Source = (&'static str, &'static str);
+
+/// The kernel of the way forward, its tile and shared memory: by warpgroups, where the GPU has their products and the shape fits.
+pub(super) fn way_forward(shape: &ConvShape, gradients: &Gradients, limits: Limits) -> Option<(Source, (Tile, usize))> {
+    let shared = limits.shared_bytes as usize;
+    let wide = shape.wide_forward_tile(gradients, shared).filter(|_| limits.warpgroup_products);
+    let source = match wide {
+        Some(_) => ("conv_forward_wide.cu", "conv_forward_wide"),
+        None => ("conv_forward.cu", "conv_forward"),
+    };
+    let forward = wide.or_else(|| shape.forward_tile(shared))?;
+    (!gradients.output_norm || shape.has_room_for_parts(&forward.0)).then_some((source, forward))
+}
+
+/// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
+pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
+    let shared = limits.shared_bytes as usize;
+    let mut readers = plan.program.operations.iter().filter(|operation| operation.reads().any(|read| read == 0));
+    let only = readers.next().filter(|_| readers.next().is_none());
+    let shape = only.and_then(|operation| fast_shape(plan, operation, true, false, true));
+    shape.is_some_and(|(shape, gradients)| {
+        shape.forward_tile(shared).is_some() && shape.backward_tile(&gradients, shared).is_some()
+    })
+}
+
+impl Fast {
+    /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
+    pub(super) fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
+        let mut planning = Planning { limits, plan, shortcuts: shortcuts(limits, plan), sources: Vec::new() };
+        let mut fast = Self::default();
+        for ((number, operation), writes) in plan.program.operations.iter().enumerate().zip(writes(plan)) {
+            let conv = planning.conv(number, operation, writes, &fast.convs);
+            if conv.is_some_and(|conv| conv.terms.is_some()) {
+                fast.sums.extend(operation.reads());
+            }
+            fast.convs.push(conv);
+            fast.denses.push(planning.dense(operation, writes));
+        }
+        let mut sources = planning.sources;
+        fast.choose_finishers(plan, &mut sources);
+        (fast, sources)
+    }
+}
+
+/// What operations are given kernels from.
+struct Planning<'a> {
+    limits: Limits,
+    plan: &'a Plan,
+    shortcuts: Vec<Shortcut>,
+    sources: Vec<KernelSource>,
+}
+
+impl Planning<'_> {
+    fn add(&mut self, (file, entry): Source, defines: Vec<(&'static str, i64)>) -> Kernel {
+        self.sources.push(KernelSource { file, entry, defines });
+        Kernel(self.sources.len() - 1)
+    }
+
+    /// A kernel that takes tile after tile, of a convolution with so many rows of output.
+    fn tiled(
+        &mut self,
+        source: Source,
+        mut defines: Vec<(&'static str, i64)>,
+        (tile, bytes): (Tile, usize),
+        output_rows: usize,
+    ) -> Tiled {
+        defines.push(("BULK", i64::from(self.limits.warpgroup_products)));
+        let slots = self.limits.num_multiprocessors as usize * tile.blocks;
+        Tiled { kernel: self.add(source, defines), tile, shared_bytes: bytes as u32, output_rows, slots }
+    }
+
+    /// The kernels of a convolution; `before` has those of the operations before it.
+    fn conv(
+        &mut self,
+        number: usize,
+        operation: &Operation,
+        (adds, is_last): (bool, bool),
+        before: &[Option<FastConv>],
+    ) -> Option<FastConv> {
+        let Operation::Conv { from, to, sizes, .. } = operation else { return None };
+        let plan = self.plan;
+        let along = self.shortcuts.iter().find(|shortcut| shortcut.leader == number).copied();
+        let leader = self.shortcuts.iter().find(|shortcut| shortcut.operation == number).copied();
+        // Two readers alone, which write at once.
+        let adds = adds && along.is_none();
+        let (shape, mut gradients) = fast_shape(plan, operation, plan.packed_input, adds, is_last)?;
+        let (source, forward) = way_forward(&shape, &gradients, self.limits)?;
+        gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
+        gradients.shortcut = along.is_some();
+        let back = WayBack::new(&shape, &gradients, self.limits)?;
+        gradients.norm_sums = gradients.norm_sums.min(back.most_norm_sums);
+
+        let output_rows = sizes.output.height;
+        let forward = self.tiled(source, shape.forward_defines(&forward.0, &gradients), forward, output_rows);
+        let backward = match leader.and_then(|of| before[of.leader]) {
+            Some(leader) => leader.backward,
+            None => self.tiled(back.source, back.defines(&shape, &gradients), (back.tile, back.bytes), output_rows),
+        };
+        let company = match leader {
+            Some(shortcut) => Company::Follows(shortcut.leader),
+            None if back.is_strided() => Company::Strided(along.map(|shortcut| shortcut.operation)),
+            None => Company::None,
+        };
+        let mut normed = plan.normed_by(*from);
+        normed[gradients.norm_sums..].fill(None);
+        Some(FastConv {
+            forward,
+            backward,
+            statistics: gradients.output_norm,
+            terms: terms_of(plan, operation, *from).filter(|_| shape.terms.is_some()),
+            pooled: pool_of(plan, *to).filter(|_| gradients.pooled).map(|(result, _)| result),
+            normed,
+            company,
+        })
+    }
+
+    /// The kernels of a dense layer.
+    fn dense(&mut self, operation: &Operation, (adds, is_last): (bool, bool)) -> Option<FastDense> {
+        let Operation::Dense { from, to, kernel, .. } = operation else { return None };
+        let plan = self.plan;
+        let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
+        let aligned = [kernel.start, plan.len(*from), plan.len(*to)].iter().all(|len| len.is_multiple_of(8));
+        // A product reads and writes gradients as they are.
+        let plain = input.norm.is_none() && output.norm.is_none();
+        if !aligned || !plain || *to == plan.output() || (*from == 0 && plan.packed_input) {
+            return None;
+        }
+        let relu = i64::from(input.relu);
+        let masks = i64::from(is_last && input.relu);
+        let mut product = |which: DenseProduct| {
+            let (cut, (a_transposed, b_transposed)) = (which.cut(), which.transposed());
+            let only = |of, value| if which == of { value } else { 0 };
+            let defines = vec![
+                ("STAGES", cut.stages as i64),
+                ("GROUPS", cut.groups as i64),
+                ("BLOCKS", cut.blocks as i64),
+                ("A_TRANSPOSED", i64::from(a_transposed)),
+                ("B_TRANSPOSED", i64::from(b_transposed)),
+                ("RELU_A", if which == DenseProduct::Input { 0 } else { relu }),
+                ("FLOAT_C", only(DenseProduct::Weights, 1)),
+                ("ADD_BIAS", only(DenseProduct::Forward, 1)),
+                ("ADD_PREVIOUS", only(DenseProduct::Input, i64::from(adds))),
+                ("MASK", only(DenseProduct::Input, masks)),
+            ];
+            self.add(("product.cu", "product"), defines)
+        };
+        Some(FastDense {
+            forward: product(DenseProduct::Forward),
+            weights: product(DenseProduct::Weights),
+            input: (*from != 0).then(|| product(DenseProduct::Input)),
+        })
+    }
+}
+
+/// The fast kernels of the paper's networks.
+pub fn example_kernels() -> Vec<KernelSource> {
+    let networks = [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")];
+    let mut sources = Vec::new();
+    for (network, warpgroup_products) in networks.iter().flat_map(|network| [(network, false), (network, true)]) {
+        let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
+        let mut plan = Plan::new(network.program());
+        plan.packed_input = wants_packed_input(limits, &plan);
+        for source in Fast::planned(limits, &plan).1 {
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+    }
+    sources
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn planned(network: &Network, warpgroup_products: bool) -> (Plan, Fast) {
+        let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
+        let mut plan = Plan::new(network.program());
+        plan.packed_input = wants_packed_input(limits, &plan);
+        let fast = Fast::planned(limits, &plan).0;
+        (plan, fast)
+    }
+
+    #[test]
+    fn who_completes_a_gradient_of_a_resnet_takes_the_sums_of_its_norms() {
+        let network = Network::resnet(20).unwrap();
+        for warpgroup_products in [false, true] {
+            let (plan, fast) = planned(&network, warpgroup_products);
+            let of_pools = plan.program.operations.iter().filter_map(|operation| match operation {
+                Operation::Pool { from, .. } => plan.normed_by(*from)[0],
+                _ => None,
+            });
+            let mut normed: Vec<usize> = fast.convs.iter().flatten().flat_map(|conv| conv.normed).flatten().collect();
+            normed.extend(of_pools);
+            normed.sort_unstable();
+            let mut wanted: Vec<usize> = plan.program.norms.iter().map(|norm| norm.value).collect();
+            wanted.sort_unstable();
+            if warpgroup_products {
+                // But the second norm of the sum that 64 channels begin with.
+                wanted.remove(16);
+            }
+            assert_eq!(normed, wanted);
+        }
+    }
+
+    #[test]
+    fn convolutions_of_a_resnet_work_out_the_sums_that_they_are_the_first_to_read() {
+        let network = Network::resnet(20).unwrap();
+        for warpgroup_products in [false, true] {
+            let (plan, fast) = planned(&network, warpgroup_products);
+            let mut wanted: Vec<usize> = plan
+                .program
+                .operations
+                .iter()
+                .filter_map(|operation| match operation {
+                    Operation::Add { to, .. } => Some(*to),
+                    _ => None,
+                })
+                .collect();
+            assert_eq!(wanted.len(), 9);
+            // A pool reads the last.
+            wanted.pop();
+            assert_eq!(fast.sums, wanted);
+        }
+    }
+}
