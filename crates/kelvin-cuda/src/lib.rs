@@ -7,10 +7,12 @@
 mod engine;
 pub mod general;
 pub mod gpu;
+mod kernel_examples;
 pub mod tables;
 
 pub use engine::CudaEngine;
-pub use general::{ImageEngine, Precision};
+pub use general::{GeneralEngine, Precision};
 pub use gpu::cuda::CudaDevice;
 pub use gpu::device::{Buffer, Device, DeviceError};
+pub use kernel_examples::kernel_examples;
 pub use tables::{TableEngine, TableError};

@@ -88,7 +88,7 @@ mod tests {
     use kelvin::temperature::Temperature;
 
     use super::*;
-    use crate::engine::at_fault;
+    use crate::engine::faults::at_fault;
     use crate::gpu::device::DeviceError;
 
     #[test]

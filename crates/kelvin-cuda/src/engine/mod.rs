@@ -4,6 +4,7 @@
 //! networks that read images are evaluated on the device; a dense network's are the CPU engine's, which needs microseconds.
 
 mod deal;
+mod faults;
 mod population;
 
 use std::error::Error;
@@ -17,9 +18,10 @@ use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
 
-use crate::general::{ImageEngine, Precision};
+use crate::general::{GeneralEngine, Precision};
 use crate::gpu::device::{Device, DeviceError};
 use deal::{deal_out, joined, lots};
+use faults::at_fault;
 use population::Population;
 
 /// Runs populations on all GPUs of this machine, or on those it is given.
@@ -31,7 +33,7 @@ pub struct CudaEngine {
 /// A device with its last engine of images: what is run or evaluated next is mostly of the same network, and shares memory.
 struct Place {
     device: Arc<dyn Device>,
-    last: Mutex<Option<(Subject, Arc<ImageEngine>)>>,
+    last: Mutex<Option<(Subject, Arc<GeneralEngine>)>>,
 }
 
 /// What an evaluation depends on.
@@ -76,14 +78,14 @@ impl Place {
         reuses: impl Fn(&Subject) -> bool,
         posterior: &Posterior,
         precision: Precision,
-    ) -> Result<Arc<ImageEngine>, EngineError> {
+    ) -> Result<Arc<GeneralEngine>, EngineError> {
         let mut last = self.last.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((_, images)) = last.as_ref().filter(|(subject, _)| reuses(subject)) {
             return Ok(Arc::clone(images));
         }
         // First the old one gives its memory back.
         *last = None;
-        let images = Arc::new(population::images(&self.device, posterior, precision)?);
+        let images = Arc::new(population::general(&self.device, posterior, precision)?);
         *last = Some((subject.clone(), Arc::clone(&images)));
         Ok(images)
     }
@@ -100,7 +102,7 @@ impl Place {
     fn any_network(&self, posterior: &Posterior, precision: Precision) -> Result<Population, EngineError> {
         let precision = precision_for(posterior, precision);
         let subject = Subject::of(posterior);
-        Ok(Population::Images(self.images(&subject, |last| *last == subject, posterior, precision)?))
+        Ok(Population::General(self.images(&subject, |last| *last == subject, posterior, precision)?))
     }
 }
 
@@ -131,7 +133,7 @@ impl CudaEngine {
         reuses: impl Fn(&Subject) -> bool + Sync,
         posterior: &Posterior,
         draws: &[D],
-        on: impl Fn(&ImageEngine, &[D], usize) -> Result<Vec<R>, DeviceError> + Sync,
+        on: impl Fn(&GeneralEngine, &[D], usize) -> Result<Vec<R>, DeviceError> + Sync,
     ) -> Result<Vec<R>, EngineError> {
         let lots = lots(draws.len(), self.places.len());
         let evaluate = |place: &Place, (first, count): (usize, usize)| -> Result<Vec<R>, EngineError> {
@@ -156,21 +158,6 @@ fn serves_tables(motion: Motion<'_>) -> bool {
 /// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
 fn precision_for(posterior: &Posterior, asked: Precision) -> Precision {
     if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
-}
-
-/// The engine's words for a fault of a device, with what to do.
-pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
-    let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: name.to_owned(), source };
-    match error {
-        DeviceError::Unavailable { .. } => EngineError::Unavailable { reason: error.to_string() },
-        DeviceError::OutOfMemory { .. } => {
-            failed(format!("{error}; run fewer chains, take smaller batches, or free what other programs hold").into())
-        }
-        DeviceError::Failed { .. } => {
-            failed(format!("{error}; run again, and if it fails again without the GPU (--device cpu)").into())
-        }
-        DeviceError::Compile { .. } => failed(error.into()),
-    }
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
@@ -218,7 +205,7 @@ impl Engine for CudaEngine {
     ) -> Result<Option<String>, EngineError> {
         // The first device has as many chains as any.
         let (place, own) = (&self.places[0], num_chains.div_ceil(self.places.len()));
-        let Population::Images(images) = place.population(posterior, self.precision)? else { return Ok(None) };
+        let Population::General(images) = place.population(posterior, self.precision)? else { return Ok(None) };
         let residence = images.residence_of(plan, own).map_err(|error| at_fault(&place.device.name(), error))?;
         Ok(Some(residence.describe(own)))
     }

@@ -3,7 +3,7 @@
 use kelvin::network::Program;
 use kelvin::sampler::Integrator;
 
-use super::Precision;
+use super::precision::Precision;
 use super::small_dense::{self, SmallDenseKernels};
 use crate::gpu::device::{Device, DeviceError, Kernel};
 use crate::gpu::kernels::KernelSource;
@@ -64,7 +64,7 @@ fn source(entry: &'static str, file: &'static str, defines: &[(&'static str, i64
 }
 
 /// All kernels but the steps, in the order of [`Compiled`]'s fields.
-fn sources(precision: Precision) -> Vec<KernelSource> {
+pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
     let half = ("HALF", i64::from(precision == Precision::Half));
     let with_half = |entry, file| source(entry, file, &[half]);
     let by_width = |entry, file, width: usize| source(entry, file, &[half, ("WIDTH", width as i64)]);
@@ -108,7 +108,7 @@ fn sources(precision: Precision) -> Vec<KernelSource> {
     ]
 }
 
-fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
+pub(super) fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
     let number = match integrator {
         Integrator::Sghmc => 0,
         Integrator::Baoa => 1,
@@ -118,26 +118,12 @@ fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource 
     source("langevin", "langevin.cu", &[half, ("INTEGRATOR", number)])
 }
 
-fn ascent_source(precision: Precision) -> KernelSource {
+pub(super) fn ascent_source(precision: Precision) -> KernelSource {
     source("ascent", "ascent.cu", &[("HALF", i64::from(precision == Precision::Half))])
 }
 
-fn finish_source(ascends: bool) -> KernelSource {
+pub(super) fn finish_source(ascends: bool) -> KernelSource {
     source("finish_step", "finish_step.cu", &[("ASCENT", i64::from(ascends))])
-}
-
-/// Every kernel of an engine, in both precisions, and the fast ones of the paper's networks.
-pub fn kernel_sources() -> Vec<KernelSource> {
-    let mut all = vec![finish_source(false), finish_source(true)];
-    for precision in [Precision::Single, Precision::Half] {
-        all.extend(sources(precision));
-        all.push(ascent_source(precision));
-        all.extend(small_dense::example_kernels(precision));
-        let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];
-        all.extend(integrators.map(|integrator| sampler_source(precision, integrator)));
-    }
-    all.extend(super::fast_plan::example_kernels());
-    all
 }
 
 impl Compiled {

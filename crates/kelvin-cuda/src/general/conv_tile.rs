@@ -4,12 +4,10 @@
 
 use kelvin::network::Convolution;
 
-use super::memory::ROWS_PER_PART;
+use super::plan::{PACKED_CHANNELS, ROWS_PER_PART};
 
 /// The most input channels and filters: a warp keeps all of their sums.
 const MOST_CHANNELS: usize = 64;
-/// Channels of an input whose pixels are stored as four numbers.
-pub const PACKED_CHANNELS: usize = 4;
 pub(super) const CHUNK_BYTES: usize = 16;
 /// What counts copies that have arrived (`bulk_copy.cuh`).
 pub const ARRIVAL_BYTES: usize = 8;

@@ -8,14 +8,15 @@ use kelvin::data::Examples;
 use kelvin::network::{ImageStack, Rows, Weights};
 
 use super::arguments::{ChainCell, GradientSource};
+use super::core::Core;
 use super::data::DeviceData;
-use super::lanes::Wanted;
+use super::engine::GeneralEngine;
+use super::lanes::{Wanted, lane_of};
 use super::lower::{Lowering, Norms, Running};
 use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::{Images, images_of};
 use super::states::States;
-use super::{Core, ImageEngine, lane_of};
 use crate::gpu::device::{Buffer, DeviceError, Launch, Recorded};
 
 /// Evaluations have one lane.
@@ -64,7 +65,7 @@ impl Core {
     }
 }
 
-impl ImageEngine {
+impl GeneralEngine {
     /// Outputs of all examples for each set of weights, row-major; batch norms use the weights' statistics.
     ///
     /// # Errors
@@ -143,7 +144,7 @@ impl ImageEngine {
     fn evaluated_together(&self, num_draws: usize, num_images: usize) -> Result<usize, DeviceError> {
         let core = &self.core;
         let free = core.device.free_memory()?;
-        let state_bytes = States::bytes(&core.tables, core.num_statistics(), core.precision);
+        let state_bytes = States::bytes(&core.blocks, core.num_statistics(), core.precision);
         let left = |count: usize| self.left(free, one_lane(count, num_images), count * state_bytes);
         let mut count = lane_of(self.group_chains.min(self.most_resident).min(num_draws.max(1)));
         while count > 1 && left(count).is_err() {
@@ -189,7 +190,7 @@ impl ImageEngine {
         for (some, their_weights) in weights.chunks(group_len).zip(likelihood_weights.chunks(group_len)) {
             let cells: Vec<ChainCell> = their_weights.iter().map(|&weight| cell(weight)).collect();
             core.place(&states, some, &cells)?;
-            memory.totals.write(0, &vec![0.0; some.len() * core.tables.parameter_stride])?;
+            memory.totals.write(0, &vec![0.0; some.len() * core.blocks.parameter_stride])?;
             memory.likelihood.write(0, &vec![0.0; 2 * some.len()])?;
             let group = states.group(0, some.len());
             // Passes of a size differ in their images alone.
@@ -215,7 +216,7 @@ impl ImageEngine {
             memory.likelihood.read(0, &mut sums)?;
             for chain in 0..some.len() {
                 let mut gradient = vec![0.0; dim];
-                memory.totals.read(chain * core.tables.parameter_stride, &mut gradient)?;
+                memory.totals.read(chain * core.blocks.parameter_stride, &mut gradient)?;
                 found.push((sums[2 * chain], gradient));
             }
         }

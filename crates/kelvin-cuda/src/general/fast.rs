@@ -3,10 +3,8 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::Tile;
-use super::fast_plan::pool_of;
-use super::finishers::Finishers;
-use super::plan::{Plan, written as written_by};
-use crate::gpu::device::{Device, DeviceError, Kernel, Launch};
+use super::plan::{Plan, pool_of, written as written_by};
+use crate::gpu::device::{Kernel, Launch};
 
 /// Chains that are to fill the device. Partial sums, and with them every last bit, depend on how a chain's work is cut, so that
 /// it is cut for so many chains however many there are: those of a repetition of the paper's experiment, whose fifty then fill the
@@ -87,6 +85,15 @@ pub struct FastDense {
     pub(super) input: Option<Kernel>,
 }
 
+/// Which kernels finalise the statistics of a batch norm.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Finishers {
+    /// Whether on the way forward it is the convolution that reads the value first.
+    pub(super) reader: bool,
+    /// Whether on the way back it is the convolution that made the value.
+    pub(super) maker: bool,
+}
+
 /// Fast kernels by operation.
 #[derive(Clone, Debug, Default)]
 pub struct Fast {
@@ -99,23 +106,6 @@ pub struct Fast {
 }
 
 impl Fast {
-    /// Compiles what a program's shapes allow.
-    pub fn new(device: &dyn Device, plan: &Plan) -> Result<Self, DeviceError> {
-        let (mut fast, sources) = Self::planned(device.limits(), plan);
-        let compiled = device.compile_all(&sources)?;
-        let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
-        for conv in fast.convs.iter_mut().flatten() {
-            replace(&mut conv.forward.kernel);
-            replace(&mut conv.backward.kernel);
-        }
-        for dense in fast.denses.iter_mut().flatten() {
-            replace(&mut dense.forward);
-            replace(&mut dense.weights);
-            dense.input.as_mut().map(replace);
-        }
-        Ok(fast)
-    }
-
     /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
     pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
         self.splits(operation, |backward| backward.num_blocks(num_images))
@@ -159,6 +149,16 @@ impl Fast {
     /// Whether a fast kernel works out this sum.
     pub fn makes_sum(&self, sum: usize) -> bool {
         self.sums.contains(&sum)
+    }
+
+    /// Whether the convolution that reads the value of a norm first works out how it is read.
+    pub fn reader_finishes(&self, norm: usize) -> bool {
+        self.finishers.get(norm).is_some_and(|finishers| finishers.reader)
+    }
+
+    /// Whether the convolution that made the value of a norm works out how its gradient comes back.
+    pub fn maker_finishes(&self, norm: usize) -> bool {
+        self.finishers.get(norm).is_some_and(|finishers| finishers.maker)
     }
 
     /// The fast kernels of a convolution, if it has any.

@@ -3,7 +3,7 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::fast_plan::{Source, fast_shape, way_forward};
+use super::fast_shape::{Source, fast_shape, way_forward};
 use super::plan::Plan;
 use crate::gpu::device::Limits;
 

@@ -1,61 +1,10 @@
-//! The launches of the tensor cores' kernels.
+//! Convolutions on the tensor cores as launches, forward and backward.
 
 use kelvin::network::Operation;
 
-use super::arguments::{ConvBackward, ConvForward, ConvStrided, NormBackwardFinish, NormFinish, Product};
-use super::fast::{Company, FastConv, FastDense};
+use super::arguments::{ConvBackward, ConvForward, ConvStrided, NormBackwardFinish, NormFinish};
+use super::fast::{Company, FastConv};
 use super::lower::{Lowering, Norms, Parts};
-use crate::gpu::device::{Kernel, Launch};
-
-/// Rows and columns that a block of `product.cu` makes, a group's threads, and how far a group goes along a sum in a stage.
-const PRODUCT_TILE: usize = 64;
-const PRODUCT_THREADS: usize = 128;
-const PRODUCT_DEPTH: usize = 32;
-
-/// Which of a dense layer's three products.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DenseProduct {
-    Forward,
-    Weights,
-    Input,
-}
-
-/// How `product.cu` is cut.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProductCut {
-    pub stages: usize,
-    /// Groups of four warps that share a sum.
-    pub groups: usize,
-    /// Blocks that are to run on a multiprocessor at the same time.
-    pub blocks: usize,
-}
-
-impl DenseProduct {
-    /// Whether the first factor, and the second, are read transposed.
-    pub(super) fn transposed(self) -> (bool, bool) {
-        (self == Self::Weights, self == Self::Input)
-    }
-
-    /// The forward product's sums are long and its blocks few; the others' are short, and many blocks hide their beginnings.
-    pub(super) fn cut(self) -> ProductCut {
-        match self {
-            Self::Forward => ProductCut { stages: 3, groups: 2, blocks: 4 },
-            Self::Weights | Self::Input => ProductCut { stages: 4, groups: 1, blocks: 6 },
-        }
-    }
-
-    /// Shared memory of a block, in bytes: rows of tiles as they lie in memory, each with one chunk of padding.
-    fn shared_bytes(self) -> usize {
-        let ProductCut { stages, groups, .. } = self.cut();
-        let (a_transposed, b_transposed) = self.transposed();
-        let room = |down: bool| {
-            let depth = PRODUCT_DEPTH * groups;
-            let (rows, numbers) = if down { (depth, PRODUCT_TILE) } else { (PRODUCT_TILE, depth) };
-            rows * (numbers / 8 + 1) * 16
-        };
-        stages * (room(a_transposed) + room(!b_transposed))
-    }
-}
 
 impl Lowering<'_> {
     fn norm_of(&self, value: usize) -> u64 {
@@ -178,67 +127,5 @@ impl Lowering<'_> {
             weight_gradient: self.sums(kernel.start),
             pending: self.pending_of(*to).1,
         }
-    }
-
-    fn product(&mut self, kernel: Kernel, which: DenseProduct, arguments: &Product) {
-        let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
-        let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
-        let threads = (PRODUCT_THREADS * which.cut().groups) as u32;
-        self.launches.push(Launch::new(kernel, grid, threads, which.shared_bytes() as u32, arguments));
-    }
-
-    /// A dense layer's way forward.
-    pub(super) fn fast_dense(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
-        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
-        let arguments = Product {
-            a: self.memory.value(from),
-            b: self.weight(kernel),
-            c: self.memory.value(to),
-            bias: self.parameter(bias),
-            mask: 0,
-            a_stride: self.count(from) as u64,
-            b_stride: self.parameter_stride(),
-            c_stride: self.count(to) as u64,
-            bias_stride: self.parameter_stride(),
-            rows: self.num_images,
-            columns: units as u32,
-            depth: inputs as u32,
-            reserved: 0,
-        };
-        self.product(fast.forward, DenseProduct::Forward, &arguments);
-    }
-
-    /// A dense layer's way back, but for its bias.
-    pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize) {
-        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
-        let gradient = self.gradient(to);
-        let weights = Product {
-            a: self.memory.value(from),
-            b: gradient,
-            c: self.sums(kernel),
-            a_stride: self.count(from) as u64,
-            b_stride: self.count(to) as u64,
-            c_stride: (inputs * units) as u64,
-            rows: inputs as u32,
-            columns: units as u32,
-            depth: self.num_images,
-            ..Product::default()
-        };
-        self.product(fast.weights, DenseProduct::Weights, &weights);
-        let Some(kernel_of_input) = fast.input else { return };
-        let input = Product {
-            a: gradient,
-            b: self.weight(kernel),
-            c: self.downstream(from).gradient,
-            mask: self.memory.value(from),
-            a_stride: self.count(to) as u64,
-            b_stride: self.parameter_stride(),
-            c_stride: self.count(from) as u64,
-            rows: self.num_images,
-            columns: inputs as u32,
-            depth: units as u32,
-            ..Product::default()
-        };
-        self.product(kernel_of_input, DenseProduct::Input, &input);
     }
 }

@@ -2,12 +2,13 @@
 
 use kelvin::network::{Network, Operation};
 
-use super::conv_tile::{ConvShape, Gradients, Tile};
+use super::conv_tile::Tile;
+use super::dense_product::DenseProduct;
 use super::fast::{Company, Fast, FastConv, FastDense, Tiled};
 use super::fast_back::{Shortcut, WayBack, shortcuts};
-use super::fast_lower::DenseProduct;
-use super::plan::{Plan, written as written_by};
-use crate::gpu::device::{Kernel, Limits};
+use super::fast_shape::{Source, fast_shape, terms_of, way_forward};
+use super::plan::{Plan, pool_of, written as written_by};
+use crate::gpu::device::{Device, DeviceError, Kernel, Limits};
 use crate::gpu::kernels::KernelSource;
 
 /// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
@@ -27,89 +28,6 @@ fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     found
 }
 
-/// The pool's result and the size of its squares, where a pool alone reads a value without norm: a fast kernel then takes the
-/// value's gradient from that of the result.
-pub(super) fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
-    let program = &plan.program;
-    let mut readers = program.operations.iter().filter(|operation| operation.reads().any(|read| read == value));
-    match (readers.next(), readers.next()) {
-        (Some(&Operation::Pool { to, height, width, .. }), None)
-            if height == width
-                && height.is_power_of_two()
-                && height < program.values[value].shape.width
-                && program.values[value].norm.is_none()
-                && program.values[to].norm.is_none() =>
-        {
-            Some((to, height))
-        }
-        _ => None,
-    }
-}
-
-/// The terms of what an operation reads, where it is a sum without norm that nobody reads before.
-fn terms_of(plan: &Plan, operation: &Operation, value: usize) -> Option<[usize; 2]> {
-    let program = &plan.program;
-    let reads = |other: &&Operation| other.reads().any(|read| read == value);
-    let is_first = program.operations.iter().find(reads).is_some_and(|first| std::ptr::eq(first, operation));
-    program.operations.iter().find_map(|made| match *made {
-        Operation::Add { left, right, to } if to == value => {
-            let plain = program.values[value].norm.is_none() && left != 0 && right != 0;
-            (is_first && plain).then_some([left, right])
-        }
-        _ => None,
-    })
-}
-
-/// A convolution's shape and what its gradients need, where fast kernels can serve it.
-pub(super) fn fast_shape(
-    plan: &Plan,
-    operation: &Operation,
-    packed_input: bool,
-    adds: bool,
-    is_last: bool,
-) -> Option<(ConvShape, Gradients)> {
-    let Operation::Conv { from, to, kernel, sizes, adds_bias, .. } = operation else { return None };
-    let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
-    let mut shape = ConvShape {
-        sizes: *sizes,
-        packed: *from == 0 && packed_input,
-        input_norm: input.norm.is_some(),
-        input_relu: input.relu,
-        terms: None,
-    };
-    let reading = |term: usize| (plan.program.values[term].norm.is_some(), plan.program.values[term].relu);
-    shape.terms = terms_of(plan, operation, *from).filter(|_| shape.covers_input()).map(|terms| terms.map(reading));
-    let pool = pool_of(plan, *to);
-    let gradients = Gradients {
-        output_norm: output.norm.is_some(),
-        pool: pool.map_or(1, |(_, size)| size),
-        pool_relu: pool.is_some() && output.relu,
-        pooled: false,
-        input: *from != 0,
-        bias: *adds_bias,
-        adds,
-        masks: is_last && input.relu,
-        norm_sums: if is_last { plan.normed_by(*from).iter().flatten().count() } else { 0 },
-        shortcut: false,
-    };
-    (shape.fits() && kernel.start.is_multiple_of(8)).then_some((shape, gradients))
-}
-
-/// A kernel's file and its entry.
-pub(super) type Source = (&'static str, &'static str);
-
-/// The kernel of the way forward, its tile and shared memory: by warpgroups, where the GPU has their products and the shape fits.
-pub(super) fn way_forward(shape: &ConvShape, gradients: &Gradients, limits: Limits) -> Option<(Source, (Tile, usize))> {
-    let shared = limits.shared_bytes as usize;
-    let wide = shape.wide_forward_tile(gradients, shared).filter(|_| limits.warpgroup_products);
-    let source = match wide {
-        Some(_) => ("conv_forward_wide.cu", "conv_forward_wide"),
-        None => ("conv_forward.cu", "conv_forward"),
-    };
-    let forward = wide.or_else(|| shape.forward_tile(shared))?;
-    (!gradients.output_norm || shape.has_room_for_parts(&forward.0)).then_some((source, forward))
-}
-
 /// Whether the input's pixels are to be stored as four numbers: its only reader is a convolution that wants it so.
 pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
     let shared = limits.shared_bytes as usize;
@@ -122,6 +40,23 @@ pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
 }
 
 impl Fast {
+    /// Compiles what a program's shapes allow.
+    pub fn new(device: &dyn Device, plan: &Plan) -> Result<Self, DeviceError> {
+        let (mut fast, sources) = Self::planned(device.limits(), plan);
+        let compiled = device.compile_all(&sources)?;
+        let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
+        for conv in fast.convs.iter_mut().flatten() {
+            replace(&mut conv.forward.kernel);
+            replace(&mut conv.backward.kernel);
+        }
+        for dense in fast.denses.iter_mut().flatten() {
+            replace(&mut dense.forward);
+            replace(&mut dense.weights);
+            dense.input.as_mut().map(replace);
+        }
+        Ok(fast)
+    }
+
     /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
     pub(super) fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
         let mut planning = Planning { limits, plan, shortcuts: shortcuts(limits, plan), sources: Vec::new() };

@@ -1,20 +1,11 @@
-//! Who works out what follows from the sums of a batch norm: the convolution that needs it first, where that is one of
-//! the tensor cores'; else who took the sums (`norm_finish.cuh`).
+//! Chooses which kernel finalises each batch norm's statistics: the convolution that needs them first, where that is one of
+//! the tensor cores'; else the kernel that took the sums (`norm_finish.cuh`).
 
 use kelvin::network::Operation;
 
-use super::fast::{Company, Fast};
+use super::fast::{Company, Fast, Finishers};
 use super::plan::{Plan, written};
 use crate::gpu::kernels::KernelSource;
-
-/// Of a norm.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Finishers {
-    /// Whether on the way forward it is the convolution that reads the value first.
-    reader: bool,
-    /// Whether on the way back it is the convolution that made the value.
-    maker: bool,
-}
 
 impl Fast {
     /// Leaves norms to the convolutions that need them first, and tells their kernels so.
@@ -60,16 +51,6 @@ impl Fast {
             (None, Operation::Add { to, .. }) if self.makes_sum(*to) => vec![],
             (None, operation) => operation.reads().collect(),
         }
-    }
-
-    /// Whether the convolution that reads the value of a norm first works out how it is read.
-    pub fn reader_finishes(&self, norm: usize) -> bool {
-        self.finishers.get(norm).is_some_and(|finishers| finishers.reader)
-    }
-
-    /// Whether the convolution that made the value of a norm works out how its gradient comes back.
-    pub fn maker_finishes(&self, norm: usize) -> bool {
-        self.finishers.get(norm).is_some_and(|finishers| finishers.maker)
     }
 }
 

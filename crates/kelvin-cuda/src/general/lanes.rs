@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use super::core::Core;
 use super::memory::GroupMemory;
-use super::{Core, lock};
+
 use crate::gpu::device::{DeviceError, MOST_LANES};
 
 /// Lanes that are asked for: how many, and room for how many chains and images each.
@@ -22,6 +23,18 @@ impl Wanted {
     fn is_served_by(&self, lane: &GroupMemory) -> bool {
         lane.num_chains >= self.num_chains && lane.num_images >= self.num_images
     }
+}
+
+/// Chains of a lane of a group. Half of a group's chains step beside the other half, so that blocks of one fill the
+/// multiprocessors that the last blocks of a launch of the other leave idle.
+pub fn lane_of(group: usize) -> usize {
+    group.div_ceil(MOST_LANES)
+}
+
+/// The lanes of a group.
+pub fn wanted(group: usize, num_images: usize) -> Wanted {
+    let num_chains = lane_of(group);
+    Wanted { count: group.div_ceil(num_chains), num_chains, num_images }
 }
 
 /// Memories that are kept, as many as a recording has lanes. What is too small makes room only for as many as must be made:
@@ -67,6 +80,10 @@ impl Lanes {
         }
         Ok(taken)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 /// Puts memories that serve first, and large ones before small ones: how many of the first serve, and how many of all stay.

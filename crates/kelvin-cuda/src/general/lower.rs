@@ -2,40 +2,20 @@
 
 use kelvin::network::{Convolution, Operation};
 
-use super::Precision;
 use super::arguments::{
     AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, PlainConv, Pool, Reading,
     ResponseNorm, Threshold,
 };
+use super::block_size::{SHARED_SUMS, THREADS};
 use super::compiled::{ByWidth, Compiled};
 use super::data::DeviceData;
 use super::fast::Fast;
 use super::memory::GroupMemory;
-use super::parameter_blocks::Tables;
+use super::parameter_blocks::ParameterBlocks;
 use super::plan::Plan;
+use super::precision::Precision;
+use super::states::Group;
 use crate::gpu::device::{Address, Kernel, Launch};
-
-/// Threads of a block of the plain kernels.
-pub const THREADS: usize = 256;
-/// Bytes that sums of f64 over a block of threads take.
-pub const SHARED_SUMS: u32 = (THREADS * size_of::<f64>()) as u32;
-
-/// Where the chains of a group lie.
-#[derive(Clone, Copy, Debug)]
-pub struct Group {
-    /// How many.
-    pub num_chains: u32,
-    /// θ of the first.
-    pub positions: Address,
-    /// What products read of it: θ itself or its bf16 copy.
-    pub weights: Address,
-    /// Running statistics of the first.
-    pub statistics: Address,
-    /// Its cell.
-    pub cells: Address,
-    /// Numbers from one chain's statistics to the next's.
-    pub statistics_stride: u64,
-}
 
 /// Whose statistics batch norms use, and what becomes of the running ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +49,7 @@ pub struct Parts {
 /// A pass of a group over a batch, as the launches it consists of.
 pub struct Lowering<'a> {
     pub(super) plan: &'a Plan,
-    pub(super) tables: &'a Tables,
+    pub(super) blocks: &'a ParameterBlocks,
     pub(super) compiled: &'a Compiled,
     pub(super) fast: &'a Fast,
     pub(super) memory: &'a GroupMemory,
@@ -96,7 +76,7 @@ impl<'a> Lowering<'a> {
     #[expect(clippy::too_many_arguments, reason = "a pass is a function of exactly these")]
     pub fn new(
         plan: &'a Plan,
-        tables: &'a Tables,
+        blocks: &'a ParameterBlocks,
         compiled: &'a Compiled,
         fast: &'a Fast,
         memory: &'a GroupMemory,
@@ -108,7 +88,7 @@ impl<'a> Lowering<'a> {
         assert!(num_images <= memory.num_images && group.num_chains as usize <= memory.num_chains, "a pass that fits");
         Self {
             plan,
-            tables,
+            blocks,
             compiled,
             fast,
             memory,
@@ -117,7 +97,7 @@ impl<'a> Lowering<'a> {
             num_images: num_images as u32,
             norms,
             launches: Vec::new(),
-            sources: vec![GradientSource::default(); tables.num_tensors()],
+            sources: vec![GradientSource::default(); blocks.num_tensors()],
             written: vec![0; plan.program.values.len()],
             splits: super::memory::num_splits(&plan.program, fast, num_images),
             summed_norms: vec![false; plan.program.norms.len()],
@@ -176,7 +156,7 @@ impl<'a> Lowering<'a> {
     }
 
     pub(super) fn parameter_stride(&self) -> u64 {
-        self.tables.parameter_stride as u64
+        self.blocks.parameter_stride as u64
     }
 
     /// Images of a value, times its numbers.

@@ -6,8 +6,9 @@ use super::arguments::{
     ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, PlainConvInput, PlainConvKernel,
     PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
 };
-use super::lower::{Lowering, SHARED_SUMS, THREADS};
-use super::memory::ROWS_PER_PART;
+use super::block_size::{SHARED_SUMS, THREADS};
+use super::lower::Lowering;
+use super::plan::ROWS_PER_PART;
 use crate::gpu::device::{Address, Launch};
 
 /// Parts that the way back of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
@@ -136,9 +137,9 @@ impl Lowering<'_> {
 
     /// Where the partial sums of the tensor that begins at `start` go; notes them as its source.
     pub(super) fn sums(&mut self, start: usize) -> Address {
-        let tensor = self.tables.tensor_at(start);
+        let tensor = self.blocks.tensor_at(start);
         let sums = self.memory.sums(tensor);
-        let (num_splits, len) = (self.splits[tensor] as u32, self.tables.tensor_lens[tensor] as u32);
+        let (num_splits, len) = (self.splits[tensor] as u32, self.blocks.tensor_lens[tensor] as u32);
         self.sources[tensor] = GradientSource { sums, num_splits, len };
         sums
     }
@@ -146,7 +147,7 @@ impl Lowering<'_> {
     /// The gradient of a kernel.
     fn kernel_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
         let sums = self.sums(kernel);
-        let tensor = self.tables.tensor_at(kernel);
+        let tensor = self.blocks.tensor_at(kernel);
         let num_splits = self.splits[tensor] as u32;
         let arguments = PlainConvKernel {
             output: self.upstream(to),
@@ -156,14 +157,14 @@ impl Lowering<'_> {
             images_per_split: self.num_images.div_ceil(num_splits),
             sizes,
         };
-        let grid = [self.tables.tensor_lens[tensor].div_ceil(THREADS) as u32, self.group.num_chains, num_splits];
+        let grid = [self.blocks.tensor_lens[tensor].div_ceil(THREADS) as u32, self.group.num_chains, num_splits];
         self.launches.push(Launch::new(self.compiled.plain_conv_kernel, grid, THREADS as u32, 0, &arguments));
     }
 
     /// The gradient of a bias.
     fn bias_backward(&mut self, to: usize, bias: usize) {
         let sums = self.sums(bias);
-        let num_splits = self.splits[self.tables.tensor_at(bias)] as u32;
+        let num_splits = self.splits[self.blocks.tensor_at(bias)] as u32;
         let shape = self.plan.program.values[to].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
         let arguments = ChannelSums {
@@ -246,7 +247,7 @@ impl Lowering<'_> {
     /// Adds up the partial sums: over the passes before, and with weight and prior where this is the last.
     pub fn total(&mut self, sources: Option<Address>, passes: Passes, inverse_variance: f64) {
         let arguments = GradientTotal {
-            blocks: self.tables.blocks.at(0),
+            blocks: self.blocks.blocks.at(0),
             sources: sources.unwrap_or(self.memory.totals.at(0)),
             positions: self.group.positions,
             gradients: self.memory.totals.at(0),
@@ -256,13 +257,13 @@ impl Lowering<'_> {
             tickets: self.memory.tickets.at(0),
             parameter_stride: self.parameter_stride(),
             inverse_variance: inverse_variance as f32,
-            num_blocks: self.tables.num_blocks() as u32,
+            num_blocks: self.blocks.num_blocks() as u32,
             adds: u32::from(passes.adds),
             finishes: u32::from(passes.finishes),
             has_sources: u32::from(sources.is_some()),
             keeps: u32::from(passes.keeps),
         };
-        let grid = [self.tables.num_blocks() as u32, self.group.num_chains, 1];
+        let grid = [self.blocks.num_blocks() as u32, self.group.num_chains, 1];
         self.launches.push(Launch::new(self.compiled.gradient_total, grid, THREADS as u32, SHARED_SUMS, &arguments));
     }
 }

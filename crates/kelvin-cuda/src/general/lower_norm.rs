@@ -2,8 +2,9 @@
 //! them, unless a convolution works it out for itself.
 
 use super::arguments::{NormBackwardFinish, NormFinish, NormStatistics, NormSums};
-use super::lower::{Lowering, Norms, Parts, Running, THREADS};
-use super::memory::ROWS_PER_PART;
+use super::block_size::THREADS;
+use super::lower::{Lowering, Norms, Parts, Running};
+use super::plan::ROWS_PER_PART;
 use crate::gpu::device::Launch;
 
 impl Lowering<'_> {

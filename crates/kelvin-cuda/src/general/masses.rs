@@ -3,7 +3,7 @@
 use kelvin::sampler::{Chain, LayerwiseMass};
 
 use super::arguments::ScaleMomenta;
-use super::lower::THREADS;
+use super::block_size::THREADS;
 use super::wave::Wave;
 use crate::gpu::device::{DeviceError, Launch};
 
@@ -22,7 +22,7 @@ impl Wave<'_> {
         if num_batches == 0 {
             return Ok(());
         }
-        let num_tensors = core.tables.num_tensors();
+        let num_tensors = core.blocks.num_tensors();
         let (first, len) = (group.chains.start * num_tensors, group.chains.len() * num_tensors);
         self.mass_squares.write(first, &vec![0.0; len])?;
         mass_batch.replay(num_batches)?;
@@ -46,14 +46,14 @@ impl Wave<'_> {
         }
         self.mass_factors.write(first, &factors)?;
         let arguments = ScaleMomenta {
-            blocks: core.tables.blocks.at(0),
-            momenta: self.momenta.at(group.chains.start * core.tables.parameter_stride),
+            blocks: core.blocks.blocks.at(0),
+            momenta: self.momenta.at(group.chains.start * core.blocks.parameter_stride),
             factors: self.mass_factors.at(first),
-            parameter_stride: core.tables.parameter_stride as u64,
+            parameter_stride: core.blocks.parameter_stride as u64,
             num_tensors: num_tensors as u32,
             reserved: 0,
         };
-        let grid = [core.tables.num_blocks() as u32, group.chains.len() as u32, 1];
+        let grid = [core.blocks.num_blocks() as u32, group.chains.len() as u32, 1];
         core.device.launch(&Launch::new(core.compiled.scale_momenta, grid, THREADS as u32, 0, &arguments))
     }
 }

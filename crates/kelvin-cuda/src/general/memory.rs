@@ -4,15 +4,12 @@ use std::sync::Arc;
 
 use kelvin::network::{Operation, Program};
 
-use super::Precision;
 use super::fast::{Fast, Splits};
-use super::parameter_blocks::Tables;
-use super::plan::Plan;
+use super::parameter_blocks::ParameterBlocks;
+use super::plan::{Plan, ROWS_PER_PART};
+use super::precision::Precision;
 use super::small_dense::{self, is_small_dense};
 use crate::gpu::device::{Address, Buffer, Device, DeviceError};
-
-/// The fewest pixels of a part of a norm's sums; kernels may take more.
-pub const ROWS_PER_PART: usize = 64;
 
 /// Memory of a lane: what the passes of its chains write.
 pub struct GroupMemory {
@@ -56,7 +53,7 @@ struct Sizes {
 }
 
 impl Sizes {
-    fn new(plan: &Plan, fast: &Fast, tables: &Tables, num_chains: usize, num_images: usize) -> Self {
+    fn new(plan: &Plan, fast: &Fast, blocks: &ParameterBlocks, num_chains: usize, num_images: usize) -> Self {
         let program = &plan.program;
         let together = num_chains * num_images;
         let channels = |norm: usize| program.values[program.norms[norm].value].shape.channels;
@@ -74,8 +71,8 @@ impl Sizes {
                 .zip(most_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
                 .collect(),
-            totals: num_chains * tables.parameter_stride,
-            blocks: num_chains * tables.num_blocks(),
+            totals: num_chains * blocks.parameter_stride,
+            blocks: num_chains * blocks.num_blocks(),
         }
     }
 
@@ -145,12 +142,12 @@ impl GroupMemory {
     pub fn bytes(
         plan: &Plan,
         fast: &Fast,
-        tables: &Tables,
+        blocks: &ParameterBlocks,
         precision: Precision,
         num_chains: usize,
         num_images: usize,
     ) -> usize {
-        Sizes::new(plan, fast, tables, num_chains, num_images).bytes(precision)
+        Sizes::new(plan, fast, blocks, num_chains, num_images).bytes(precision)
     }
 
     /// Room for groups of up to `num_chains` chains with batches of up to `num_images` images.
@@ -158,12 +155,12 @@ impl GroupMemory {
         device: &Arc<dyn Device>,
         plan: &Plan,
         fast: &Fast,
-        tables: &Tables,
+        blocks: &ParameterBlocks,
         precision: Precision,
         num_chains: usize,
         num_images: usize,
     ) -> Result<Self, DeviceError> {
-        let sizes = Sizes::new(plan, fast, tables, num_chains, num_images);
+        let sizes = Sizes::new(plan, fast, blocks, num_chains, num_images);
         let singles = |lens: &[usize], times: usize| -> Result<Vec<Buffer<f32>>, DeviceError> {
             lens.iter().map(|len| Buffer::zeros(device, len * times)).collect()
         };

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use kelvin::network::Layout;
 
 use super::arguments::{ParameterBlock, TensorBlocks};
-use super::lower::THREADS;
+use super::block_size::THREADS;
 use crate::gpu::device::{Buffer, Device, DeviceError};
 
 /// Parameters of a block, at most, eight a thread; blocks begin at multiples of it or where a tensor begins.
 const BLOCK: usize = 8 * THREADS;
 
 /// The blocks of a layout.
-pub struct Tables {
+pub struct ParameterBlocks {
     /// Numbers from one chain's parameters to the next's.
     pub parameter_stride: usize,
     /// Numbers in each tensor.
@@ -45,7 +45,7 @@ fn cut(layout: &Layout) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
     (blocks, tensors)
 }
 
-impl Tables {
+impl ParameterBlocks {
     /// Cuts a layout.
     pub fn new(device: &Arc<dyn Device>, layout: &Layout) -> Result<Self, DeviceError> {
         let (blocks, tensors) = cut(layout);

@@ -2,7 +2,7 @@
 
 use kelvin::network::{ImageStack, Rows};
 
-use super::Core;
+use super::core::Core;
 
 /// Packed `Placement::PLAIN`: an image as it is.
 pub const PLAIN: u32 = 4 << 4 | 4;

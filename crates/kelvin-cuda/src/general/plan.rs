@@ -7,7 +7,10 @@
 
 use kelvin::network::{Operation, Program};
 
-use super::conv_tile::PACKED_CHANNELS;
+/// Numbers that a pixel of a packed input is stored as.
+pub const PACKED_CHANNELS: usize = 4;
+/// The fewest pixels of a part of a norm's sums; kernels may take more.
+pub const ROWS_PER_PART: usize = 64;
 
 /// A program ready to be lowered.
 #[derive(Clone, Debug)]
@@ -39,6 +42,25 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::Add { to, .. }
         | Operation::Copy { to, .. } => Some(to),
         Operation::BatchNorm { .. } => None,
+    }
+}
+
+/// The pool's result and the size of its squares, where a pool alone reads a value without norm: a fast kernel then takes the
+/// value's gradient from that of the result.
+pub fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
+    let program = &plan.program;
+    let mut readers = program.operations.iter().filter(|operation| operation.reads().any(|read| read == value));
+    match (readers.next(), readers.next()) {
+        (Some(&Operation::Pool { to, height, width, .. }), None)
+            if height == width
+                && height.is_power_of_two()
+                && height < program.values[value].shape.width
+                && program.values[value].norm.is_none()
+                && program.values[to].norm.is_none() =>
+        {
+            Some((to, height))
+        }
+        _ => None,
     }
 }
 

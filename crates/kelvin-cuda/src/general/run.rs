@@ -3,21 +3,49 @@
 //! The contract is that of `kelvin::sampler::run_population`: the same states are kept, a chain that leaves the finite
 //! numbers stops, and going on from any state gives the same bits, whatever the waves and groups.
 
-use kelvin::sampler::{Chain, Divergence, MassRule, Observer, Plan as RunPlan};
+use kelvin::sampler::{Chain, Divergence, JointAscent, Langevin, MassRule, Observer, Plan as RunPlan};
 
 use super::arguments::ChainCell;
-use super::lanes::Lanes;
+use super::engine::GeneralEngine;
+use super::lanes::{Lanes, wanted};
 use super::steps::Motion;
 use super::wave::{MOST_STEPS, Wave};
-use super::{ImageEngine, wanted};
 use crate::gpu::device::DeviceError;
 
 /// [`ChainCell::stopped`] of a chain that does not move, and of one that left the finite numbers.
 const STOPPED: u32 = 1;
 const DIVERGED: u32 = 2;
 
-impl ImageEngine {
-    pub(super) fn run(
+impl GeneralEngine {
+    /// Moves every chain to `plan.num_steps` by sampling; a chain that diverges stops and says so, the others go on.
+    ///
+    /// # Errors
+    /// Where the device fails; chains are then of no use, and go on from where they were stored last.
+    pub fn sample(
+        &self,
+        rule: &Langevin,
+        plan: &RunPlan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Motion::Sample(rule), plan, chains, observer)
+    }
+
+    /// The same by joint ascent.
+    ///
+    /// # Errors
+    /// Where the device fails; chains are then of no use, and go on from where they were stored last.
+    pub fn search(
+        &self,
+        rule: &JointAscent,
+        plan: &RunPlan,
+        chains: &mut [Chain],
+        observer: &dyn Observer,
+    ) -> Result<(), DeviceError> {
+        self.run(Motion::Search(rule), plan, chains, observer)
+    }
+
+    fn run(
         &self,
         motion: Motion<'_>,
         plan: &RunPlan,
@@ -97,7 +125,7 @@ impl Moving<'_> {
     /// Moves every group by `num_steps` steps and copies back the cells.
     fn advance(&self, num_steps: u64, chains: &mut [Chain], cells: &mut [ChainCell]) -> Result<(), DeviceError> {
         let wave = &self.wave;
-        let num_tensors = wave.core.tables.num_tensors();
+        let num_tensors = wave.core.blocks.num_tensors();
         for cell in &mut *cells {
             (cell.row, cell.num_readings, cell.mass_batch) = (0, 0, 0);
         }
@@ -159,7 +187,7 @@ impl Moving<'_> {
     /// Takes what was measured, keeps what is to be kept, reports, and stops who is to stop.
     fn look(&self, chains: &mut [Chain], cells: &mut [ChainCell]) -> Result<(), DeviceError> {
         let (wave, plan) = (&self.wave, self.wave.plan);
-        let num_tensors = wave.core.tables.num_tensors();
+        let num_tensors = wave.core.blocks.num_tensors();
         let (mut sums, mut last) = (Vec::new(), Vec::new());
         if wave.motion.is_measured() {
             (sums, last) = (wave.kinetic_sums.to_vec()?, wave.last_kinetic.to_vec()?);

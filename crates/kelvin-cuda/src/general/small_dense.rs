@@ -1,24 +1,22 @@
-//! Dense layers of few units, such as the last of most networks: their own kernels, and their launches.
+//! Dense layers of few units, such as the last of most networks: which layers those are, and the kernels of each.
 
 use kelvin::network::{Network, Operation, Program};
 
-use super::Precision;
-use super::arguments::{Downstream, SmallDense, SmallDenseBackward};
-use super::lower::{Lowering, THREADS};
-use crate::gpu::device::{Device, DeviceError, Kernel, Launch};
+use super::precision::Precision;
+use crate::gpu::device::{Device, DeviceError, Kernel};
 use crate::gpu::kernels::KernelSource;
 
 /// The most units of such a layer: a thread keeps a sum for each.
 const MOST_UNITS: usize = 32;
 /// Images that the way back reads at the same time, and the most partial sums it leaves.
-const TOGETHER: usize = 8;
+pub const TOGETHER: usize = 8;
 const MOST_SPLITS: usize = 16;
 
 /// The kernels of one layer.
 #[derive(Clone, Copy, Debug)]
 pub struct SmallDenseKernels {
-    forward: Kernel,
-    backward: Kernel,
+    pub(super) forward: Kernel,
+    pub(super) backward: Kernel,
 }
 
 /// Whether an operation is such a layer, unless a faster kernel serves it.
@@ -69,55 +67,4 @@ pub fn compile(
 /// Those of the paper's networks.
 pub fn example_kernels(precision: Precision) -> Vec<KernelSource> {
     program_sources(precision, Network::mnist_cnn().program()).into_iter().flatten().flatten().collect()
-}
-
-impl Lowering<'_> {
-    /// The way forward, a warp an image.
-    pub(super) fn small_dense(
-        &mut self,
-        kernels: &SmallDenseKernels,
-        from: usize,
-        to: usize,
-        kernel: usize,
-        bias: usize,
-    ) {
-        let arguments = SmallDense {
-            input: self.reading(from),
-            kernel: self.weight(kernel),
-            bias: self.parameter(bias),
-            output: self.memory.value(to),
-            parameter_stride: self.parameter_stride(),
-        };
-        let grid = [self.num_images.div_ceil(THREADS as u32 / 32), self.group.num_chains, 1];
-        let shared = THREADS * (self.plan.len(to) | 1) * size_of::<f32>();
-        self.launches.push(Launch::new(kernels.forward, grid, THREADS as u32, shared as u32, &arguments));
-    }
-
-    /// All of the way back.
-    pub(super) fn small_dense_backward(
-        &mut self,
-        kernels: &SmallDenseKernels,
-        from: usize,
-        to: usize,
-        kernel: usize,
-        bias: usize,
-    ) {
-        let (inputs, units) = (self.plan.len(from), self.plan.len(to));
-        let num_splits = num_splits(self.num_images as usize) as u32;
-        let arguments = SmallDenseBackward {
-            output: self.upstream(to),
-            input: self.reading(from),
-            to: if from == 0 { Downstream::default() } else { self.downstream(from) },
-            kernel: self.weight(kernel),
-            kernel_sums: self.sums(kernel),
-            bias_sums: self.sums(bias),
-            parameter_stride: self.parameter_stride(),
-            num_splits,
-            images_per_split: self.num_images.div_ceil(num_splits),
-        };
-        let threads = inputs.next_multiple_of(32).min(THREADS);
-        let grid = [num_splits, self.group.num_chains, inputs.div_ceil(threads) as u32];
-        let shared = (TOGETHER * units + threads * (units | 1)) * size_of::<f32>();
-        self.launches.push(Launch::new(kernels.backward, grid, threads as u32, shared as u32, &arguments));
-    }
 }

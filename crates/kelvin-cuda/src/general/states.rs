@@ -4,12 +4,29 @@ use std::sync::Arc;
 
 use kelvin::network::Weights;
 
-use super::Precision;
 use super::arguments::{ChainCell, RoundWeights};
+use super::block_size::THREADS;
 use super::compiled::Compiled;
-use super::lower::{Group, THREADS};
-use super::parameter_blocks::Tables;
-use crate::gpu::device::{Buffer, Device, DeviceError, Launch};
+use super::parameter_blocks::ParameterBlocks;
+use super::precision::Precision;
+use crate::gpu::device::{Address, Buffer, Device, DeviceError, Launch};
+
+/// Where the chains of a group lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// How many.
+    pub num_chains: u32,
+    /// θ of the first.
+    pub positions: Address,
+    /// What products read of it: θ itself or its bf16 copy.
+    pub weights: Address,
+    /// Running statistics of the first.
+    pub statistics: Address,
+    /// Its cell.
+    pub cells: Address,
+    /// Numbers from one chain's statistics to the next's.
+    pub statistics_stride: u64,
+}
 
 /// Positions of chains that live on the device.
 pub struct States {
@@ -26,20 +43,20 @@ pub struct States {
 
 impl States {
     /// Bytes of a chain.
-    pub fn bytes(tables: &Tables, num_statistics: usize, precision: Precision) -> usize {
+    pub fn bytes(blocks: &ParameterBlocks, num_statistics: usize, precision: Precision) -> usize {
         let copy = if precision == Precision::Half { 2 } else { 0 };
-        (4 + copy) * tables.parameter_stride + 4 * num_statistics + size_of::<ChainCell>()
+        (4 + copy) * blocks.parameter_stride + 4 * num_statistics + size_of::<ChainCell>()
     }
 
     /// Room for so many chains.
     pub fn new(
         device: &Arc<dyn Device>,
-        tables: &Tables,
+        blocks: &ParameterBlocks,
         num_statistics: usize,
         precision: Precision,
         num_chains: usize,
     ) -> Result<Self, DeviceError> {
-        let len = num_chains * tables.parameter_stride;
+        let len = num_chains * blocks.parameter_stride;
         Ok(Self {
             positions: Buffer::zeros(device, len)?,
             weights: match precision {
@@ -48,7 +65,7 @@ impl States {
             },
             statistics: Buffer::zeros(device, num_chains * num_statistics)?,
             cells: Buffer::zeros(device, num_chains)?,
-            parameter_stride: tables.parameter_stride,
+            parameter_stride: blocks.parameter_stride,
             statistics_stride: num_statistics,
         })
     }

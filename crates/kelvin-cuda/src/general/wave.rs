@@ -6,15 +6,16 @@ use std::sync::Arc;
 use kelvin::network::Weights;
 use kelvin::sampler::{Chain, ClipScope, LayerwiseMass, MassRule, Plan as RunPlan, PriorShare};
 
-use super::Core;
 use super::arguments::{
     AscentStep, BatchRows, FinishStep, GradientSource, LangevinStep, LogBetaRule, MassSquares, StepNumbers,
 };
-use super::lower::{Group, Lowering, Norms, Running, SHARED_SUMS, THREADS};
+use super::block_size::{SHARED_SUMS, THREADS};
+use super::core::Core;
+use super::lower::{Lowering, Norms, Running};
 use super::lower_back::Passes;
 use super::memory::GroupMemory;
 use super::passes::pieces;
-use super::states::States;
+use super::states::{Group, States};
 use super::steps::Motion;
 use crate::gpu::device::{Address, Buffer, DeviceError, Kernel, Launch, MOST_LANES, Recorded};
 
@@ -54,9 +55,9 @@ pub(super) struct RecordedGroup {
 impl<'a> Wave<'a> {
     /// Bytes of a chain.
     pub fn bytes(core: &Core) -> usize {
-        let tensors = core.tables.num_tensors() * (4 * size_of::<f64>() + size_of::<f32>());
-        States::bytes(&core.tables, core.num_statistics(), core.precision)
-            + core.tables.parameter_stride * size_of::<f32>()
+        let tensors = core.blocks.num_tensors() * (4 * size_of::<f64>() + size_of::<f32>());
+        States::bytes(&core.blocks, core.num_statistics(), core.precision)
+            + core.blocks.parameter_stride * size_of::<f32>()
             + MOST_STEPS * size_of::<StepNumbers>()
             + tensors
     }
@@ -71,13 +72,13 @@ impl<'a> Wave<'a> {
         group_chains: usize,
     ) -> Result<Self, DeviceError> {
         let (device, count) = (&core.device, chains.len());
-        let tensors = count * core.tables.num_tensors();
+        let tensors = count * core.blocks.num_tensors();
         let mut wave = Self {
             core,
             motion,
             plan,
             states: core.states(count)?,
-            momenta: Buffer::zeros(device, count * core.tables.parameter_stride)?,
+            momenta: Buffer::zeros(device, count * core.blocks.parameter_stride)?,
             steps: Buffer::zeros(device, count * MOST_STEPS)?,
             masses: Buffer::zeros(device, tensors)?,
             last_kinetic: Buffer::zeros(device, tensors)?,
@@ -89,8 +90,8 @@ impl<'a> Wave<'a> {
         for (slot, chain) in chains.iter().enumerate() {
             let Weights { parameters, statistics } = chain.state.weights();
             wave.states.write(slot, Weights { parameters, statistics })?;
-            wave.momenta.write(slot * core.tables.parameter_stride, &chain.state.momentum)?;
-            wave.masses.write(slot * core.tables.num_tensors(), &chain.state.mass)?;
+            wave.momenta.write(slot * core.blocks.parameter_stride, &chain.state.momentum)?;
+            wave.masses.write(slot * core.blocks.num_tensors(), &chain.state.mass)?;
         }
         wave.states.round(&**device, &core.compiled, 0, count)?;
         let kernels = match motion {
@@ -158,12 +159,12 @@ impl<'a> Wave<'a> {
         let epochs = num_batches.div_ceil(self.plan.batches.steps_per_epoch());
         let mut launches = self.gradient(memory, group, norms, epochs, sources)?;
         let arguments = MassSquares {
-            tensors: self.core.tables.tensors.at(0),
+            tensors: self.core.blocks.tensors.at(0),
             cells: group.cells,
             squares: memory.squares.at(0),
-            totals: self.mass_squares.at(chains.start * self.core.tables.num_tensors()),
-            num_tensors: self.core.tables.num_tensors() as u32,
-            num_blocks: self.core.tables.num_blocks() as u32,
+            totals: self.mass_squares.at(chains.start * self.core.blocks.num_tensors()),
+            num_tensors: self.core.blocks.num_tensors() as u32,
+            num_blocks: self.core.blocks.num_blocks() as u32,
             num_batches: num_batches as u32,
             reserved: 0,
         };
@@ -259,15 +260,15 @@ impl<'a> Wave<'a> {
         kernels: [Kernel; 2],
         sources: Address,
     ) -> [Launch; 2] {
-        let tables = &self.core.tables;
-        let (num_blocks, num_tensors) = (tables.num_blocks() as u32, tables.num_tensors() as u32);
-        let of_tensors = |buffer: &Buffer<f64>| buffer.at(chains.start * tables.num_tensors());
-        let momenta = self.momenta.at(chains.start * tables.parameter_stride);
+        let blocks = &self.core.blocks;
+        let (num_blocks, num_tensors) = (blocks.num_blocks() as u32, blocks.num_tensors() as u32);
+        let of_tensors = |buffer: &Buffer<f64>| buffer.at(chains.start * blocks.num_tensors());
+        let momenta = self.momenta.at(chains.start * blocks.parameter_stride);
         let steps = self.steps.at(chains.start * MOST_STEPS);
         let grid = [num_blocks, group.num_chains, 1];
         let launch = |grid, threads, shared, kernel: usize| (kernels[kernel], grid, threads, shared);
         let mut finish = FinishStep {
-            tensors: tables.tensors.at(0),
+            tensors: blocks.tensors.at(0),
             cells: group.cells,
             steps,
             kinetic: memory.kinetic.at(0),
@@ -287,7 +288,7 @@ impl<'a> Wave<'a> {
         let move_launch = match self.motion {
             Motion::Sample(_) => {
                 let arguments = LangevinStep {
-                    blocks: tables.blocks.at(0),
+                    blocks: blocks.blocks.at(0),
                     positions: group.positions,
                     momenta,
                     gradients: memory.totals.at(0),
@@ -299,7 +300,7 @@ impl<'a> Wave<'a> {
                     square_sums: memory.square_sums.at(0),
                     kinetic: memory.kinetic.at(0),
                     clip_norm: self.motion.clip_norm(),
-                    parameter_stride: tables.parameter_stride as u64,
+                    parameter_stride: blocks.parameter_stride as u64,
                     seed: self.plan.seed,
                     num_blocks,
                     num_tensors,
@@ -313,7 +314,7 @@ impl<'a> Wave<'a> {
                 let log_beta = LogBetaRule::new(rule.objective.log_beta);
                 (finish.momentum, finish.clips_all, finish.log_beta) = (rule.momentum, clips_all, log_beta);
                 let arguments = AscentStep {
-                    blocks: tables.blocks.at(0),
+                    blocks: blocks.blocks.at(0),
                     positions: group.positions,
                     momenta,
                     gradients: memory.totals.at(0),
@@ -326,7 +327,7 @@ impl<'a> Wave<'a> {
                     momentum: rule.momentum,
                     weight_decay: rule.weight_decay,
                     log_beta,
-                    parameter_stride: tables.parameter_stride as u64,
+                    parameter_stride: blocks.parameter_stride as u64,
                     num_blocks,
                     num_rows: MOST_STEPS as u32,
                     clips_all,
@@ -342,6 +343,6 @@ impl<'a> Wave<'a> {
     /// Copies a chain's numbers from the device.
     pub fn read(&self, slot: usize, chain: &mut Chain) -> Result<(), DeviceError> {
         self.states.read(slot, &mut chain.state.position, &mut chain.state.statistics)?;
-        self.momenta.read(slot * self.core.tables.parameter_stride, &mut chain.state.momentum)
+        self.momenta.read(slot * self.core.blocks.parameter_stride, &mut chain.state.momentum)
     }
 }

@@ -91,13 +91,6 @@ pub const FILES: &[(&str, &str)] = &[
     ("wgmma.cuh", include_str!("../../kernels/wgmma.cuh")),
 ];
 
-/// Kernels as networks of the presets use them, at least one of each `.cu` file; tests compile them all.
-pub fn examples() -> Vec<KernelSource> {
-    let mut sources = crate::tables::example_kernels();
-    sources.extend(crate::general::kernel_sources());
-    sources
-}
-
 impl KernelSource {
     /// The whole text for a compiler.
     ///

@@ -8,7 +8,7 @@ use kelvin::sampler::{
     MassRule, Plan, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature};
-use kelvin_cuda::{ImageEngine, Precision};
+use kelvin_cuda::{GeneralEngine, Precision};
 
 const NUM_IMAGES: usize = 20;
 
@@ -41,7 +41,7 @@ fn as_on_the_cpu(leaving: Chain, rule: &Rule, num_steps: u64) -> Option<Chain> {
     let (network, plan) = (network(), plan(num_steps));
     let examples = examples(&network, NUM_IMAGES, true);
     let posterior = posterior(&network, &examples);
-    let engine = ImageEngine::new(device_for_tests()?, &posterior, Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device_for_tests()?, &posterior, Precision::Single).unwrap();
     let mut found = vec![chain(0), leaving, chain(2)];
     let mut wanted = found.clone();
     match rule {

@@ -10,7 +10,7 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent};
 use kelvin::temperature::Temperature;
-use kelvin_cuda::{ImageEngine, Precision};
+use kelvin_cuda::{GeneralEngine, Precision};
 
 /// Compares two gradients tensor by tensor, against a share of the norm of all where a tensor has (nearly) none.
 fn assert_gradient(what: &str, network: &Network, found: &[f32], wanted: &[f32], tolerance: f64, share: f64) {
@@ -41,7 +41,7 @@ fn gradients_of_every_operation_are_those_of_the_cpu() {
             for (precision, num_rows, tolerance, share) in cases {
                 let rows = &listed[..num_rows];
                 let rows = if augmented { Rows::Augmented { rows, augmentation, key } } else { Rows::These(rows) };
-                let engine = ImageEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(2, 2);
+                let engine = GeneralEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(2, 2);
                 let weights: Vec<Weights<'_>> =
                     positions.iter().map(|parameters| Weights { parameters, statistics: &statistics }).collect();
                 let slices: Vec<&[f32]> = positions.iter().map(|position| &position[..]).collect();
@@ -78,7 +78,7 @@ fn outputs_are_those_of_the_cpu() {
         let weights: Vec<Weights<'_>> =
             positions.iter().map(|parameters| Weights { parameters, statistics: &statistics }).collect();
         for (precision, tolerance) in [(Precision::Single, 1e-5), (Precision::Half, 2e-2)] {
-            let engine = ImageEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(2, 2);
+            let engine = GeneralEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(2, 2);
             let found = engine.outputs(&held_out, &weights).unwrap();
             let evaluator = network.general_evaluator();
             let inputs = evaluator.prepare(&held_out.inputs);
@@ -105,7 +105,7 @@ fn gradients_over_several_batches_add_up() {
     let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
     let examples = examples(&network, 150, false);
     let posterior = posterior(&network, &examples);
-    let engine = ImageEngine::new(device, &posterior, Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device, &posterior, Precision::Single).unwrap();
     let position = parameters(&network, 0);
     let rows: Vec<u32> = (0..150).collect();
     let batches: Vec<Rows<'_>> = rows.chunks(11).map(Rows::These).collect();
@@ -131,7 +131,7 @@ fn what_was_done_before_changes_no_bit_of_a_gradient() {
     let position = parameters(&network, 0);
     let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
     let after_batches_of = |sizes: &[usize]| {
-        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
+        let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
         for &size in sizes {
             let batches = Batches::new(300, Some(size)).unwrap();
             let plan = Plan { seed: 1, batches, num_steps: 1, keep: Keep { burn_in: 0, every: 1 } };
@@ -155,7 +155,7 @@ fn a_gaussian_likelihood_is_that_of_the_cpu() {
     let prior = IsotropicGaussian::new(0.3).unwrap();
     let likelihood = Likelihood::Gaussian { noise_variance: 0.2 };
     let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
-    let engine = ImageEngine::new(device, &posterior, Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device, &posterior, Precision::Single).unwrap();
     let position = parameters(&network, 0);
     let (sum, found) = engine.gradients(&[&position], &[1.0], &[Rows::All]).unwrap().remove(0);
     let mut wanted = vec![0.0; posterior.dim()];
@@ -171,7 +171,7 @@ fn statistics_are_averages_over_batches() {
     let network = crate::networks::resnet();
     let examples = examples(&network, 24, true);
     let posterior = posterior(&network, &examples);
-    let engine = ImageEngine::new(device, &posterior, Precision::Single).unwrap().with_sizes(2, 2);
+    let engine = GeneralEngine::new(device, &posterior, Precision::Single).unwrap().with_sizes(2, 2);
     let positions: Vec<Vec<f32>> = (0..3).map(|chain| parameters(&network, chain)).collect();
     let rows: Vec<Vec<u32>> = (0..3).map(|chain| (0..24).map(|row| (row * 5 + chain) % 24).collect()).collect();
     let batches: Vec<Vec<Rows<'_>>> = rows.iter().map(|rows| rows.chunks(8).map(Rows::These).collect()).collect();
@@ -200,7 +200,7 @@ fn an_engine_says_what_it_chose() {
     let network = crate::networks::resnet();
     let examples = examples(&network, 12, true);
     let posterior = posterior(&network, &examples);
-    let engine = ImageEngine::new(device, &posterior, Precision::Half).unwrap();
+    let engine = GeneralEngine::new(device, &posterior, Precision::Half).unwrap();
     let chosen = engine.residence(3, 8).unwrap();
     assert_eq!((chosen.group, chosen.wave), (3, 3));
     // A chain's position and momentum in f32, its copy in bf16, and what the device knows of it.

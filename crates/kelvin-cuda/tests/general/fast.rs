@@ -8,7 +8,7 @@ use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Potential};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent, run_population};
 use kelvin::temperature::Temperature;
-use kelvin_cuda::{Device, ImageEngine, Precision};
+use kelvin_cuda::{Device, GeneralEngine, Precision};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { filters, kernel, stride }
@@ -146,7 +146,7 @@ fn running_statistics_move_once() {
     for (name, network) in networks_of_finished_norms() {
         let examples = examples(&network, 8, true);
         let posterior = posterior(&network, &examples);
-        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+        let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
         let batches = Batches::new(8, Some(6)).unwrap();
         let plan = Plan { seed: 3, batches, num_steps: 1, keep: Keep { burn_in: 1, every: 1 } };
         let rule = Langevin::new(Integrator::Sghmc, 1e-3, 0.9);
@@ -264,7 +264,7 @@ fn batches_of_several_sizes_have_room_for_their_partial_sums() {
     let posterior = posterior(&network, &examples);
     let position = parameters(&network, 0);
     let (all, most): (Vec<u32>, Vec<u32>) = ((0..10).collect(), (0..8).collect());
-    let engine = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+    let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
     let gradient = |batches: &[Rows<'_>]| engine.gradients(&[&position], &[1.0], batches).unwrap().remove(0).1;
     let (one_way, other_way) =
         (gradient(&[Rows::These(&all), Rows::These(&most)]), gradient(&[Rows::These(&most), Rows::These(&all)]));
@@ -301,7 +301,7 @@ fn compare_gradients(device: &Arc<dyn Device>, networks: Vec<(String, Network)>,
         // Fewer of the large ones, for the emulator's sake; an odd number either way.
         let rows = if network.input().width > 12 { &[4, 1, 0][..] } else { &[4, 1, 0, 2, 7] };
         let rows = Rows::These(rows);
-        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+        let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
         let found = engine.gradients(&slices, &[1.0, 2.0], &[rows]).unwrap();
         let mut modes = vec![("training", Mode::Training, found)];
         if bounds.inference {

@@ -11,7 +11,7 @@ use kelvin::likelihood::Likelihood;
 use kelvin::network::{Network, Rows, Weights};
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
-use kelvin_cuda::{Device, ImageEngine, Precision};
+use kelvin_cuda::{Device, GeneralEngine, Precision};
 
 fn device() -> Option<Arc<dyn Device>> {
     if std::env::var_os("KELVIN_TEST_DEVICE").is_some() { device_for_tests() } else { gpu_for_tests() }
@@ -71,15 +71,15 @@ impl Problem {
         Examples { num_features: self.network.num_inputs(), inputs, targets: Targets::Classes(labels) }
     }
 
-    fn engine(&self, device: &Arc<dyn Device>, examples: &Examples, precision: Precision) -> ImageEngine {
+    fn engine(&self, device: &Arc<dyn Device>, examples: &Examples, precision: Precision) -> GeneralEngine {
         let likelihood = Likelihood::Categorical { num_classes: self.network.num_outputs() };
         let prior = IsotropicGaussian::new(1.0).unwrap();
         let posterior = Posterior::new(&self.network, likelihood, prior, examples).unwrap();
-        ImageEngine::new(device.clone(), &posterior, precision).unwrap()
+        GeneralEngine::new(device.clone(), &posterior, precision).unwrap()
     }
 
     /// Mean cross entropy, and its gradient without the prior's, which is θ itself.
-    fn cross_entropy(&self, engine: &ImageEngine, num_images: usize) -> (f64, Vec<f64>) {
+    fn cross_entropy(&self, engine: &GeneralEngine, num_images: usize) -> (f64, Vec<f64>) {
         let theta = self.parameters();
         let rows: Vec<u32> = (0..num_images as u32).collect();
         let (sum, gradient) = engine.gradients(&[&theta], &[1.0], &[Rows::These(&rows)]).unwrap().remove(0);

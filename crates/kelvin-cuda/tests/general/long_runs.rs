@@ -13,7 +13,7 @@ use kelvin::sampler::{
     PriorShare, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature};
-use kelvin_cuda::{CudaEngine, ImageEngine, Precision};
+use kelvin_cuda::{CudaEngine, GeneralEngine, Precision};
 
 const NUM_IMAGES: usize = 20;
 
@@ -48,7 +48,7 @@ fn searches_go_on_bit_for_bit() {
     let Some(device) = device_for_tests() else { return };
     for network in [small(), resnet()] {
         let examples = examples(&network, NUM_IMAGES, true);
-        let engine = ImageEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
+        let engine = GeneralEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
         let run = |ends: &[u64]| {
             let mut chains = chains(&network, 3);
             for &end in ends {
@@ -70,7 +70,7 @@ fn long_burn_ins_follow_the_cpu() {
     let network = small();
     let examples = examples(&network, NUM_IMAGES, true);
     let posterior = posterior(&network, &examples);
-    let engine = ImageEngine::new(device, &posterior, Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device, &posterior, Precision::Single).unwrap();
     let rule = Langevin {
         step_scale: Schedule::CosineCycle { start: 540, period: 20, value: 1.0 },
         temperature_scale: Schedule::Ramp { start: 100, end: 530, value: 1.0 },

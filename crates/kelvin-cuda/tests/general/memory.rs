@@ -8,7 +8,7 @@ use kelvin::data::Examples;
 use kelvin::network::{Layer, Network, Rows, Shape, Weights};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Observer, Plan, Silent};
 use kelvin::temperature::Temperature;
-use kelvin_cuda::{DeviceError, ImageEngine, Precision};
+use kelvin_cuda::{DeviceError, GeneralEngine, Precision};
 
 const NUM_IMAGES: usize = 8;
 
@@ -32,26 +32,26 @@ struct Watched {
     device: Arc<WatchedDevice>,
     network: Network,
     examples: Examples,
-    engine: ImageEngine,
+    engine: GeneralEngine,
 }
 
 fn watched() -> Option<Watched> {
     let device = WatchedDevice::new(device_for_tests()?);
     let network = network();
     let examples = examples(&network, NUM_IMAGES, true);
-    let engine = ImageEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
     Some(Watched { device, network, examples, engine })
 }
 
 /// Evaluates so many draws over all rows.
-fn evaluate(engine: &ImageEngine, network: &Network, num_draws: u32) {
+fn evaluate(engine: &GeneralEngine, network: &Network, num_draws: u32) {
     let positions: Vec<Vec<f32>> = (0..num_draws).map(|id| parameters(network, id)).collect();
     let slices: Vec<&[f32]> = positions.iter().map(|position| &position[..]).collect();
     engine.gradients(&slices, &vec![1.0; slices.len()], &[Rows::All]).unwrap();
 }
 
 /// A use of an engine.
-type Use<'a> = &'a dyn Fn(&ImageEngine) -> Result<(), DeviceError>;
+type Use<'a> = &'a dyn Fn(&GeneralEngine) -> Result<(), DeviceError>;
 
 /// Every call of a device fails once, in runs and evaluations that record more than one sequence.
 #[test]
@@ -59,10 +59,10 @@ fn what_fails_leaves_nothing_behind() {
     let Some(Watched { device, network, mut engine, .. }) = watched() else { return };
     let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 1, ..LayerwiseMass::default() });
     let rule = Langevin { mass, ..Langevin::new(Integrator::Sghmc, 1e-3, 0.9) };
-    let sample = |engine: &ImageEngine| engine.sample(&rule, &plan(1), &mut chains(&network, 3), &Silent);
+    let sample = |engine: &GeneralEngine| engine.sample(&rule, &plan(1), &mut chains(&network, 3), &Silent);
     let position = parameters(&network, 0);
     let rows: Vec<u32> = (0..NUM_IMAGES as u32).collect();
-    let evaluate = |engine: &ImageEngine| {
+    let evaluate = |engine: &GeneralEngine| {
         let batches: Vec<Rows<'_>> = rows.chunks(2).map(Rows::These).collect();
         engine.gradients(&[&position], &[1.0], &batches).map(drop)
     };
@@ -152,7 +152,7 @@ fn the_smallest_memory_makes_room() {
     let Some(Watched { device, network, examples, .. }) = watched() else { return };
     let posterior = posterior(&network, &examples);
     let held_after = |evaluations: &[u32]| {
-        let engine = ImageEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
+        let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
         let begun = device.bytes_held();
         evaluations.iter().for_each(|&num_draws| evaluate(&engine, &network, num_draws));
         device.bytes_held() - begun
@@ -189,12 +189,12 @@ fn outputs_are_found_in_the_memory_that_is_kept() {
     let Some(Watched { device, network, examples, engine }) = watched() else { return };
     let positions = [0, 1].map(|id| parameters(&network, id));
     let weights = positions.each_ref().map(|parameters| Weights { parameters, statistics: &[] });
-    let found = |engine: &ImageEngine| {
+    let found = |engine: &GeneralEngine| {
         device.launched();
         let outputs = engine.outputs(&examples, &weights).unwrap();
         (outputs, device.launched())
     };
-    let fresh = ImageEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
+    let fresh = GeneralEngine::new(device.clone(), &posterior(&network, &examples), Precision::Single).unwrap();
     let (wanted, of_one_pass) = found(&fresh);
     drop(fresh);
 
@@ -232,7 +232,7 @@ fn passes_have_at_most_512_images() {
     let Some(device) = device_for_tests() else { return };
     let network = network();
     let examples = examples(&network, 600, true);
-    let engine = ImageEngine::new(device, &posterior(&network, &examples), Precision::Single).unwrap();
+    let engine = GeneralEngine::new(device, &posterior(&network, &examples), Precision::Single).unwrap();
     for (batch_size, num_images) in [(None, 512), (Some(590), 512), (Some(500), 500)] {
         let plan = Plan { batches: Batches::new(600, batch_size).unwrap(), ..plan(1) };
         assert_eq!(engine.residence_of(&plan, 2), engine.residence(2, num_images), "{batch_size:?}");

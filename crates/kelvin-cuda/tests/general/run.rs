@@ -13,7 +13,7 @@ use kelvin::sampler::{
     LogBeta, MassRule, Observer, Plan, PriorShare, Silent, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
-use kelvin_cuda::{Device, ImageEngine, Precision};
+use kelvin_cuda::{Device, GeneralEngine, Precision};
 
 const NUM_IMAGES: usize = 20;
 
@@ -122,8 +122,8 @@ fn assert_same_course(what: &str, found: (&[Chain], &Remember), wanted: (&[Chain
     assert_eq!(found, wanted, "{what}: who started");
 }
 
-fn engine(device: &Arc<dyn Device>, posterior: &Posterior, group: usize, wave: usize) -> ImageEngine {
-    ImageEngine::new(device.clone(), posterior, Precision::Single).unwrap().with_sizes(group, wave)
+fn engine(device: &Arc<dyn Device>, posterior: &Posterior, group: usize, wave: usize) -> GeneralEngine {
+    GeneralEngine::new(device.clone(), posterior, Precision::Single).unwrap().with_sizes(group, wave)
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn layerwise_masses_are_those_of_the_cpu() {
     let examples = examples(&network, NUM_IMAGES, true);
     let posterior = posterior(&network, &examples);
     let engine = engine(&device, &posterior, 2, 4);
-    let half = ImageEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
+    let half = GeneralEngine::new(device.clone(), &posterior, Precision::Half).unwrap();
     // With the larger floor masses know how large gradients are, not only their ratios.
     for (training_mode, floor) in [(false, 0.1), (true, 1e-3), (false, 1e-7)] {
         let estimate = LayerwiseMass { num_batches: 4, training_mode, floor };
         let rule = Langevin { mass: MassRule::Layerwise(estimate), ..rule(Integrator::Sghmc) };
-        let sampled = |engine: &ImageEngine| {
+        let sampled = |engine: &GeneralEngine| {
             let (mut chains, remember) = (chains(&network, 3), Remember::default());
             engine.sample(&rule, &plan(7, 0.5), &mut chains, &remember).unwrap();
             (chains, remember)
@@ -262,7 +262,7 @@ fn groups_waves_and_stops_change_no_bit() {
         let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
         let rule = Langevin { mass, ..rule(Integrator::Sghmc) };
         let engine = |group: usize, wave: usize| {
-            ImageEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(group, wave)
+            GeneralEngine::new(device.clone(), &posterior, precision).unwrap().with_sizes(group, wave)
         };
         let mut whole = chains(&network, 3);
         engine(3, 3).sample(&rule, &plan(9, 1.0), &mut whole, &Silent).unwrap();

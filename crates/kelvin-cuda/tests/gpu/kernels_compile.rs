@@ -1,8 +1,8 @@
 //! Every kernel compiles with NVRTC, which needs no GPU; skipped loudly where there is no NVRTC.
 
-use kelvin_cuda::DeviceError;
-use kelvin_cuda::gpu::kernels::{FILES, KernelSource, examples, text_of};
+use kelvin_cuda::gpu::kernels::{FILES, KernelSource, text_of};
 use kelvin_cuda::gpu::nvrtc;
+use kelvin_cuda::{DeviceError, kernel_examples};
 
 /// The oldest architecture that kelvin runs on, and the one it is made for, as devices name it.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_90a"];
@@ -34,7 +34,7 @@ fn every_kernel_compiles() {
     if compiler_is_missing() {
         return;
     }
-    for source in examples() {
+    for source in kernel_examples() {
         compile(source.entry, &source.text());
     }
 }
@@ -52,9 +52,9 @@ fn headers_compile_on_their_own() {
 
 #[test]
 fn every_kernel_file_has_an_example() {
-    let with_examples: Vec<&str> = examples().iter().map(|source: &KernelSource| source.file).collect();
+    let with_examples: Vec<&str> = kernel_examples().iter().map(|source: &KernelSource| source.file).collect();
     for (file, _) in FILES.iter().filter(|(file, _)| file.ends_with(".cu")) {
-        assert!(with_examples.contains(file), "kernels::examples() has none of {file}");
+        assert!(with_examples.contains(file), "kernels::kernel_examples() has none of {file}");
     }
 }
 
