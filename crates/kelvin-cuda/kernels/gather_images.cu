@@ -1,4 +1,5 @@
-// The images of a batch as a network reads them, flipped and cropped; one thread a pixel.
+// The images of a batch as a network reads them, flipped and cropped; one thread a pixel. ROWS 1: rows of numbers, which have no
+// pixels; one thread a number.
 //
 // BYTES 1: pixels are bytes over 255; else numbers. Reads the pixels and writes the first value once, a pixel of four bf16
 // in one piece.
@@ -30,6 +31,19 @@ DEVICE float pixel_number(const void* pixels, u64 at) {
 #endif
 }
 
+#if ROWS
+
+extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
+    const u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x, len = arguments.channels;
+    const u32 image = number / len;
+    if (image >= arguments.num_images) return;
+    const u64 at = (u64)chain * arguments.num_images + image;
+    const u64 from = (u64)arguments.rows[at] * len + (number - image * len);
+    store_element(arguments.output, at * len + (number - image * len), pixel_number(arguments.pixels, from));
+}
+
+#else
+
 extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
     const u32 chain = blockIdx.y, pixel = blockIdx.x * blockDim.x + threadIdx.x, channels = arguments.channels;
     const u32 line = pixel / arguments.width, x = pixel - line * arguments.width;
@@ -58,3 +72,5 @@ extern "C" __global__ void gather_images(const GatherImagesArguments arguments) 
         store_element(output, channel, source >= 0 ? pixel_number(arguments.pixels, from + channel) : 0.0f);
     }
 }
+
+#endif

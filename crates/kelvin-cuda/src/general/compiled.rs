@@ -32,8 +32,8 @@ pub struct Compiled {
     pub give_gradient: ByWidth,
     pub loss: Kernel,
     pub batch_rows: Kernel,
-    pub gather_bytes: Kernel,
-    pub gather_numbers: Kernel,
+    pub gather_bytes: Gather,
+    pub gather_numbers: Gather,
     pub gradient_total: Kernel,
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
@@ -41,6 +41,13 @@ pub struct Compiled {
     /// By operation.
     small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
+}
+
+/// What gathers a batch: images pixel by pixel, rows number by number.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    pub images: Kernel,
+    pub rows: Kernel,
 }
 
 /// A kernel in two widths: for any number of channels, and sixteen bytes at a time.
@@ -71,6 +78,7 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
     let pool_backward = |width: usize, norm_sums| {
         source("pool_backward", "pool_backward.cu", &[half, ("WIDTH", width as i64), ("NORM_SUMS", norm_sums)])
     };
+    let gather = |bytes, rows| source("gather_images", "gather_images.cu", &[half, ("BYTES", bytes), ("ROWS", rows)]);
     vec![
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
@@ -99,8 +107,10 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
         by_width("give_gradient", "give_gradient.cu", precision.wide()),
         with_half("loss", "loss.cu"),
         source("batch_rows", "batch_rows.cu", &[]),
-        source("gather_images", "gather_images.cu", &[half, ("BYTES", 1)]),
-        source("gather_images", "gather_images.cu", &[half, ("BYTES", 0)]),
+        gather(1, 0),
+        gather(1, 1),
+        gather(0, 0),
+        gather(0, 1),
         source("gradient_total", "gradient_total.cu", &[]),
         source("mass_squares", "mass_squares.cu", &[]),
         source("scale_momenta", "scale_momenta.cu", &[]),
@@ -153,8 +163,8 @@ impl Compiled {
             give_gradient: ByWidth { any: take(), wide: take() },
             loss: take(),
             batch_rows: take(),
-            gather_bytes: take(),
-            gather_numbers: take(),
+            gather_bytes: Gather { images: take(), rows: take() },
+            gather_numbers: Gather { images: take(), rows: take() },
             gradient_total: take(),
             mass_squares: take(),
             scale_momenta: take(),

@@ -179,8 +179,11 @@ impl<'a> Lowering<'a> {
             pixel_stride: (self.plan.stored_len(0) / shape.num_pixels()) as u32,
             reserved: 0,
         };
-        let kernel = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
-        self.over(kernel, self.num_images as usize * shape.num_pixels(), &arguments);
+        let kernels = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
+        match shape.num_pixels() {
+            1 if !self.plan.packed_input => self.over(kernels.rows, self.count(0), &arguments),
+            num_pixels => self.over(kernels.images, self.num_images as usize * num_pixels, &arguments),
+        }
     }
 
     /// From the first value to the last.
