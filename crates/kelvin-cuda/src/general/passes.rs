@@ -21,8 +21,9 @@ pub fn pieces(count: usize, most: usize) -> Vec<(usize, usize)> {
     (0..count).step_by(most.max(1)).map(|first| (first, most.min(count - first))).collect()
 }
 
-/// Images of a pass where nothing couples them.
-const MOST_IMAGES: usize = 512;
+/// Images of a pass where nothing couples them, or as many as have this many numbers in their largest value.
+const IMAGES_OF_A_PASS: usize = 512;
+const NUMBERS_OF_A_PASS: usize = 1 << 18;
 /// Kernels count the numbers of a value in 32 bits.
 const MOST_NUMBERS: usize = 1 << 31;
 
@@ -30,7 +31,7 @@ impl Core {
     /// The most images of a pass where nothing couples them.
     pub(super) fn most_images(&self) -> usize {
         let largest = (0..self.plan.program.values.len()).map(|value| self.plan.len(value)).max().unwrap_or(1);
-        MOST_IMAGES.min(MOST_NUMBERS / largest).max(1)
+        (NUMBERS_OF_A_PASS / largest).max(IMAGES_OF_A_PASS).min(MOST_NUMBERS / largest).max(1)
     }
 
     /// The most images of a pass over a batch of `batch_size` rows, or over all rows in order.
