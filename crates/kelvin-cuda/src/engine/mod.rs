@@ -1,7 +1,8 @@
 //! The engine over one or several GPUs: chooses what runs a posterior, deals chains out to devices, says what failed.
 //!
-//! Populations of networks with one hidden layer go to the engine of tables, all others to the engine of images. Draws of
-//! networks that read images are evaluated on the device; a dense network's are the CPU engine's, which needs microseconds.
+//! Populations of small networks with one hidden layer go to the engine of tables, all others to the general engine. Draws of
+//! networks that read images, and of large dense ones, are evaluated on the device; a small dense network's are the CPU engine's,
+//! which needs microseconds.
 
 mod deal;
 mod faults;
@@ -14,7 +15,7 @@ use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
-use kelvin::potential::Posterior;
+use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
 
@@ -30,7 +31,7 @@ pub struct CudaEngine {
     precision: Precision,
 }
 
-/// A device with its last engine of images: what is run or evaluated next is mostly of the same network, and shares memory.
+/// A device with its last general engine: what is run or evaluated next is mostly of the same network, and shares memory.
 struct Place {
     device: Arc<dyn Device>,
     last: Mutex<Option<(Subject, Arc<GeneralEngine>)>>,
@@ -71,8 +72,8 @@ impl Subject {
 }
 
 impl Place {
-    /// The engine of images for a posterior: the last one if it serves, else a new one in its stead.
-    fn images(
+    /// The general engine for a posterior: the last one if it serves, else a new one in its stead.
+    fn general(
         &self,
         subject: &Subject,
         reuses: impl Fn(&Subject) -> bool,
@@ -102,7 +103,7 @@ impl Place {
     fn any_network(&self, posterior: &Posterior, precision: Precision) -> Result<Population, EngineError> {
         let precision = precision_for(posterior, precision);
         let subject = Subject::of(posterior);
-        Ok(Population::General(self.images(&subject, |last| *last == subject, posterior, precision)?))
+        Ok(Population::General(self.general(&subject, |last| *last == subject, posterior, precision)?))
     }
 }
 
@@ -137,8 +138,8 @@ impl CudaEngine {
     ) -> Result<Vec<R>, EngineError> {
         let lots = lots(draws.len(), self.places.len());
         let evaluate = |place: &Place, (first, count): (usize, usize)| -> Result<Vec<R>, EngineError> {
-            let images = place.images(subject, &reuses, posterior, self.precision)?;
-            on(&images, &draws[first..first + count], first).map_err(|error| at_fault(&place.device.name(), error))
+            let general = place.general(subject, &reuses, posterior, precision_for(posterior, self.precision))?;
+            on(&general, &draws[first..first + count], first).map_err(|error| at_fault(&place.device.name(), error))
         };
         let results = std::thread::scope(|scope| {
             let evaluate = &evaluate;
@@ -158,6 +159,19 @@ fn serves_tables(motion: Motion<'_>) -> bool {
 /// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
 fn precision_for(posterior: &Posterior, asked: Precision) -> Precision {
     if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
+}
+
+/// Multiply-adds from which on a draw of a dense network is evaluated on the device: some milliseconds of a core.
+const FEWEST_ON_DEVICE: usize = 1 << 27;
+
+/// Whether draws of a network are evaluated on the device, over so many rows.
+fn evaluates(network: &Network, evaluator: &Evaluator, num_rows: usize) -> bool {
+    matches!(evaluator, Evaluator::Images(_)) || network.layout().len() * num_rows >= FEWEST_ON_DEVICE
+}
+
+/// How many rows all batches have.
+fn num_rows(batches: &[Rows<'_>], num_examples: usize) -> usize {
+    batches.iter().map(|batch| batch.listed().map_or(num_examples, <[u32]>::len)).sum()
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
@@ -205,8 +219,8 @@ impl Engine for CudaEngine {
     ) -> Result<Option<String>, EngineError> {
         // The first device has as many chains as any.
         let (place, own) = (&self.places[0], num_chains.div_ceil(self.places.len()));
-        let Population::General(images) = place.population(posterior, self.precision)? else { return Ok(None) };
-        let residence = images.residence_of(plan, own).map_err(|error| at_fault(&place.device.name(), error))?;
+        let Population::General(engine) = place.population(posterior, self.precision)? else { return Ok(None) };
+        let residence = engine.residence_of(plan, own).map_err(|error| at_fault(&place.device.name(), error))?;
         Ok(Some(residence.describe(own)))
     }
 
@@ -229,7 +243,7 @@ impl Engine for CudaEngine {
     }
 
     fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
-        if !matches!(held_out.evaluator(), Evaluator::Images(_)) {
+        if !evaluates(held_out.network(), held_out.evaluator(), held_out.examples().len()) {
             return CpuEngine.outputs(held_out, weights);
         }
         let posterior = posterior_of(held_out)?;
@@ -247,7 +261,8 @@ impl Engine for CudaEngine {
         likelihood_weights: &[f64],
         batches: &[Rows<'_>],
     ) -> Result<Vec<(f64, Vec<f32>)>, EngineError> {
-        if !matches!(posterior.evaluator(), Evaluator::Images(_)) {
+        let num_rows = num_rows(batches, posterior.num_examples());
+        if !evaluates(posterior.network(), posterior.evaluator(), num_rows) {
             return CpuEngine.gradients(posterior, positions, likelihood_weights, batches);
         }
         let subject = Subject::of(posterior);
