@@ -26,8 +26,8 @@ enum Prior {
 }
 
 /// The benchmark's own networks.
-pub const CASES: [&str; 6] =
-    ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "mnist-cnn", "resnet20"];
+pub const CASES: [&str; 7] =
+    ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "784-256-256-10/128", "mnist-cnn", "resnet20"];
 
 impl Work {
     /// A network of the benchmark, by its name in [`CASES`], with made-up rows.
@@ -38,6 +38,7 @@ impl Work {
             "14-64-1/128" => (table(14, &[64], 1)?, 9547, Some(128), 1e-4),
             "8-64-64-1/824" => (table(8, &[64, 64], 1)?, 824, None, 1e-3),
             "30-128-128-3/128" => (table(30, &[128, 128], 3)?, 4096, Some(128), 1e-3),
+            "784-256-256-10/128" => (table(784, &[256, 256], 10)?, 1024, Some(128), 1e-3),
             "mnist-cnn" => (Network::mnist_cnn(), 1024, Some(128), 0.01),
             "resnet20" => (Network::resnet(20)?, 1024, Some(128), 0.1),
             _ => anyhow::bail!("`{name}` is no case of the benchmark"),
