@@ -15,22 +15,7 @@
 // (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
 
 #include "tile.cuh"
-
-struct ProductArguments {
-    const bf16* a;      // [chain] a_stride apart; rows of `depth`, or of `rows` if transposed
-    const bf16* b;      // [chain] b_stride apart; rows of `columns`, or of `depth` if transposed
-    void* c;            // [chain] c_stride apart; rows of `columns`
-    const float* bias;  // [chain] bias_stride apart
-    const bf16* mask;   // C is 0 where this is not above 0; laid out like C
-    u64 a_stride;
-    u64 b_stride;
-    u64 c_stride;
-    u64 bias_stride;
-    u32 rows;
-    u32 columns;
-    u32 depth;
-    u32 unused;
-};
+#include "product_arguments.cuh"
 
 namespace {
 
@@ -97,9 +82,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
     const u32 chain = blockIdx.y, num_columns = (arguments.columns + COLUMNS - 1) / COLUMNS;
     const u32 first_row = blockIdx.x / num_columns * ROWS, first_column = blockIdx.x % num_columns * COLUMNS;
     const u32 depth = arguments.depth;
-    TilesOfA of_a(arguments.a + chain * arguments.a_stride, first_row, A_TRANSPOSED ? depth : arguments.rows,
+    TilesOfA of_a((const bf16*)arguments.a + chain * arguments.a_stride, first_row, A_TRANSPOSED ? depth : arguments.rows,
                   A_TRANSPOSED ? arguments.rows : depth, thread);
-    TilesOfB of_b(arguments.b + chain * arguments.b_stride, first_column, B_TRANSPOSED ? arguments.columns : depth,
+    TilesOfB of_b((const bf16*)arguments.b + chain * arguments.b_stride, first_column, B_TRANSPOSED ? arguments.columns : depth,
                   B_TRANSPOSED ? depth : arguments.columns, thread);
     const int steps = (depth + DEPTH - 1) / DEPTH;
 
@@ -229,7 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
                     for (int i = 0; i < 8; ++i) value.number[i] += previous.number[i];
                 }
                 if (MASK) {
-                    const Eight seen = unpacked(*(const uint4*)(arguments.mask + place));
+                    const Eight seen = unpacked(*(const uint4*)((const bf16*)arguments.mask + place));
 #pragma unroll
                     for (int i = 0; i < 8; ++i) value.number[i] = seen.number[i] > 0.0f ? value.number[i] : 0.0f;
                 }

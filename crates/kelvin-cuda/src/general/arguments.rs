@@ -54,10 +54,10 @@ plain! {
         conv: ConvBackward, weights: Address, output: Address, output_gradient: Address, weight_gradient: Address,
         pending: NormBackwardFinish,
     }
-    /// `product.cu`.
+    /// `product_arguments.cuh`.
     Product {
         a: Address, b: Address, c: Address, bias: Address, mask: Address, a_stride: u64, b_stride: u64, c_stride: u64,
-        bias_stride: u64, rows: u32, columns: u32, depth: u32, reserved: u32,
+        bias_stride: u64, rows: u32, columns: u32, depth: u32, num_splits: u32, column_sums: Address,
     }
     /// `plain_conv.cu`.
     PlainConv {

@@ -85,15 +85,9 @@ impl GeneralEngine {
         let variance = posterior.prior().isotropic_variance().ok_or(GeneralEngineError::Prior)?;
         let program = posterior.network().program();
         let mut plan = Plan::new(program);
-        let fast = match precision {
-            Precision::Single => Fast::default(),
-            Precision::Half => {
-                plan.packed_input = wants_packed_input(device.limits(), &plan);
-                let fast = Fast::new(&*device, &plan)?;
-                plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
-                fast
-            }
-        };
+        plan.packed_input = precision == Precision::Half && wants_packed_input(device.limits(), &plan);
+        let fast = Fast::new(&*device, &plan, precision)?;
+        plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
         let core = Core {
             plan,
             fast,

@@ -3,6 +3,7 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::Tile;
+use super::dense_kernels::{DenseKernel, DenseShape};
 use super::plan::{Plan, pool_of, written as written_by};
 use crate::gpu::device::{Kernel, Launch};
 
@@ -79,10 +80,18 @@ pub enum Company {
 /// The fast kernels of a dense layer.
 #[derive(Clone, Copy, Debug)]
 pub struct FastDense {
+    pub(super) shape: DenseShape,
     pub(super) forward: Kernel,
     pub(super) weights: Kernel,
     /// None for the first layer.
     pub(super) input: Option<Kernel>,
+}
+
+impl FastDense {
+    /// Whether the product of the weights' gradient sums the bias's as well.
+    pub(super) fn makes_bias_gradient(&self) -> bool {
+        self.shape.kernel() == DenseKernel::Tf32
+    }
 }
 
 /// Which kernels finalise the statistics of a batch norm.
@@ -108,20 +117,23 @@ pub struct Fast {
 impl Fast {
     /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
     pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
-        self.splits(operation, |backward| backward.num_blocks(num_images))
+        self.splits(operation, num_images, |backward| backward.num_blocks(num_images))
     }
 
     /// The most of them for so many images or fewer.
     pub fn most_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
-        self.splits(operation, |backward| backward.most_blocks(num_images))
+        self.splits(operation, num_images, |backward| backward.most_blocks(num_images))
     }
 
-    fn splits(&self, operation: usize, of_conv: impl Fn(&Tiled) -> usize) -> Option<Splits> {
+    fn splits(&self, operation: usize, num_images: usize, of_conv: impl Fn(&Tiled) -> usize) -> Option<Splits> {
         if let Some(conv) = self.convs.get(operation).copied().flatten() {
             let blocks = of_conv(&conv.backward);
             return Some(Splits { kernel: blocks, bias: Some(blocks) });
         }
-        self.denses.get(operation).copied().flatten().map(|_| Splits { kernel: 1, bias: None })
+        self.dense(operation).map(|dense| {
+            let kernel = dense.shape.num_splits(num_images);
+            Splits { kernel, bias: dense.makes_bias_gradient().then_some(kernel) }
+        })
     }
 
     /// The values whose gradient fast kernels take from that of the pool that reads them, each with the pool's result.

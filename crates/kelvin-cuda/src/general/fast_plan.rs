@@ -3,11 +3,12 @@
 use kelvin::network::{Network, Operation};
 
 use super::conv_tile::Tile;
-use super::dense_product::DenseProduct;
+use super::dense_kernels::{DenseProduct, DenseShape};
 use super::fast::{Company, Fast, FastConv, FastDense, Tiled};
 use super::fast_back::{Shortcut, WayBack, shortcuts};
 use super::fast_shape::{Source, fast_shape, terms_of, way_forward};
 use super::plan::{Plan, pool_of, written as written_by};
+use super::precision::Precision;
 use crate::gpu::device::{Device, DeviceError, Kernel, Limits};
 use crate::gpu::kernels::KernelSource;
 
@@ -41,8 +42,8 @@ pub fn wants_packed_input(limits: Limits, plan: &Plan) -> bool {
 
 impl Fast {
     /// Compiles what a program's shapes allow.
-    pub fn new(device: &dyn Device, plan: &Plan) -> Result<Self, DeviceError> {
-        let (mut fast, sources) = Self::planned(device.limits(), plan);
+    pub fn new(device: &dyn Device, plan: &Plan, precision: Precision) -> Result<Self, DeviceError> {
+        let (mut fast, sources) = Self::planned(device.limits(), plan, precision);
         let compiled = device.compile_all(&sources)?;
         let replace = |kernel: &mut Kernel| *kernel = compiled[kernel.0];
         for conv in fast.convs.iter_mut().flatten() {
@@ -58,8 +59,9 @@ impl Fast {
     }
 
     /// What a program's shapes allow, with kernels that are numbers of the sources yet to be compiled.
-    pub(super) fn planned(limits: Limits, plan: &Plan) -> (Self, Vec<KernelSource>) {
-        let mut planning = Planning { limits, plan, shortcuts: shortcuts(limits, plan), sources: Vec::new() };
+    pub(super) fn planned(limits: Limits, plan: &Plan, precision: Precision) -> (Self, Vec<KernelSource>) {
+        let shortcuts = if precision == Precision::Half { shortcuts(limits, plan) } else { Vec::new() };
+        let mut planning = Planning { limits, plan, precision, shortcuts, sources: Vec::new() };
         let mut fast = Self::default();
         for ((number, operation), writes) in plan.program.operations.iter().enumerate().zip(writes(plan)) {
             let conv = planning.conv(number, operation, writes, &fast.convs);
@@ -79,6 +81,7 @@ impl Fast {
 struct Planning<'a> {
     limits: Limits,
     plan: &'a Plan,
+    precision: Precision,
     shortcuts: Vec<Shortcut>,
     sources: Vec<KernelSource>,
 }
@@ -111,6 +114,9 @@ impl Planning<'_> {
         before: &[Option<FastConv>],
     ) -> Option<FastConv> {
         let Operation::Conv { from, to, sizes, .. } = operation else { return None };
+        if self.precision == Precision::Single {
+            return None;
+        }
         let plan = self.plan;
         let along = self.shortcuts.iter().find(|shortcut| shortcut.leader == number).copied();
         let leader = self.shortcuts.iter().find(|shortcut| shortcut.operation == number).copied();
@@ -149,35 +155,14 @@ impl Planning<'_> {
 
     /// The kernels of a dense layer.
     fn dense(&mut self, operation: &Operation, (adds, is_last): (bool, bool)) -> Option<FastDense> {
-        let Operation::Dense { from, to, kernel, .. } = operation else { return None };
-        let plan = self.plan;
-        let (input, output) = (&plan.program.values[*from], &plan.program.values[*to]);
-        let aligned = [kernel.start, plan.len(*from), plan.len(*to)].iter().all(|len| len.is_multiple_of(8));
-        // A product reads and writes gradients as they are.
-        let plain = input.norm.is_none() && output.norm.is_none();
-        if !aligned || !plain || *to == plan.output() || (*from == 0 && plan.packed_input) {
-            return None;
-        }
-        let relu = i64::from(input.relu);
-        let masks = i64::from(is_last && input.relu);
-        let mut product = |which: DenseProduct| {
-            let (cut, (a_transposed, b_transposed)) = (which.cut(), which.transposed());
-            let only = |of, value| if which == of { value } else { 0 };
-            let defines = vec![
-                ("STAGES", cut.stages as i64),
-                ("GROUPS", cut.groups as i64),
-                ("BLOCKS", cut.blocks as i64),
-                ("A_TRANSPOSED", i64::from(a_transposed)),
-                ("B_TRANSPOSED", i64::from(b_transposed)),
-                ("RELU_A", if which == DenseProduct::Input { 0 } else { relu }),
-                ("FLOAT_C", only(DenseProduct::Weights, 1)),
-                ("ADD_BIAS", only(DenseProduct::Forward, 1)),
-                ("ADD_PREVIOUS", only(DenseProduct::Input, i64::from(adds))),
-                ("MASK", only(DenseProduct::Input, masks)),
-            ];
-            self.add(("product.cu", "product"), defines)
+        let Operation::Dense { from, .. } = operation else { return None };
+        let shape = DenseShape::new(self.plan, operation, self.precision)?;
+        let mut product = |which| {
+            self.sources.push(shape.source(which, adds, is_last));
+            Kernel(self.sources.len() - 1)
         };
         Some(FastDense {
+            shape,
             forward: product(DenseProduct::Forward),
             weights: product(DenseProduct::Weights),
             input: (*from != 0).then(|| product(DenseProduct::Input)),
@@ -188,18 +173,30 @@ impl Planning<'_> {
 /// The fast kernels of the paper's networks.
 pub fn example_kernels() -> Vec<KernelSource> {
     let networks = [Network::mnist_cnn(), Network::resnet(20).expect("a network of the paper")];
-    let mut sources = Vec::new();
+    let mut sources = dense_examples();
     for (network, warpgroup_products) in networks.iter().flat_map(|network| [(network, false), (network, true)]) {
         let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
         let mut plan = Plan::new(network.program());
         plan.packed_input = wants_packed_input(limits, &plan);
-        for source in Fast::planned(limits, &plan).1 {
+        for source in Fast::planned(limits, &plan, Precision::Half).1 {
             if !sources.contains(&source) {
                 sources.push(source);
             }
         }
     }
     sources
+}
+
+/// The products of dense networks, with rows that begin at multiples of sixteen bytes and others, in both precisions.
+fn dense_examples() -> Vec<KernelSource> {
+    let limits =
+        Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 0 };
+    let networks = [(784, [256, 256], 10), (30, [128, 100], 3), (13, [37, 50], 100)];
+    let plans = networks.map(|(inputs, hidden, outputs)| {
+        Plan::new(Network::dense(inputs, &hidden, outputs).expect("a dense network").program())
+    });
+    let both = [Precision::Single, Precision::Half];
+    plans.iter().flat_map(|plan| both.map(|precision| Fast::planned(limits, plan, precision).1)).flatten().collect()
 }
 
 #[cfg(test)]
@@ -210,7 +207,7 @@ mod tests {
         let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
         let mut plan = Plan::new(network.program());
         plan.packed_input = wants_packed_input(limits, &plan);
-        let fast = Fast::planned(limits, &plan).0;
+        let fast = Fast::planned(limits, &plan, Precision::Half).0;
         (plan, fast)
     }
 

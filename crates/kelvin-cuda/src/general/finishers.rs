@@ -60,13 +60,14 @@ mod tests {
 
     use super::*;
     use crate::general::fast_plan::wants_packed_input;
+    use crate::general::precision::Precision;
     use crate::gpu::device::Limits;
 
     fn planned(network: &Network, warpgroup_products: bool) -> (Plan, Fast, Vec<KernelSource>) {
         let limits = Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
         let mut plan = Plan::new(network.program());
         plan.packed_input = wants_packed_input(limits, &plan);
-        let (fast, sources) = Fast::planned(limits, &plan);
+        let (fast, sources) = Fast::planned(limits, &plan, Precision::Half);
         (plan, fast, sources)
     }
 

@@ -48,8 +48,7 @@ impl Lowering<'_> {
                 }
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
-                        self.fast_dense_backward(&fast, *from, *to, kernel.start);
-                        self.bias_backward(*to, bias.start);
+                        self.fast_dense_backward(&fast, *from, *to, kernel.start, bias.start);
                         continue;
                     }
                     if let Some(small) = self.compiled.small_dense(number) {
@@ -162,7 +161,7 @@ impl Lowering<'_> {
     }
 
     /// The gradient of a bias.
-    fn bias_backward(&mut self, to: usize, bias: usize) {
+    pub(super) fn bias_backward(&mut self, to: usize, bias: usize) {
         let sums = self.sums(bias);
         let num_splits = self.splits[self.blocks.tensor_at(bias)] as u32;
         let shape = self.plan.program.values[to].shape;

@@ -2,21 +2,21 @@
 
 use super::arguments::{Downstream, Product, SmallDense, SmallDenseBackward};
 use super::block_size::THREADS;
-use super::dense_product::{DenseProduct, PRODUCT_THREADS, PRODUCT_TILE};
+use super::dense_kernels::{DenseProduct, DenseShape};
 use super::fast::FastDense;
 use super::lower::Lowering;
 use super::small_dense::{SmallDenseKernels, TOGETHER, num_splits};
 use crate::gpu::device::{Kernel, Launch};
 
 impl Lowering<'_> {
-    fn product(&mut self, kernel: Kernel, which: DenseProduct, arguments: &Product) {
-        let tiles = |len: u32| len.div_ceil(PRODUCT_TILE as u32);
-        let grid = [tiles(arguments.rows) * tiles(arguments.columns), self.group.num_chains, 1];
-        let threads = (PRODUCT_THREADS * which.cut().groups) as u32;
-        self.launches.push(Launch::new(kernel, grid, threads, which.shared_bytes() as u32, arguments));
+    fn product(&mut self, shape: &DenseShape, kernel: Kernel, which: DenseProduct, arguments: &Product) {
+        let tiles = DenseShape::num_tiles(arguments.rows, arguments.columns);
+        let grid = [tiles, self.group.num_chains, arguments.num_splits.max(1)];
+        let (threads, shared) = (shape.num_threads(which), shape.shared_bytes(which));
+        self.launches.push(Launch::new(kernel, grid, threads, shared, arguments));
     }
 
-    /// A dense layer's way forward.
+    /// A dense layer's forward pass.
     pub(super) fn fast_dense(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
         let (inputs, units) = (self.plan.len(from), self.plan.len(to));
         let arguments = Product {
@@ -24,7 +24,6 @@ impl Lowering<'_> {
             b: self.weight(kernel),
             c: self.memory.value(to),
             bias: self.parameter(bias),
-            mask: 0,
             a_stride: self.count(from) as u64,
             b_stride: self.parameter_stride(),
             c_stride: self.count(to) as u64,
@@ -32,15 +31,17 @@ impl Lowering<'_> {
             rows: self.num_images,
             columns: units as u32,
             depth: inputs as u32,
-            reserved: 0,
+            ..Product::default()
         };
-        self.product(fast.forward, DenseProduct::Forward, &arguments);
+        self.product(&fast.shape, fast.forward, DenseProduct::Forward, &arguments);
     }
 
-    /// A dense layer's way back, but for its bias.
-    pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize) {
+    /// A dense layer's backward pass.
+    pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
         let (inputs, units) = (self.plan.len(from), self.plan.len(to));
         let gradient = self.gradient(to);
+        let with_bias = fast.makes_bias_gradient();
+        let column_sums = if with_bias { self.sums(bias) } else { 0 };
         let weights = Product {
             a: self.memory.value(from),
             b: gradient,
@@ -51,9 +52,14 @@ impl Lowering<'_> {
             rows: inputs as u32,
             columns: units as u32,
             depth: self.num_images,
+            num_splits: fast.shape.num_splits(self.num_images as usize) as u32,
+            column_sums,
             ..Product::default()
         };
-        self.product(fast.weights, DenseProduct::Weights, &weights);
+        self.product(&fast.shape, fast.weights, DenseProduct::Weights, &weights);
+        if !with_bias {
+            self.bias_backward(to, bias);
+        }
         let Some(kernel_of_input) = fast.input else { return };
         let input = Product {
             a: gradient,
@@ -68,10 +74,10 @@ impl Lowering<'_> {
             depth: units as u32,
             ..Product::default()
         };
-        self.product(kernel_of_input, DenseProduct::Input, &input);
+        self.product(&fast.shape, kernel_of_input, DenseProduct::Input, &input);
     }
 
-    /// The way forward, a warp an image.
+    /// The forward pass of a layer of few units, a warp an image.
     pub(super) fn small_dense(
         &mut self,
         kernels: &SmallDenseKernels,
@@ -92,7 +98,7 @@ impl Lowering<'_> {
         self.launches.push(Launch::new(kernels.forward, grid, THREADS as u32, shared as u32, &arguments));
     }
 
-    /// All of the way back.
+    /// The whole backward pass of a layer of few units.
     pub(super) fn small_dense_backward(
         &mut self,
         kernels: &SmallDenseKernels,

@@ -243,7 +243,7 @@ mod tests {
                 let limits =
                     Limits { num_multiprocessors, shared_bytes: 227 << 10, warpgroup_products, memory_bytes: 0 };
                 let plan = Plan::new(network.program());
-                let fast = Fast::planned(limits, &plan).0;
+                let fast = Fast::planned(limits, &plan, Precision::Half).0;
                 let room = most_splits(&plan.program, &fast, most);
                 for few in 1..=most {
                     let needed = num_splits(&plan.program, &fast, few);

@@ -15,7 +15,7 @@ mod conv_tile;
 mod conv_wide;
 mod core;
 mod data;
-mod dense_product;
+mod dense_kernels;
 mod engine;
 mod evaluate;
 mod fast;

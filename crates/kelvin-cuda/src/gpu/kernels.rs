@@ -68,6 +68,8 @@ pub const FILES: &[(&str, &str)] = &[
     ("pool.cu", include_str!("../../kernels/pool.cu")),
     ("pool_backward.cu", include_str!("../../kernels/pool_backward.cu")),
     ("product.cu", include_str!("../../kernels/product.cu")),
+    ("product_arguments.cuh", include_str!("../../kernels/product_arguments.cuh")),
+    ("product_tf32.cu", include_str!("../../kernels/product_tf32.cu")),
     ("reading.cuh", include_str!("../../kernels/reading.cuh")),
     ("response_norm.cu", include_str!("../../kernels/response_norm.cu")),
     ("response_norm_backward.cu", include_str!("../../kernels/response_norm_backward.cu")),

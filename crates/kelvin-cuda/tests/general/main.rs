@@ -1,5 +1,6 @@
 //! The engine of any network, against the CPU and the golden files.
 
+mod dense;
 mod diverge;
 mod evaluate;
 mod fast;
