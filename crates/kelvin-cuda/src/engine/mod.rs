@@ -156,9 +156,11 @@ fn serves_tables(motion: Motion<'_>) -> bool {
     !matches!(motion, Motion::Search(rule) if rule.objective != AscentObjective::default())
 }
 
-/// What a posterior is run in: rows of numbers want more than eight bits of mantissa.
+/// What a posterior is run in: images in what was asked for, whatever reads them; rows of numbers want more than eight bits of
+/// mantissa.
 fn precision_for(posterior: &Posterior, asked: Precision) -> Precision {
-    if matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
+    let reads_images = matches!(posterior.examples().inputs, Inputs::Bytes(_));
+    if reads_images || matches!(posterior.evaluator(), Evaluator::Images(_)) { asked } else { Precision::Single }
 }
 
 /// Multiply-adds from which on a draw of a dense network is evaluated on the device: some milliseconds of a core.
