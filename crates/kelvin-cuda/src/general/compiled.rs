@@ -34,7 +34,8 @@ pub struct Compiled {
     pub batch_rows: Kernel,
     pub gather_bytes: Gather,
     pub gather_numbers: Gather,
-    pub gradient_total: Kernel,
+    /// Where most tensors have several partial sums, and where most have one.
+    pub gradient_total: [Kernel; 2],
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
@@ -43,11 +44,15 @@ pub struct Compiled {
     precision: Precision,
 }
 
-/// What gathers a batch: images pixel by pixel, rows number by number.
+/// What gathers a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Gather {
+    /// Images pixel by pixel, flipped and cropped.
     pub images: Kernel,
+    /// Rows as they are, number by number.
     pub rows: Kernel,
+    /// The same, four numbers at a time.
+    pub fours: Kernel,
 }
 
 /// A kernel in two widths: for any number of channels, and sixteen bytes at a time.
@@ -78,7 +83,10 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
     let pool_backward = |width: usize, norm_sums| {
         source("pool_backward", "pool_backward.cu", &[half, ("WIDTH", width as i64), ("NORM_SUMS", norm_sums)])
     };
-    let gather = |bytes, rows| source("gather_images", "gather_images.cu", &[half, ("BYTES", bytes), ("ROWS", rows)]);
+    let gather = |bytes, rows, width| {
+        let defines = [half, ("BYTES", bytes), ("ROWS", rows), ("WIDTH", width)];
+        source("gather_images", "gather_images.cu", &defines)
+    };
     vec![
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
         source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
@@ -107,11 +115,14 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
         by_width("give_gradient", "give_gradient.cu", precision.wide()),
         with_half("loss", "loss.cu"),
         source("batch_rows", "batch_rows.cu", &[]),
-        gather(1, 0),
-        gather(1, 1),
-        gather(0, 0),
-        gather(0, 1),
-        source("gradient_total", "gradient_total.cu", &[]),
+        gather(1, 0, 1),
+        gather(1, 1, 1),
+        gather(1, 1, 4),
+        gather(0, 0, 1),
+        gather(0, 1, 1),
+        gather(0, 1, 4),
+        source("gradient_total", "gradient_total.cu", &[("TOGETHER", 8)]),
+        source("gradient_total", "gradient_total.cu", &[("TOGETHER", 2)]),
         source("mass_squares", "mass_squares.cu", &[]),
         source("scale_momenta", "scale_momenta.cu", &[]),
         source("round_weights", "round_weights.cu", &[]),
@@ -163,9 +174,9 @@ impl Compiled {
             give_gradient: ByWidth { any: take(), wide: take() },
             loss: take(),
             batch_rows: take(),
-            gather_bytes: Gather { images: take(), rows: take() },
-            gather_numbers: Gather { images: take(), rows: take() },
-            gradient_total: take(),
+            gather_bytes: Gather { images: take(), rows: take(), fours: take() },
+            gather_numbers: Gather { images: take(), rows: take(), fours: take() },
+            gradient_total: [take(), take()],
             mass_squares: take(),
             scale_momenta: take(),
             round_weights: take(),

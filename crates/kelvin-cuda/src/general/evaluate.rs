@@ -55,7 +55,7 @@ impl Core {
 impl Core {
     /// A whole pass over the images that the group's memory names, which adds its gradient to the total.
     fn add_gradient(&self, pass: &mut Lowering<'_>) -> Result<Buffer<GradientSource>, DeviceError> {
-        pass.gather(&self.data);
+        pass.gather(&self.data, true);
         pass.forward();
         pass.loss(&self.data, self.noise_variance, true);
         pass.backward();
@@ -88,7 +88,7 @@ impl GeneralEngine {
                 core.name_images(memory, &vec![&images; some.len()])?;
                 let group = states.group(0, some.len());
                 let mut pass = core.lowering(memory, group, num_images, Norms::Inference);
-                pass.gather(&data);
+                pass.gather(&data, false);
                 pass.forward();
                 core.launch(&pass.launches)?;
                 let read = memory.read_outputs(&core.plan, some.len(), num_images)?;
@@ -260,7 +260,7 @@ impl GeneralEngine {
                     Entry::Occupied(lowered) => lowered.into_mut(),
                     Entry::Vacant(place) => {
                         let mut pass = core.lowering(memory, group, num_images, norms);
-                        pass.gather(&core.data);
+                        pass.gather(&core.data, true);
                         pass.forward();
                         place.insert(Prepared::new(core, pass.launches, None, passes[0].len())?)
                     }

@@ -164,9 +164,10 @@ impl<'a> Lowering<'a> {
         self.num_images as usize * self.plan.len(value)
     }
 
-    /// The images that `rows` and `placements` of the group's memory name.
-    pub fn gather(&mut self, data: &DeviceData) {
+    /// The images that `rows` of the group's memory names, placed as its `placements` say where they are augmented.
+    pub fn gather(&mut self, data: &DeviceData, is_augmented: bool) {
         let shape = self.plan.program.values[0].shape;
+        let as_they_are = (!is_augmented || shape.num_pixels() == 1) && !self.plan.packed_input;
         let arguments = GatherImages {
             pixels: data.pixels(),
             rows: self.memory.rows.at(0),
@@ -174,15 +175,16 @@ impl<'a> Lowering<'a> {
             output: self.memory.value(0),
             height: shape.height as u32,
             width: shape.width as u32,
-            channels: shape.channels as u32,
+            channels: if as_they_are { shape.len() } else { shape.channels } as u32,
             num_images: self.num_images,
             pixel_stride: (self.plan.stored_len(0) / shape.num_pixels()) as u32,
             reserved: 0,
         };
         let kernels = if data.is_bytes() { self.compiled.gather_bytes } else { self.compiled.gather_numbers };
-        match shape.num_pixels() {
-            1 if !self.plan.packed_input => self.over(kernels.rows, self.count(0), &arguments),
-            num_pixels => self.over(kernels.images, self.num_images as usize * num_pixels, &arguments),
+        match as_they_are {
+            true if shape.len().is_multiple_of(4) => self.over(kernels.fours, self.count(0) / 4, &arguments),
+            true => self.over(kernels.rows, self.count(0), &arguments),
+            false => self.over(kernels.images, self.num_images as usize * shape.num_pixels(), &arguments),
         }
     }
 

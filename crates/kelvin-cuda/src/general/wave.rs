@@ -197,7 +197,7 @@ impl<'a> Wave<'a> {
             };
             let mut pass = core.lowering(memory, group, num_images, norms);
             self.name_rows(&mut pass, memory, group, (first, num_images), mass_epochs);
-            pass.gather(&core.data);
+            pass.gather(&core.data, batches.augmentation().is_some());
             pass.forward();
             pass.loss(&core.data, core.noise_variance, number > 0);
             pass.backward();
