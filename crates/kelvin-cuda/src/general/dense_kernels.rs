@@ -80,11 +80,6 @@ impl DenseShape {
         Some(Self { inputs, units, start: kernel.start, relu: input.relu, is_output, precision, kernel: kernel_kind })
     }
 
-    /// Which kernel makes its products.
-    pub fn kernel(&self) -> DenseKernel {
-        self.kernel
-    }
-
     /// Partial sums of the weights' gradient for batches of so many images; no fewer for more images.
     pub fn num_splits(&self, num_images: usize) -> usize {
         match self.kernel {
@@ -108,6 +103,7 @@ impl DenseShape {
             ("ADD_BIAS", only(DenseProduct::Forward, true)),
             ("ADD_PREVIOUS", only(DenseProduct::Input, adds)),
             ("MASK", only(DenseProduct::Input, masks && self.relu)),
+            ("COLUMN_SUMS", only(DenseProduct::Weights, true)),
         ];
         match self.kernel {
             DenseKernel::Half => {
@@ -140,7 +136,6 @@ impl DenseShape {
                     ("WIDE_B", i64::from(wide_b)),
                     ("FLOAT_C", i64::from(writes_f32)),
                     ("PAIRS", i64::from(writes_f32 && columns.is_multiple_of(2))),
-                    ("COLUMN_SUMS", only(DenseProduct::Weights, true)),
                 ]);
                 KernelSource { file: "product_tf32.cu", entry: "product_tf32", defines }
             }
@@ -218,7 +213,7 @@ mod tests {
         let network = Network::new(input, layers).unwrap();
         let plan = Plan::new(network.program());
         let dense = |operation: &&Operation| matches!(operation, Operation::Dense { .. });
-        let of = |operation: &Operation| DenseShape::new(&plan, operation, precision).map(|shape| shape.kernel());
+        let of = |operation: &Operation| DenseShape::new(&plan, operation, precision).map(|shape| shape.kernel);
         plan.program.operations.iter().filter(dense).map(of).collect()
     }
 

@@ -3,7 +3,7 @@
 use kelvin::network::Operation;
 
 use super::conv_tile::Tile;
-use super::dense_kernels::{DenseKernel, DenseShape};
+use super::dense_kernels::DenseShape;
 use super::plan::{Plan, pool_of, written as written_by};
 use crate::gpu::device::{Kernel, Launch};
 
@@ -87,13 +87,6 @@ pub struct FastDense {
     pub(super) input: Option<Kernel>,
 }
 
-impl FastDense {
-    /// Whether the product of the weights' gradient sums the bias's as well.
-    pub(super) fn makes_bias_gradient(&self) -> bool {
-        self.shape.kernel() == DenseKernel::Tf32
-    }
-}
-
 /// Which kernels finalise the statistics of a batch norm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finishers {
@@ -116,24 +109,20 @@ pub struct Fast {
 
 impl Fast {
     /// Into how many partial sums the fast kernel of an operation cuts the gradients of its parameters.
-    pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
+    pub fn num_splits(&self, operation: usize, num_images: usize) -> Option<usize> {
         self.splits(operation, num_images, |backward| backward.num_blocks(num_images))
     }
 
     /// The most of them for so many images or fewer.
-    pub fn most_splits(&self, operation: usize, num_images: usize) -> Option<Splits> {
+    pub fn most_splits(&self, operation: usize, num_images: usize) -> Option<usize> {
         self.splits(operation, num_images, |backward| backward.most_blocks(num_images))
     }
 
-    fn splits(&self, operation: usize, num_images: usize, of_conv: impl Fn(&Tiled) -> usize) -> Option<Splits> {
+    fn splits(&self, operation: usize, num_images: usize, of_conv: impl Fn(&Tiled) -> usize) -> Option<usize> {
         if let Some(conv) = self.convs.get(operation).copied().flatten() {
-            let blocks = of_conv(&conv.backward);
-            return Some(Splits { kernel: blocks, bias: Some(blocks) });
+            return Some(of_conv(&conv.backward));
         }
-        self.dense(operation).map(|dense| {
-            let kernel = dense.shape.num_splits(num_images);
-            Splits { kernel, bias: dense.makes_bias_gradient().then_some(kernel) }
-        })
+        self.dense(operation).map(|dense| dense.shape.num_splits(num_images))
     }
 
     /// The values whose gradient fast kernels take from that of the pool that reads them, each with the pool's result.
@@ -182,13 +171,4 @@ impl Fast {
     pub fn dense(&self, operation: usize) -> Option<FastDense> {
         self.denses.get(operation).copied().flatten()
     }
-}
-
-/// Partial sums of an operation's gradients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Splits {
-    /// Of its kernel.
-    pub kernel: usize,
-    /// Of its bias, where the same kernel makes them.
-    pub bias: Option<usize>,
 }

@@ -161,7 +161,7 @@ impl Lowering<'_> {
     }
 
     /// The gradient of a bias.
-    pub(super) fn bias_backward(&mut self, to: usize, bias: usize) {
+    fn bias_backward(&mut self, to: usize, bias: usize) {
         let sums = self.sums(bias);
         let num_splits = self.splits[self.blocks.tensor_at(bias)] as u32;
         let shape = self.plan.program.values[to].shape;
@@ -263,6 +263,9 @@ impl Lowering<'_> {
             keeps: u32::from(passes.keeps),
         };
         let grid = [self.blocks.num_blocks() as u32, self.group.num_chains, 1];
-        self.launches.push(Launch::new(self.compiled.gradient_total, grid, THREADS as u32, SHARED_SUMS, &arguments));
+        let sums: usize = self.splits.iter().zip(&self.blocks.tensor_lens).map(|(splits, len)| splits * len).sum();
+        let most_are_single = sums < 2 * self.blocks.tensor_lens.iter().sum::<usize>();
+        let kernel = self.compiled.gradient_total[usize::from(most_are_single)];
+        self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, &arguments));
     }
 }

@@ -40,8 +40,6 @@ impl Lowering<'_> {
     pub(super) fn fast_dense_backward(&mut self, fast: &FastDense, from: usize, to: usize, kernel: usize, bias: usize) {
         let (inputs, units) = (self.plan.len(from), self.plan.len(to));
         let gradient = self.gradient(to);
-        let with_bias = fast.makes_bias_gradient();
-        let column_sums = if with_bias { self.sums(bias) } else { 0 };
         let weights = Product {
             a: self.memory.value(from),
             b: gradient,
@@ -53,13 +51,10 @@ impl Lowering<'_> {
             columns: units as u32,
             depth: self.num_images,
             num_splits: fast.shape.num_splits(self.num_images as usize) as u32,
-            column_sums,
+            column_sums: self.sums(bias),
             ..Product::default()
         };
         self.product(&fast.shape, fast.weights, DenseProduct::Weights, &weights);
-        if !with_bias {
-            self.bias_backward(to, bias);
-        }
         let Some(kernel_of_input) = fast.input else { return };
         let input = Product {
             a: gradient,

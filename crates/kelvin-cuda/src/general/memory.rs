@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kelvin::network::{Operation, Program};
 
-use super::fast::{Fast, Splits};
+use super::fast::Fast;
 use super::parameter_blocks::ParameterBlocks;
 use super::plan::{Plan, ROWS_PER_PART};
 use super::precision::Precision;
@@ -94,7 +94,7 @@ fn most_splits(program: &Program, fast: &Fast, num_images: usize) -> Vec<usize> 
     splits(program, num_images, |operation| fast.most_splits(operation, num_images))
 }
 
-fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Option<Splits>) -> Vec<usize> {
+fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Option<usize>) -> Vec<usize> {
     let tensors = program.layout.tensors();
     let mut splits = vec![1; tensors.len()];
     let mut set = |first: usize, count: usize| {
@@ -106,10 +106,10 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
     let of_kernel = |len: usize| num_images.div_ceil(4).min((1 << 15) / len).clamp(1, 16);
     for (number, operation) in program.operations.iter().enumerate() {
         let fast = of_fast(number);
-        let of_bias = |to: usize| fast.and_then(|fast| fast.bias).unwrap_or_else(|| of_bias(program, to, num_images));
+        let of_bias = |to: usize| fast.unwrap_or_else(|| of_bias(program, to, num_images));
         match operation {
             Operation::Conv { kernel, bias, adds_bias, to, .. } => {
-                set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
+                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
                 if *adds_bias {
                     set(bias.start, of_bias(*to));
                 }
@@ -119,7 +119,7 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
                 set(bias.start, small_dense::num_splits(num_images));
             }
             Operation::Dense { kernel, bias, to, .. } => {
-                set(kernel.start, fast.map_or_else(|| of_kernel(kernel.len()), |fast| fast.kernel));
+                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
                 set(bias.start, of_bias(*to));
             }
             Operation::FilterResponseNorm { scale, offset, .. } => {
