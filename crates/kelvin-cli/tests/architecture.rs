@@ -37,7 +37,7 @@ const HOUSES: [House; 5] = [
     House {
         name: "kelvin-cuda",
         knows: &["kelvin"],
-        ranks: &[&["gpu"], &["general", "tables"], &["engine", "kernel_examples"]],
+        ranks: &[&["gpu", "samplers"], &["general", "tables"], &["engine", "kernel_examples"]],
     },
     House {
         name: "kelvin-study",

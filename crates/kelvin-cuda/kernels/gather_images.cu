@@ -1,4 +1,5 @@
-// The images of a batch as a network reads them, flipped and cropped; one thread a pixel.
+// The images of a batch as a network reads them, flipped and cropped; one thread a pixel. ROWS 1: rows as they
+// are, tables' or those of images that are not augmented; one thread WIDTH numbers (1 or 4, where rows are multiples of 4).
 //
 // BYTES 1: pixels are bytes over 255; else numbers. Reads the pixels and writes the first value once, a pixel of four bf16
 // in one piece.
@@ -30,6 +31,38 @@ DEVICE float pixel_number(const void* pixels, u64 at) {
 #endif
 }
 
+#if ROWS
+
+// WIDTH numbers a thread, neighbours of one row.
+extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
+    const u32 chain = blockIdx.y, first = (blockIdx.x * blockDim.x + threadIdx.x) * WIDTH, len = arguments.channels;
+    const u32 image = first / len, own = first - image * len;
+    if (image >= arguments.num_images) return;
+    const u64 at = (u64)chain * arguments.num_images + image;
+    const u64 from = (u64)arguments.rows[at] * len + own;
+#if WIDTH == 4
+    float numbers[4];
+#if BYTES
+    const u32 word = *(const u32*)((const u8*)arguments.pixels + from);
+#pragma unroll
+    for (int i = 0; i < 4; i++) numbers[i] = scaled_byte((u8)(word >> 8 * i));
+#else
+    const float4 four = *(const float4*)((const float*)arguments.pixels + from);
+    numbers[0] = four.x, numbers[1] = four.y, numbers[2] = four.z, numbers[3] = four.w;
+#endif
+#if HALF
+    *(uint2*)(arguments.output + at * len + own) =
+        make_uint2(pack_bf16(numbers[0], numbers[1]), pack_bf16(numbers[2], numbers[3]));
+#else
+    *(float4*)(arguments.output + at * len + own) = make_float4(numbers[0], numbers[1], numbers[2], numbers[3]);
+#endif
+#else
+    store_element(arguments.output, at * len + own, pixel_number(arguments.pixels, from));
+#endif
+}
+
+#else
+
 extern "C" __global__ void gather_images(const GatherImagesArguments arguments) {
     const u32 chain = blockIdx.y, pixel = blockIdx.x * blockDim.x + threadIdx.x, channels = arguments.channels;
     const u32 line = pixel / arguments.width, x = pixel - line * arguments.width;
@@ -58,3 +91,5 @@ extern "C" __global__ void gather_images(const GatherImagesArguments arguments) 
         store_element(output, channel, source >= 0 ? pixel_number(arguments.pixels, from + channel) : 0.0f);
     }
 }
+
+#endif

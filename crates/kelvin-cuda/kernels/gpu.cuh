@@ -76,11 +76,29 @@ DEVICE void multiply_add(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The same in TF32: A is 16×8, B 8×8, numbers are f32 whose lower 13 bits are 0. a[0]: rows 0–7, columns 0–3; a[1]: rows 8–15,
+// columns 0–3; a[2]: rows 0–7, columns 4–7; a[3]: rows 8–15, columns 4–7; lane i holds row i/4 and column i%4 of each. b0:
+// rows 0–3, b1: rows 4–7 of B; lane i holds row i%4 and column i/4 of each.
+DEVICE void multiply_add_tf32(float (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 // Sixteen bytes from global to shared memory without waiting; zeros where not `valid` (nothing is read then).
 DEVICE void copy_async(void* to, const void* from, bool valid) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
                  : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
+// The same of four bytes.
+DEVICE void copy_word_async(void* to, const void* from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+                 :
+                 : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 4 : 0)
                  : "memory");
 }
 

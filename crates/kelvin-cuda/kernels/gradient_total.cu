@@ -6,6 +6,9 @@
 // parameter (8 of a single one), sixteen bytes at a time where all four parameters lie so. The last block to end adds
 // up the blocks' Σ g², in their order whichever it is. Specification: potential.rs (evaluate), prior.rs
 // (add_energy_gradient).
+//
+// Defines: TOGETHER, partial sums that a thread reads at the same time: many where there are many, few where there are few, so that
+// more blocks run on a multiprocessor.
 
 #include "chain.cuh"
 
@@ -33,8 +36,6 @@ struct GradientTotalArguments {
     u32 keeps;
 };
 
-// Partial sums that a thread reads at the same time.
-#define TOGETHER 8
 
 // Four parameters of a thread: neighbours where WIDE, else THREADS apart, of which those at `len` and beyond are none.
 template <bool WIDE>

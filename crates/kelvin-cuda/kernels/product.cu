@@ -3,7 +3,8 @@
 // The three products of a dense layer with rows x, weights w and output gradient dy (all bf16, sums in f32):
 //   forward           y  = x w + bias        A = x            B = w
 //   data gradient     dx = dy wᵀ             A = dy           B = w   as it lies, B_TRANSPOSED
-//   weight gradient   dw = xᵀ dy             A = x as it lies, A_TRANSPOSED   B = dy
+//   weight gradient   dw = xᵀ dy             A = x as it lies, A_TRANSPOSED   B = dy, whose sums over k are the bias's gradient
+//                                          (COLUMN_SUMS)
 // A block makes 64 × 64 numbers of C by GROUPS groups of four warps. Tiles of 32·GROUPS along k come through STAGES stages of
 // shared memory, 32 for each group, whose sums are added in the end, in their order: many stages and groups where k is
 // long and blocks are few, since waiting bounds the speed there.
@@ -12,25 +13,10 @@
 // Specification: kelvin::network::images (dense.rs).
 //
 // Defines: STAGES, GROUPS, BLOCKS (on a multiprocessor), A_TRANSPOSED B_TRANSPOSED RELU_A (A is read as max(A, 0)) FLOAT_C
-// (C is f32) ADD_BIAS ADD_PREVIOUS MASK (0 or 1).
+// (C is f32) ADD_BIAS ADD_PREVIOUS MASK COLUMN_SUMS (0 or 1).
 
 #include "tile.cuh"
-
-struct ProductArguments {
-    const bf16* a;      // [chain] a_stride apart; rows of `depth`, or of `rows` if transposed
-    const bf16* b;      // [chain] b_stride apart; rows of `columns`, or of `depth` if transposed
-    void* c;            // [chain] c_stride apart; rows of `columns`
-    const float* bias;  // [chain] bias_stride apart
-    const bf16* mask;   // C is 0 where this is not above 0; laid out like C
-    u64 a_stride;
-    u64 b_stride;
-    u64 c_stride;
-    u64 bias_stride;
-    u32 rows;
-    u32 columns;
-    u32 depth;
-    u32 unused;
-};
+#include "product_arguments.cuh"
 
 namespace {
 
@@ -97,9 +83,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
     const u32 chain = blockIdx.y, num_columns = (arguments.columns + COLUMNS - 1) / COLUMNS;
     const u32 first_row = blockIdx.x / num_columns * ROWS, first_column = blockIdx.x % num_columns * COLUMNS;
     const u32 depth = arguments.depth;
-    TilesOfA of_a(arguments.a + chain * arguments.a_stride, first_row, A_TRANSPOSED ? depth : arguments.rows,
+    TilesOfA of_a((const bf16*)arguments.a + chain * arguments.a_stride, first_row, A_TRANSPOSED ? depth : arguments.rows,
                   A_TRANSPOSED ? arguments.rows : depth, thread);
-    TilesOfB of_b(arguments.b + chain * arguments.b_stride, first_column, B_TRANSPOSED ? arguments.columns : depth,
+    TilesOfB of_b((const bf16*)arguments.b + chain * arguments.b_stride, first_column, B_TRANSPOSED ? arguments.columns : depth,
                   B_TRANSPOSED ? depth : arguments.columns, thread);
     const int steps = (depth + DEPTH - 1) / DEPTH;
 
@@ -123,6 +109,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
 #pragma unroll
         for (int n = 0; n < 4; ++n) sum[m][n][0] = sum[m][n][1] = sum[m][n][2] = sum[m][n][3] = 0.0f;
     }
+
+    static_assert(!COLUMN_SUMS || (!B_TRANSPOSED && GROUPS == 1), "sums over k are taken down the columns of a tile");
+    const bool sums_columns = COLUMN_SUMS && first_row == 0;
+    float of_column = 0.0f;
 
 #pragma unroll
     for (int step = 0; step < STAGES - 1; ++step) fetch();
@@ -169,7 +159,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
                 for (int n = 0; n < 4; ++n) multiply_add(sum[m][n], x[m], y[n][0], y[n][1]);
             }
         }
+        if (sums_columns) {
+            // Half of the tile's rows for each half of the threads.
+            const int column = thread % COLUMNS;
+#pragma unroll
+            for (int k = 0; k < DEPTH / 2; ++k) {
+                const uint4* const chunk = b_tile + padded<B_CHUNKS>(thread / COLUMNS * (DEPTH / 2) + k, column / 8);
+                of_column += from_bf16(((const bf16*)chunk)[column % 8]);
+            }
+        }
         a_tile = a_tile == tiles + (STAGES - 1) * STAGE ? tiles : a_tile + STAGE;
+    }
+
+    if (sums_columns) {
+        float* const halves = (float*)shared;
+        __syncthreads();
+        halves[thread] = of_column;
+        __syncthreads();
+        if (thread < COLUMNS && first_column + thread < arguments.columns)
+            arguments.column_sums[(u64)chain * arguments.columns + first_column + thread] =
+                halves[thread] + halves[COLUMNS + thread];
     }
 
     if (GROUPS > 1) {
@@ -229,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) product(const Prod
                     for (int i = 0; i < 8; ++i) value.number[i] += previous.number[i];
                 }
                 if (MASK) {
-                    const Eight seen = unpacked(*(const uint4*)(arguments.mask + place));
+                    const Eight seen = unpacked(*(const uint4*)((const bf16*)arguments.mask + place));
 #pragma unroll
                     for (int i = 0; i < 8; ++i) value.number[i] = seen.number[i] > 0.0f ? value.number[i] : 0.0f;
                 }

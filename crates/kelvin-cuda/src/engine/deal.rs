@@ -88,8 +88,8 @@ mod tests {
     use kelvin::temperature::Temperature;
 
     use super::*;
-    use crate::device::DeviceError;
-    use crate::engine::at_fault;
+    use crate::engine::faults::at_fault;
+    use crate::gpu::device::DeviceError;
 
     #[test]
     fn lots_differ_by_one_at_most() {

@@ -1,4 +1,4 @@
-//! What moves a posterior's chains on one device: the engine of tables or that of images.
+//! What moves a posterior's chains on one device: the engine of small tables or that of any network.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use kelvin::network::{Evaluator, Tensor};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, EngineError, Motion, Observer, Plan};
 
-use super::at_fault;
-use crate::cuda::CudaDevice;
-use crate::device::{Device, DeviceError};
-use crate::images::{ImageEngine, ImageEngineError, Precision};
+use super::faults::at_fault;
+use crate::general::{GeneralEngine, GeneralEngineError, Precision};
+use crate::gpu::cuda::CudaDevice;
+use crate::gpu::device::{Device, DeviceError};
 use crate::tables::{TableEngine, TableError};
 
 /// Moves populations of one posterior on one device.
@@ -18,7 +18,7 @@ pub enum Population {
     /// Networks with one hidden layer.
     Tables(TableEngine),
     /// All others that a device has room for.
-    Images(Arc<ImageEngine>),
+    General(Arc<GeneralEngine>),
 }
 
 impl Population {
@@ -33,8 +33,8 @@ impl Population {
         match (self, motion) {
             (Self::Tables(engine), Motion::Sample(rule)) => engine.sample(rule, plan, chains, observer),
             (Self::Tables(engine), Motion::Search(rule)) => engine.search(rule, plan, chains, observer),
-            (Self::Images(engine), Motion::Sample(rule)) => engine.sample(rule, plan, chains, observer),
-            (Self::Images(engine), Motion::Search(rule)) => engine.search(rule, plan, chains, observer),
+            (Self::General(engine), Motion::Sample(rule)) => engine.sample(rule, plan, chains, observer),
+            (Self::General(engine), Motion::Search(rule)) => engine.search(rule, plan, chains, observer),
         }
     }
 }
@@ -63,18 +63,18 @@ pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<
     }
 }
 
-/// The engine of images for a posterior.
-pub fn images(
+/// The engine of any network for a posterior.
+pub fn general(
     device: &Arc<dyn Device>,
     posterior: &Posterior,
     precision: Precision,
-) -> Result<ImageEngine, EngineError> {
+) -> Result<GeneralEngine, EngineError> {
     if let Some(reason) = unknown_model(posterior) {
         return Err(EngineError::Unsupported { engine: device.name(), reason });
     }
-    ImageEngine::new(Arc::clone(device), posterior, precision).map_err(|error| match error {
-        ImageEngineError::Device(error) => at_fault(&device.name(), error),
-        ImageEngineError::Prior => EngineError::Unsupported { engine: device.name(), reason: error.to_string() },
+    GeneralEngine::new(Arc::clone(device), posterior, precision).map_err(|error| match error {
+        GeneralEngineError::Device(error) => at_fault(&device.name(), error),
+        GeneralEngineError::Prior => EngineError::Unsupported { engine: device.name(), reason: error.to_string() },
     })
 }
 

@@ -2,7 +2,7 @@
 
 use bytemuck::{Pod, Zeroable};
 
-use crate::device::Address;
+use crate::gpu::device::Address;
 
 /// Numbers of a step, the same for all chains.
 #[repr(C)]

@@ -16,8 +16,8 @@ use kelvin::potential::Posterior;
 use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Motion, Observer, Plan};
 use thiserror::Error;
 
-use crate::device::{Buffer, Device, DeviceError};
-use crate::kernels::KernelSource;
+use crate::gpu::device::{Buffer, Device, DeviceError};
+use crate::gpu::kernels::KernelSource;
 use shape::{KernelRule, Shape, Sizes};
 
 /// Kernels count the numbers of all rows in 32 bits.

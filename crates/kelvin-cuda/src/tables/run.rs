@@ -10,7 +10,7 @@ use super::TableEngine;
 use super::arguments::{StepNumbers, TableChain, TableChainArguments, TableResult};
 use super::schedule::{ascent_numbers, chain_numbers, clips_log_beta, kernel_rule, step_numbers};
 use super::shape::{KernelRule, Shape};
-use crate::device::{Buffer, DeviceError, Kernel, Launch};
+use crate::gpu::device::{Buffer, DeviceError, Kernel, Launch};
 
 /// The most steps of a launch.
 const MOST_STEPS: u64 = 4096;

@@ -3,7 +3,7 @@
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::{Layer, Network};
 
-use crate::kernels::KernelSource;
+use crate::gpu::kernels::KernelSource;
 
 /// Warps of a block. More would hide more waiting, but each has its own sums to be added in the end.
 const WARPS: usize = 8;

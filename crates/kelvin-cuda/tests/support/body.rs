@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
-use kelvin_cuda::device::{Address, Launch};
-use kelvin_cuda::kernels::text_of;
+use kelvin_cuda::gpu::device::{Address, Launch};
+use kelvin_cuda::gpu::kernels::text_of;
 use kelvin_cuda::{Buffer, Device, DeviceError};
 
 /// Where a kernel of these tests reads and writes.

@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::{env, fs, io, process, ptr, slice, thread};
 
-use kelvin_cuda::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
-use kelvin_cuda::kernels::KernelSource;
+use kelvin_cuda::gpu::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
+use kelvin_cuda::gpu::kernels::KernelSource;
 use libloading::Library;
 
 use super::fault::{self, Touched};

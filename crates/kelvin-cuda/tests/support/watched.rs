@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use kelvin_cuda::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
-use kelvin_cuda::kernels::KernelSource;
+use kelvin_cuda::gpu::device::{Address, Device, DeviceError, Kernel, Launch, Limits, Recording};
+use kelvin_cuda::gpu::kernels::KernelSource;
 
 /// Another device, watched.
 pub struct WatchedDevice {

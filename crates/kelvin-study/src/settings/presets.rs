@@ -36,7 +36,8 @@ pub fn presets() -> &'static [Preset] {
 pub fn preset(name: &str) -> Result<Preset, ExperimentError> {
     PRESETS.iter().find(|preset| preset.name == name).copied().ok_or_else(|| {
         let names: Vec<&str> = PRESETS.iter().map(|preset| preset.name).collect();
-        let suggestion = nearest_name(name, names.iter().copied()).map_or(String::new(), |near| format!("\n  did you mean `{near}`?"));
+        let suggestion = nearest_name(name, names.iter().copied())
+            .map_or(String::new(), |near| format!("\n  did you mean `{near}`?"));
         ExperimentError::UnknownPreset { asked: name.into(), known: names.join(", "), suggestion }
     })
 }

@@ -27,8 +27,11 @@ enum Prior {
 }
 
 /// The benchmark's own networks.
-pub const CASES: [&str; 6] =
-    ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "mnist-cnn", "resnet20"];
+pub const CASES: [&str; 7] =
+    ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "784-256-256-10/128", "mnist-cnn", "resnet20"];
+
+/// Pixels of the images that a dense network of the benchmark reads.
+const IMAGE_OF_A_DENSE_NETWORK: usize = 784;
 
 impl Work {
     /// A network of the benchmark, by its name in [`CASES`], with made-up rows.
@@ -39,12 +42,13 @@ impl Work {
             "14-64-1/128" => (table(14, &[64], 1)?, 9547, Some(128), 1e-4),
             "8-64-64-1/824" => (table(8, &[64, 64], 1)?, 824, None, 1e-3),
             "30-128-128-3/128" => (table(30, &[128, 128], 3)?, 4096, Some(128), 1e-3),
+            "784-256-256-10/128" => (table(IMAGE_OF_A_DENSE_NETWORK, &[256, 256], 10)?, 1024, Some(128), 1e-3),
             "mnist-cnn" => (Network::mnist_cnn(), 1024, Some(128), 0.01),
             "resnet20" => (Network::resnet(20)?, 1024, Some(128), 0.1),
             _ => anyhow::bail!("`{name}` is no case of the benchmark"),
         };
         let (num_inputs, num_outputs) = (network.num_inputs(), network.num_outputs());
-        let is_table = !matches!(network.evaluator(), Evaluator::Images(_));
+        let is_table = !matches!(network.evaluator(), Evaluator::Images(_)) && num_inputs != IMAGE_OF_A_DENSE_NETWORK;
         let examples = match (is_table, num_outputs) {
             (true, 1) => synthetic_rows(num_examples, num_inputs),
             (true, _) => with_classes(synthetic_rows(num_examples, num_inputs), num_outputs),

@@ -126,6 +126,7 @@ struct Copy {
     const void* from;
     bool valid;
     unsigned group;
+    unsigned num_bytes;
 };
 
 // An operand of a warpgroup's product: bytes from the start of shared memory, and from one core matrix to the next.

@@ -52,6 +52,22 @@ struct MultiplyAdd {
     static void resolve(MultiplyAdd* const* lanes, unsigned present);
 };
 
+struct MultiplyAddTf32 {
+    float* sum;
+    const unsigned* a;
+    unsigned b[2];
+    Place place;
+
+    // As above; numbers with more bits than TF32 has are a fault of the kernel.
+    static void resolve(MultiplyAddTf32* const* lanes, unsigned present);
+};
+
+inline void copy_later(void* to, const void* from, bool valid, unsigned num_bytes) {
+    memset(to, POISON, num_bytes);
+    Fiber& self = fibers[current];
+    self.copies.push_back({to, from, valid, self.num_groups, num_bytes});
+}
+
 #ifdef EMULATOR_BODIES
 void LoadMatrices::resolve(LoadMatrices* const* lanes, unsigned present) {
     check_all_present(present, "load_matrices", lanes[__builtin_ctz(present)]->place);
@@ -84,6 +100,31 @@ void MultiplyAdd::resolve(MultiplyAdd* const* lanes, unsigned present) {
     for (unsigned row = 0; row < 16; row++) {
         double sums[8] = {};
         for (unsigned k = 0; k < 16; k++)
+            for (unsigned column = 0; column < 8; column++) sums[column] += a[row][k] * b[k][column];
+        for (unsigned column = 0; column < 8; column++) {
+            float& sum = lanes[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2];
+            sum = (float)(sum + sums[column]);
+        }
+    }
+}
+
+void MultiplyAddTf32::resolve(MultiplyAddTf32* const* lanes, unsigned present) {
+    const Place place = lanes[__builtin_ctz(present)]->place;
+    check_all_present(present, "multiply_add_tf32", place);
+    const auto number = [&](unsigned bits) {
+        const float value = __uint_as_float(bits);
+        if (bits & 0x1FFF && value == value) fail(place, "multiply_add_tf32 of a number with more bits than TF32 has");
+        return (double)value;
+    };
+    double a[16][8], b[8][8];
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        const unsigned r = lane / 4, c = lane % 4;
+        for (unsigned q = 0; q < 4; q++) a[r + q % 2 * 8][c + q / 2 * 4] = number(lanes[lane]->a[q]);
+        for (unsigned q = 0; q < 2; q++) b[4 * q + c][r] = number(lanes[lane]->b[q]);
+    }
+    for (unsigned row = 0; row < 16; row++) {
+        double sums[8] = {};
+        for (unsigned k = 0; k < 8; k++)
             for (unsigned column = 0; column < 8; column++) sums[column] += a[row][k] * b[k][column];
         for (unsigned column = 0; column < 8; column++) {
             float& sum = lanes[row % 8 * 4 + column / 2]->sum[row / 8 * 2 + column % 2];
@@ -125,13 +166,21 @@ inline void multiply_add(float (&sum)[4], const unsigned (&a)[4], unsigned b0, u
     emulator::meet(emulator::ALL_LANES, own, "multiply_add", place);
 }
 
+inline void multiply_add_tf32(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, EMULATED_PLACE) {
+    emulator::MultiplyAddTf32 own{sum, a, {b0, b1}, place};
+    emulator::meet(emulator::ALL_LANES, own, "multiply_add_tf32", place);
+}
+
 // The bytes arrive when they are waited for; until then there is poison.
 inline void copy_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
     emulator::check_aligned(to, "copy_async", place);
     if (valid) emulator::check_aligned(from, "copy_async", place);
-    memset(to, emulator::POISON, 16);
-    emulator::Fiber& self = emulator::fibers[emulator::current];
-    self.copies.push_back({to, from, valid, self.num_groups});
+    emulator::copy_later(to, from, valid, 16);
+}
+inline void copy_word_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
+    if (reinterpret_cast<size_t>(to) % 4 != 0 || (valid && reinterpret_cast<size_t>(from) % 4 != 0))
+        emulator::fail(place, "copy_word_async of an address that is no multiple of 4");
+    emulator::copy_later(to, from, valid, 4);
 }
 
 inline void prefetch(const void*) {}
@@ -144,8 +193,8 @@ inline void copy_async_wait() {
     size_t done = 0;
     for (; done < self.copies.size() && self.copies[done].group + pending < self.num_groups; done++) {
         const emulator::Copy& copy = self.copies[done];
-        if (copy.valid) memcpy(copy.to, copy.from, 16);
-        else memset(copy.to, 0, 16);
+        if (copy.valid) memcpy(copy.to, copy.from, copy.num_bytes);
+        else memset(copy.to, 0, copy.num_bytes);
     }
     self.copies.erase(self.copies.begin(), self.copies.begin() + done);
 }

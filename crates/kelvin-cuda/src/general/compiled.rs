@@ -1,0 +1,198 @@
+//! The kernels of an engine, compiled for its precision.
+
+use kelvin::network::Program;
+use kelvin::sampler::Integrator;
+
+use super::precision::Precision;
+use super::small_dense::{self, SmallDenseKernels};
+use crate::gpu::device::{Device, DeviceError, Kernel};
+use crate::gpu::kernels::KernelSource;
+use crate::samplers::kernel_number;
+
+/// Kernels by what they do.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    pub plain_conv: Kernel,
+    /// The same, writing f32: the outputs of a network.
+    pub plain_conv_single: Kernel,
+    pub plain_conv_input: Kernel,
+    pub plain_conv_kernel: Kernel,
+    pub channel_sums: ByWidth,
+    pub norm_statistics: ByWidth,
+    pub norm_finalise: Kernel,
+    pub norm_sums: ByWidth,
+    pub response_norm: Kernel,
+    pub response_norm_backward: Kernel,
+    pub threshold: Kernel,
+    pub threshold_backward: Kernel,
+    pub pool: ByWidth,
+    pub pool_backward: ByWidth,
+    /// The same, taking the sums of a norm in passing.
+    pub pool_backward_sums: ByWidth,
+    pub add_values: ByWidth,
+    pub give_gradient: ByWidth,
+    pub loss: Kernel,
+    pub batch_rows: Kernel,
+    pub gather_bytes: Gather,
+    pub gather_numbers: Gather,
+    /// Where most tensors have several partial sums, and where most have one.
+    pub gradient_total: [Kernel; 2],
+    pub mass_squares: Kernel,
+    pub scale_momenta: Kernel,
+    pub round_weights: Kernel,
+    /// By operation.
+    small_denses: Vec<Option<SmallDenseKernels>>,
+    precision: Precision,
+}
+
+/// What gathers a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Gather {
+    /// Images pixel by pixel, flipped and cropped.
+    pub images: Kernel,
+    /// Rows as they are, number by number.
+    pub rows: Kernel,
+    /// The same, four numbers at a time.
+    pub fours: Kernel,
+}
+
+/// A kernel in two widths: for any number of channels, and sixteen bytes at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct ByWidth {
+    any: Kernel,
+    wide: Kernel,
+}
+
+impl ByWidth {
+    /// The kernel for so many channels, and how many of them a thread takes.
+    pub fn of(self, precision: Precision, channels: usize) -> (Kernel, usize) {
+        let wide = precision.wide();
+        if channels.is_multiple_of(wide) { (self.wide, wide) } else { (self.any, 1) }
+    }
+}
+
+/// A kernel whose file has the name of its entry.
+fn source(entry: &'static str, file: &'static str, defines: &[(&'static str, i64)]) -> KernelSource {
+    KernelSource { file, entry, defines: defines.to_vec() }
+}
+
+/// All kernels but the steps, in the order of [`Compiled`]'s fields.
+pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
+    let half = ("HALF", i64::from(precision == Precision::Half));
+    let with_half = |entry, file| source(entry, file, &[half]);
+    let by_width = |entry, file, width: usize| source(entry, file, &[half, ("WIDTH", width as i64)]);
+    let pool_backward = |width: usize, norm_sums| {
+        source("pool_backward", "pool_backward.cu", &[half, ("WIDTH", width as i64), ("NORM_SUMS", norm_sums)])
+    };
+    let gather = |bytes, rows, width| {
+        let defines = [half, ("BYTES", bytes), ("ROWS", rows), ("WIDTH", width)];
+        source("gather_images", "gather_images.cu", &defines)
+    };
+    vec![
+        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
+        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
+        with_half("plain_conv_input", "plain_conv_input.cu"),
+        with_half("plain_conv_kernel", "plain_conv_kernel.cu"),
+        by_width("channel_sums", "channel_sums.cu", 1),
+        by_width("channel_sums", "channel_sums.cu", precision.wide()),
+        by_width("norm_statistics", "norm_statistics.cu", 1),
+        by_width("norm_statistics", "norm_statistics.cu", precision.wide()),
+        source("norm_finalise", "norm_finalise.cu", &[]),
+        by_width("norm_sums", "norm_sums.cu", 1),
+        by_width("norm_sums", "norm_sums.cu", precision.wide()),
+        with_half("response_norm", "response_norm.cu"),
+        with_half("response_norm_backward", "response_norm_backward.cu"),
+        with_half("threshold", "threshold.cu"),
+        with_half("threshold_backward", "threshold_backward.cu"),
+        by_width("pool", "pool.cu", 1),
+        by_width("pool", "pool.cu", precision.wide()),
+        pool_backward(1, 0),
+        pool_backward(precision.wide(), 0),
+        pool_backward(1, 1),
+        pool_backward(precision.wide(), 1),
+        by_width("add_values", "add_values.cu", 1),
+        by_width("add_values", "add_values.cu", precision.wide()),
+        by_width("give_gradient", "give_gradient.cu", 1),
+        by_width("give_gradient", "give_gradient.cu", precision.wide()),
+        with_half("loss", "loss.cu"),
+        source("batch_rows", "batch_rows.cu", &[]),
+        gather(1, 0, 1),
+        gather(1, 1, 1),
+        gather(1, 1, 4),
+        gather(0, 0, 1),
+        gather(0, 1, 1),
+        gather(0, 1, 4),
+        source("gradient_total", "gradient_total.cu", &[("TOGETHER", 8)]),
+        source("gradient_total", "gradient_total.cu", &[("TOGETHER", 2)]),
+        source("mass_squares", "mass_squares.cu", &[]),
+        source("scale_momenta", "scale_momenta.cu", &[]),
+        source("round_weights", "round_weights.cu", &[]),
+    ]
+}
+
+pub(super) fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
+    let half = ("HALF", i64::from(precision == Precision::Half));
+    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", kernel_number(integrator))])
+}
+
+pub(super) fn ascent_source(precision: Precision) -> KernelSource {
+    source("ascent", "ascent.cu", &[("HALF", i64::from(precision == Precision::Half))])
+}
+
+pub(super) fn finish_source(ascends: bool) -> KernelSource {
+    source("finish_step", "finish_step.cu", &[("ASCENT", i64::from(ascends))])
+}
+
+impl Compiled {
+    /// Compiles all but the steps.
+    pub fn new(device: &dyn Device, precision: Precision, program: &Program) -> Result<Self, DeviceError> {
+        let compiled = device.compile_all(&sources(precision))?;
+        let mut next = compiled.into_iter();
+        // In the order of the sources.
+        let mut take = || next.next().expect("a kernel for each source");
+        Ok(Self {
+            plain_conv: take(),
+            plain_conv_single: take(),
+            plain_conv_input: take(),
+            plain_conv_kernel: take(),
+            channel_sums: ByWidth { any: take(), wide: take() },
+            norm_statistics: ByWidth { any: take(), wide: take() },
+            norm_finalise: take(),
+            norm_sums: ByWidth { any: take(), wide: take() },
+            response_norm: take(),
+            response_norm_backward: take(),
+            threshold: take(),
+            threshold_backward: take(),
+            pool: ByWidth { any: take(), wide: take() },
+            pool_backward: ByWidth { any: take(), wide: take() },
+            pool_backward_sums: ByWidth { any: take(), wide: take() },
+            add_values: ByWidth { any: take(), wide: take() },
+            give_gradient: ByWidth { any: take(), wide: take() },
+            loss: take(),
+            batch_rows: take(),
+            gather_bytes: Gather { images: take(), rows: take(), fours: take() },
+            gather_numbers: Gather { images: take(), rows: take(), fours: take() },
+            gradient_total: [take(), take()],
+            mass_squares: take(),
+            scale_momenta: take(),
+            round_weights: take(),
+            small_denses: small_dense::compile(device, precision, program)?,
+            precision,
+        })
+    }
+
+    /// The kernels of a dense layer of few units, by operation.
+    pub fn small_dense(&self, operation: usize) -> Option<SmallDenseKernels> {
+        self.small_denses[operation]
+    }
+
+    /// The step of a sampler, and its end.
+    pub fn sampler(&self, device: &dyn Device, integrator: Integrator) -> Result<[Kernel; 2], DeviceError> {
+        Ok([device.compile(&sampler_source(self.precision, integrator))?, device.compile(&finish_source(false))?])
+    }
+
+    /// The step of the joint ascent, and its end.
+    pub fn ascent(&self, device: &dyn Device) -> Result<[Kernel; 2], DeviceError> {
+        Ok([device.compile(&ascent_source(self.precision))?, device.compile(&finish_source(true))?])
+    }
+}

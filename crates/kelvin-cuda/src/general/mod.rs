@@ -1,0 +1,47 @@
+//! The engine for images (and any other network): groups of chains step together as one batch on the device.
+//!
+//! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn
+//! a program into launches (`fast` and `fast_back` into those of tensor cores, chosen by `fast_plan`, of which `finishers` says who finishes
+//! norms, `small_dense` those of dense layers with few units), `wave` records them, `run` moves chains and `evaluate`
+//! looks at draws. The CPU's `network::images` is the specification.
+
+mod arguments;
+mod block_size;
+mod compiled;
+mod conv_defines;
+mod conv_strided;
+mod conv_tile;
+mod conv_wide;
+mod core;
+mod data;
+mod dense_kernels;
+mod engine;
+mod evaluate;
+mod fast;
+mod fast_back;
+mod fast_lower;
+mod fast_plan;
+mod fast_shape;
+mod finishers;
+mod kernel_examples;
+mod lanes;
+mod lower;
+mod lower_back;
+mod lower_dense;
+mod lower_norm;
+mod masses;
+mod memory;
+mod parameter_blocks;
+mod passes;
+mod plan;
+mod precision;
+mod run;
+mod small_dense;
+mod states;
+mod steps;
+mod wave;
+
+pub use self::engine::{GeneralEngine, GeneralEngineError, Residence};
+pub use self::kernel_examples::kernel_sources;
+pub use self::precision::Precision;

@@ -1,0 +1,16 @@
+//! The engine of any network, against the CPU and the golden files.
+
+mod dense;
+mod diverge;
+mod evaluate;
+mod fast;
+mod golden;
+mod half_precision;
+mod long_runs;
+mod memory;
+mod networks;
+#[path = "../../../kelvin/tests/support/mod.rs"]
+mod reference;
+mod run;
+#[path = "../support/mod.rs"]
+mod support;

@@ -1,0 +1,6 @@
+//! The engine of small tables, against the CPU.
+
+mod problems;
+mod run;
+#[path = "../support/mod.rs"]
+mod support;
