@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kelvin::draws::{DrawLog, DrawShape, Draws, Measurements};
+use kelvin::draws::{DrawShape, Draws, Measurements};
 use kelvin::network::{Layer, Network, Shape, Weights};
 use kelvin::sampler::Silent;
 use kelvin_study::durable::{DrawFiles, Durable};
@@ -139,7 +139,7 @@ pub fn logs() -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("log");
     let log = |count: usize| {
-        let mut draws = DrawLog::create(&path, LOG_SHAPE).expect("a log can be made");
+        let mut draws = Draws::create_log(&path, LOG_SHAPE).expect("a log can be made");
         for draw in 0..count {
             let numbers: Vec<f32> = (0..7).map(|i| (draw * 7 + i) as f32).collect();
             push(&mut draws, &numbers, 5, Some(0.5));

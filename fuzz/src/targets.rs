@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kelvin::data::{Dataset, ImageSet, Images, Split, Standardiser, Table, labels_from_idx, prediction_inputs};
-use kelvin::draws::{DrawLog, Draws};
+use kelvin::draws::Draws;
 use kelvin_study::checkpoint::num_chains_of_checkpoint;
 use kelvin_study::settings::{Settings, preset, with_override};
 use sha2::{Digest, Sha256};
@@ -276,7 +276,7 @@ fn draws(bytes: &[u8]) -> Result<(), String> {
 fn draw_log(bytes: &[u8]) -> Result<(), String> {
     let path = file(bytes)?;
     let count = [0, 1, 3, 4, usize::MAX][bytes.last().map_or(0, |last| usize::from(*last) % 5)];
-    let draws = DrawLog::reopen(&path, seeds::LOG_SHAPE, count).map_err(|error| error.to_string())?;
+    let draws = Draws::reopen_log(&path, seeds::LOG_SHAPE, count).map_err(|error| error.to_string())?;
     said(draws.all())
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use kelvin::data::{DataError, ImageSet, Images, Shape, Table, labels_from_idx};
-use kelvin::draws::{DrawLog, DrawShape, Draws, DrawsError, Measurements};
+use kelvin::draws::{DrawShape, Draws, DrawsError, Measurements};
 use kelvin::network::{Network, Weights};
 use proptest::prelude::*;
 
@@ -90,7 +90,7 @@ proptest! {
         let network = Network::dense(2, &[3], 1).unwrap();
         let shape = DrawShape::of(&network, moves);
         let mut memory = Draws::in_memory(shape.dim);
-        let mut log = DrawLog::create(&folder.path().join("log"), shape).unwrap();
+        let mut log = Draws::create_log(&folder.path().join("log"), shape).unwrap();
         for parameters in numbers.chunks_exact(shape.dim) {
             let measured = Measurements { potential_energy: energy, configurational_temperature: -energy,
                                           kinetic_temperature: moves.then_some(energy) };
@@ -103,7 +103,7 @@ proptest! {
             let series = series.map(|series| series.iter().map(|number| number.to_bits()).collect::<Vec<_>>());
             (draws.all().unwrap().positions.iter().map(|number| number.to_bits()).collect::<Vec<_>>(), series)
         };
-        let reopened = DrawLog::reopen(&folder.path().join("log"), shape, memory.len()).unwrap();
+        let reopened = Draws::reopen_log(&folder.path().join("log"), shape, memory.len()).unwrap();
         memory.save(&folder.path().join("file"), &network, &BTreeMap::new()).unwrap();
         let loaded = Draws::load(&folder.path().join("file"), &network).unwrap();
         for draws in [&log, &reopened, &loaded] {

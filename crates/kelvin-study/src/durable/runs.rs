@@ -17,7 +17,7 @@ use crate::experiment::running_scores::RunningScores;
 use crate::experiment::sampling::choices;
 use crate::experiment::{ChainSpec, Experiment, SampledChain};
 use crate::settings::DrawsSetting;
-use kelvin::draws::{DrawLog, DrawShape, Draws, DrawsError};
+use kelvin::draws::{DrawShape, Draws, DrawsError};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, Observer};
 use kelvin::selection::JointChoice;
@@ -235,7 +235,7 @@ impl Experiment {
                     (population.chains[index], population.scores[index], seconds[index]) = (chain, scores, spent);
                     draws
                 }
-                None if stored => DrawLog::create(&place.log, shape)?,
+                None if stored => Draws::create_log(&place.log, shape)?,
                 None => Draws::unstored(shape.dim),
             });
         }
@@ -342,7 +342,7 @@ impl Place<'_> {
                 .ok_or_else(damaged);
         }
         let count = usize::try_from(member.num_draws).unwrap_or(usize::MAX);
-        let from_log = match DrawLog::reopen(&self.log, self.shape, count) {
+        let from_log = match Draws::reopen_log(&self.log, self.shape, count) {
             Ok(draws) => return Ok(draws),
             Err(error) => error,
         };

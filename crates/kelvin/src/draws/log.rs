@@ -13,7 +13,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{DrawLayout, Draws, DrawsError, Lot, Measurements, Place};
+use super::error::DrawsError;
+use super::layout::DrawLayout;
+use super::lot::Lot;
+use super::measurements::Measurements;
 use crate::network::Weights;
 
 const MAGIC: [u8; 8] = *b"KLVDRAWS";
@@ -56,7 +59,7 @@ impl DrawShape {
 /// A growing file of draws; opened anew for each draw, since a population may have more chains than a process may have open
 /// files.
 #[derive(Debug, PartialEq)]
-pub struct DrawLog {
+pub(super) struct DrawLog {
     path: PathBuf,
     shape: DrawShape,
     count: usize,
@@ -64,32 +67,27 @@ pub struct DrawLog {
 
 impl DrawLog {
     /// A new log in place of what is there.
-    pub fn create(path: &Path, shape: DrawShape) -> Result<Draws, DrawsError> {
+    pub(super) fn create(path: &Path, shape: DrawShape) -> Result<Self, DrawsError> {
         std::fs::write(path, shape.header()).map_err(|source| write_error(path, source))?;
-        let log = Self { path: path.into(), shape, count: 0 };
-        Ok(Draws { place: Place::Log(log), ..Draws::default() })
+        Ok(Self { path: path.into(), shape, count: 0 })
     }
 
-    /// Opens the first `count` draws of a log to go on from there; what comes after them is cut off.
-    ///
-    /// # Errors
-    /// [`DrawsError::Damaged`] where one of them is not whole; the file is then as it was.
-    pub fn reopen(path: &Path, shape: DrawShape, count: usize) -> Result<Draws, DrawsError> {
+    /// Opens the first `count` draws of a log to go on from there, with what was measured at them; what comes after them is cut off.
+    pub(super) fn reopen(path: &Path, shape: DrawShape, count: usize) -> Result<(Self, Vec<Measurements>), DrawsError> {
         let log = Self { path: path.into(), shape, count };
         let mut file = log.open()?;
         log.check_header(&mut file)?;
-        let mut draws = Draws::default();
-        for number in 0..count {
-            let measured = log.measurements(&mut file, number)?;
-            draws.potential_energy.push(measured.potential_energy);
-            draws.configurational_temperature.push(measured.configurational_temperature);
-            draws.kinetic_temperature.extend(measured.kinetic_temperature);
-        }
+        let measured = (0..count).map(|number| log.measurements(&mut file, number)).collect::<Result<_, _>>()?;
         let end = (HEADER + count * shape.record()) as u64;
         let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(end));
         cut.map_err(|source| write_error(path, source))?;
-        draws.place = Place::Log(log);
-        Ok(draws)
+        Ok((log, measured))
+    }
+
+    /// Flushes it to disk.
+    pub(super) fn sync(&self) -> Result<(), DrawsError> {
+        let synced = OpenOptions::new().append(true).open(&self.path).and_then(|file| file.sync_data());
+        synced.map_err(|source| write_error(&self.path, source))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -192,18 +190,6 @@ impl DrawLog {
     }
 }
 
-impl Draws {
-    /// Flushes what was kept to disk, where it is kept there.
-    ///
-    /// # Errors
-    /// What the file system says.
-    pub fn sync(&self) -> Result<(), DrawsError> {
-        let Place::Log(log) = &self.place else { return Ok(()) };
-        let synced = OpenOptions::new().append(true).open(&log.path).and_then(|file| file.sync_data());
-        synced.map_err(|source| write_error(&log.path, source))
-    }
-}
-
 fn checksum(number: usize, contents: &[u8]) -> [u8; CHECKSUM] {
     let hash = Sha256::new().chain_update((number as u64).to_le_bytes()).chain_update(contents).finalize();
     std::array::from_fn(|i| hash[i])
@@ -220,6 +206,7 @@ fn read_error(path: &Path, source: std::io::Error) -> DrawsError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::draws::kept::{Draws, Place};
     use proptest::prelude::*;
 
     const SHAPE: DrawShape = DrawShape { dim: 5, num_statistics: 2, measures_momentum: true };
@@ -236,7 +223,7 @@ mod tests {
     }
 
     fn log_of(path: &Path, count: usize) -> Vec<u8> {
-        let mut draws = DrawLog::create(path, SHAPE).unwrap();
+        let mut draws = Draws::create_log(path, SHAPE).unwrap();
         (0..count).for_each(|number| push(&mut draws, number).unwrap());
         draws.sync().unwrap();
         std::fs::read(path).unwrap()
@@ -248,8 +235,8 @@ mod tests {
         let path = folder.path().join("a.log");
         let whole = log_of(&path, 6);
         std::fs::write(&path, &whole[..whole.len() - 3]).unwrap();
-        assert!(matches!(DrawLog::reopen(&path, SHAPE, 6), Err(DrawsError::Damaged { .. })));
-        let mut draws = DrawLog::reopen(&path, SHAPE, 4).unwrap();
+        assert!(matches!(Draws::reopen_log(&path, SHAPE, 6), Err(DrawsError::Damaged { .. })));
+        let mut draws = Draws::reopen_log(&path, SHAPE, 4).unwrap();
         assert_eq!((draws.len(), &draws.potential_energy[..]), (4, &[0.0, 1.0, 2.0, 3.0][..]));
         push(&mut draws, 4).unwrap();
         push(&mut draws, 5).unwrap();
@@ -266,11 +253,14 @@ mod tests {
         let path = folder.path().join("a.log");
         let mut bytes = log_of(&path, 1);
         let other = DrawShape { dim: 6, ..SHAPE };
-        assert!(matches!(DrawLog::reopen(&path, other, 1), Err(DrawsError::OtherNetwork { .. })));
+        assert!(matches!(Draws::reopen_log(&path, other, 1), Err(DrawsError::OtherNetwork { .. })));
         bytes[8] = 99;
         std::fs::write(&path, &bytes).unwrap();
-        assert!(matches!(DrawLog::reopen(&path, SHAPE, 1), Err(DrawsError::OtherVersion { found: 99, known: 1, .. })));
-        assert!(matches!(DrawLog::reopen(&folder.path().join("b"), SHAPE, 0), Err(DrawsError::File { .. })));
+        assert!(matches!(
+            Draws::reopen_log(&path, SHAPE, 1),
+            Err(DrawsError::OtherVersion { found: 99, known: 1, .. })
+        ));
+        assert!(matches!(Draws::reopen_log(&folder.path().join("b"), SHAPE, 0), Err(DrawsError::File { .. })));
     }
 
     /// `/dev/full` refuses every byte.
@@ -295,7 +285,7 @@ mod tests {
             let place = place % bytes.len();
             if cut { bytes.truncate(place) } else { bytes[place] ^= 1 << bit }
             std::fs::write(&path, &bytes).unwrap();
-            prop_assert!(DrawLog::reopen(&path, SHAPE, 3).is_err());
+            prop_assert!(Draws::reopen_log(&path, SHAPE, 3).is_err());
             prop_assert_eq!(std::fs::read(&path).unwrap(), bytes, "what is damaged is left alone");
         }
     }

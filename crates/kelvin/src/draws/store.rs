@@ -4,15 +4,19 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
 
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
 
-use super::{DrawLayout, DrawShape, Draws, DrawsError, Lot, Place};
+use super::error::DrawsError;
+use super::kept::{Draws, Place};
+use super::layout::DrawLayout;
+use super::log::DrawShape;
+use super::lot::Lot;
+use super::stored_weights::{Span, StoredWeights, read_at, unreadable};
 use crate::network::Layout;
 use crate::write_file::replace_with;
 
@@ -22,23 +26,6 @@ const HASH: &str = "draws_sha256";
 /// Bytes of weights that are gathered at a time, and the most that a header may have.
 const LOT_BYTES: usize = 16 << 20;
 const MOST_HEADER: u64 = 100 << 20;
-
-/// Where the numbers of one named tensor are: in the file, and in a draw.
-#[derive(Clone, Debug, PartialEq)]
-struct Span {
-    offset: u64,
-    range: Range<usize>,
-}
-
-/// Weights in a safetensors file.
-#[derive(Debug, PartialEq)]
-pub(super) struct StoredWeights {
-    path: PathBuf,
-    shape: DrawShape,
-    count: usize,
-    positions: Vec<Span>,
-    statistics: Vec<Span>,
-}
 
 impl Draws {
     /// Writes the draws, beside and renamed; `about` and a hash of the draws become the file's only piece of metadata, as JSON
@@ -255,60 +242,10 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-impl StoredWeights {
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    pub fn shape(&self) -> DrawShape {
-        self.shape
-    }
-
-    pub fn cannot_grow(&self) -> DrawsError {
-        let source = std::io::Error::other("a finished file of draws does not grow");
-        DrawsError::File { action: "write", path: self.path.clone(), source }
-    }
-
-    /// Some draws.
-    pub fn read(&self, range: Range<usize>) -> Result<Lot<'static>, DrawsError> {
-        let mut file = File::open(&self.path).map_err(|error| unreadable(&self.path, error))?;
-        let mut gather = |spans: &[Span], dim: usize| -> Result<Vec<f32>, DrawsError> {
-            let mut numbers = vec![0.0; range.len() * dim];
-            for span in spans {
-                let each = span.range.len();
-                let offset = span.offset + (range.start * each * 4) as u64;
-                let bytes = read_at(&mut file, offset, range.len() * each * 4)
-                    .map_err(|error| unreadable(&self.path, error))?;
-                let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
-                let places = (0..range.len()).flat_map(|draw| span.range.clone().map(move |place| draw * dim + place));
-                places.zip(values).for_each(|(place, value)| numbers[place] = value);
-            }
-            Ok(numbers)
-        };
-        let positions = gather(&self.positions, self.shape.dim)?;
-        let statistics = gather(&self.statistics, self.shape.num_statistics)?;
-        Ok(Lot { positions: Cow::Owned(positions), statistics: Cow::Owned(statistics), dim: self.shape.dim })
-    }
-}
-
-fn read_at(file: &mut File, offset: u64, size: usize) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; size];
-    file.seek(SeekFrom::Start(offset))?;
-    file.read_exact(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn unreadable(path: &Path, source: std::io::Error) -> DrawsError {
-    match source.kind() {
-        ErrorKind::UnexpectedEof => DrawsError::Damaged { path: path.into(), reason: "it ends too soon".into() },
-        _ => DrawsError::File { action: "read", path: path.into(), source },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draws::{DrawLog, Measurements};
+    use crate::draws::Measurements;
     use crate::network::{Layer, Network, Shape, Weights};
 
     fn network() -> Network {
@@ -360,7 +297,7 @@ mod tests {
     fn a_log_becomes_the_same_file_as_draws_in_memory() {
         let folder = tempfile::tempdir().unwrap();
         let (network, draws) = example();
-        let mut logged = DrawLog::create(&folder.path().join("a.log"), DrawShape::of(&network, false)).unwrap();
+        let mut logged = Draws::create_log(&folder.path().join("a.log"), DrawShape::of(&network, false)).unwrap();
         fill(&mut logged, &network);
         let paths = ["a", "b"].map(|name| folder.path().join(name));
         draws.save(&paths[0], &network, &BTreeMap::new()).unwrap();

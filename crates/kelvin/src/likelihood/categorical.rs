@@ -5,8 +5,8 @@
 //! ```
 //! Logits are taken relative to the largest, so that no exponential overflows.
 
-use super::sum::{Given, RowSums, TargetRows};
-use super::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, labels};
+use super::model::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, labels};
+use super::rows::{Given, RowSums, TargetRows};
 use crate::data::Targets;
 
 /// y ~ softmax(outputs).

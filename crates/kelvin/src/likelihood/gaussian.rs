@@ -6,10 +6,9 @@
 
 use std::f64::consts::TAU;
 
-use super::sum::{Given, RowSums, TargetRows};
-use super::{
-    LikelihoodError, LogBetaCurve, LogLikelihood, Model, NumberDistribution, TargetKind, TemperedDensity, numbers,
-};
+use super::model::{LikelihoodError, LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, numbers};
+use super::number::NumberDistribution;
+use super::rows::{Given, RowSums, TargetRows};
 use crate::data::Targets;
 use crate::network::Rows;
 

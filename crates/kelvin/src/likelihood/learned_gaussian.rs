@@ -8,8 +8,10 @@
 use std::f64::consts::TAU;
 
 use super::gaussian::Gaussian;
-use super::sum::{Given, RowSums, TargetRows};
-use super::{LogBetaCurve, LogLikelihood, Model, NumberDistribution, TargetKind, TemperedDensity, normal, numbers};
+use super::model::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, numbers};
+use super::normal;
+use super::number::NumberDistribution;
+use super::rows::{Given, RowSums, TargetRows};
 use crate::data::Targets;
 use crate::network::{Layout, Role};
 

@@ -1,6 +1,8 @@
 //! Σ log p(y|x,θ,β) over blocks of rows, whose outputs are replaced by its gradient: what a network's backward pass starts from.
 
-use super::{Likelihood, LogLikelihood};
+use super::known::Likelihood;
+use super::model::LogLikelihood;
+use super::rows::{Given, RowSums, TargetRows};
 use crate::data::Targets;
 use crate::network::{OutputGradient, Rows};
 
@@ -11,41 +13,6 @@ pub(crate) struct LikelihoodSum<'a> {
     targets: &'a Targets,
     rows: Rows<'a>,
     sums: RowSums,
-}
-
-/// What a sum over rows is a function of, beside the rows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
-    /// β of the tempered model.
-    pub beta: f64,
-    /// The likelihood's own parameters.
-    pub own: &'a [f32],
-}
-
-/// What a likelihood adds up over rows.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RowSums {
-    /// How many rows.
-    pub count: usize,
-    /// Two sums whose meaning each likelihood gives them.
-    pub first: f64,
-    pub second: f64,
-}
-
-/// Targets of a block of rows.
-#[derive(Clone, Copy)]
-pub(super) struct TargetRows<'a> {
-    pub targets: &'a Targets,
-    pub rows: Rows<'a>,
-    /// The first row of the block, counted among `rows`.
-    pub first_row: usize,
-}
-
-impl TargetRows<'_> {
-    /// Which target the row so far into the block has.
-    pub fn place(&self, index: usize) -> usize {
-        self.rows.listed().map_or(self.first_row + index, |rows| rows[self.first_row + index] as usize)
-    }
 }
 
 impl<'a> LikelihoodSum<'a> {
@@ -67,5 +34,19 @@ impl OutputGradient for LikelihoodSum<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
         let targets = TargetRows { targets: self.targets, rows: self.rows, first_row };
         self.likelihood.ask(|model| model.differentiate(targets, self.given, outputs, &mut self.sums));
+    }
+}
+
+impl Likelihood {
+    /// Σ log p(y | x, θ, β) of given rows, whose own parameters are those of the first.
+    pub fn log_likelihood(&self, values: &[f32], targets: &Targets, inverse_temperature: f64) -> LogLikelihood {
+        let (num_values, num_outputs) = (self.num_values(), self.num_outputs());
+        let own = &values[num_outputs.min(values.len())..num_values.min(values.len())];
+        let rows = values.chunks_exact(num_values);
+        let mut outputs: Vec<f32> = rows.flat_map(|row| &row[..num_outputs]).copied().collect();
+        let given = Given { beta: inverse_temperature, own };
+        let mut sum = LikelihoodSum::new(*self, given, targets, Rows::All);
+        sum.differentiate(0, &mut outputs);
+        sum.total()
     }
 }

@@ -1,0 +1,268 @@
+//! The likelihoods there are, and the questions they all answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::categorical::Categorical;
+use super::gaussian::Gaussian;
+use super::learned_gaussian::LearnedGaussian;
+use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
+use super::number::NumberDistribution;
+use crate::data::Targets;
+use crate::network::Layout;
+
+/// The model of a target given the network's outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Likelihood {
+    /// y ~ N(output, noise_variance): one output.
+    Gaussian {
+        /// σ², a variance, on the scale of the (standardised) targets.
+        noise_variance: f64,
+    },
+    /// y ~ N(output, σ²) with log σ² a parameter under N(0, 1): one output.
+    #[serde(rename = "learned_gaussian")]
+    LearnedGaussian,
+    /// y ~ softmax(outputs): one output for each class.
+    Categorical {
+        /// How many classes.
+        num_classes: usize,
+    },
+}
+
+impl Likelihood {
+    /// Asks the likelihood; the one place that knows them all.
+    pub(super) fn ask<R>(&self, question: impl FnOnce(&dyn Model) -> R) -> R {
+        match *self {
+            Self::Gaussian { noise_variance } => question(&Gaussian { noise_variance }),
+            Self::LearnedGaussian => question(&LearnedGaussian),
+            Self::Categorical { num_classes } => question(&Categorical { num_classes }),
+        }
+    }
+
+    /// One that fits these targets, for engines that evaluate whole posteriors where a network's outputs alone are wanted.
+    pub fn fitting(targets: &Targets, num_outputs: usize) -> Self {
+        match targets {
+            Targets::Real(_) => Self::Gaussian { noise_variance: 1.0 },
+            Targets::Classes(_) => Self::Categorical { num_classes: num_outputs },
+        }
+    }
+
+    /// What its targets are.
+    pub fn kind(&self) -> TargetKind {
+        self.ask(|model| model.kind())
+    }
+
+    /// Outputs a network must have.
+    pub fn num_outputs(&self) -> usize {
+        self.ask(|model| model.num_outputs())
+    }
+
+    /// Adds its own parameters to a layout.
+    pub fn add_tensors(&self, layout: &mut Layout) {
+        self.ask(|model| model.add_tensors(layout));
+    }
+
+    /// Where its own parameters start.
+    pub fn initial_parameters(&self) -> Vec<f32> {
+        self.ask(|model| model.initial_parameters())
+    }
+
+    /// How many parameters of its own it has.
+    pub fn num_parameters(&self) -> usize {
+        let mut own = Layout::default();
+        self.add_tensors(&mut own);
+        own.len()
+    }
+
+    /// Numbers it wants of a row: outputs of the network, then its own parameters.
+    pub fn num_values(&self) -> usize {
+        self.num_outputs() + self.num_parameters()
+    }
+
+    /// log p of its own parameters.
+    pub(crate) fn log_prior(&self, own: &[f32]) -> f64 {
+        self.ask(|model| model.log_prior(own))
+    }
+
+    /// gradient ← scale · gradient − ∇ log p of its own parameters.
+    pub(crate) fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
+        self.ask(|model| model.add_prior_energy_gradient(own, scale, gradient));
+    }
+
+    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell; not where θ holds a scale of the noise, which only β/σ² is
+    /// felt of.
+    pub fn identifies_beta(&self) -> bool {
+        self.ask(|model| model.identifies_beta())
+    }
+
+    /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
+    pub fn known_noise_variance(&self) -> Option<f64> {
+        self.ask(|model| model.known_noise_variance())
+    }
+
+    /// Checks the settings.
+    ///
+    /// # Errors
+    /// Where they are none that a model can have.
+    pub fn check_settings(&self) -> Result<(), LikelihoodError> {
+        self.ask(|model| model.check_settings())
+    }
+
+    /// Checks the settings, and that these targets are of its kind.
+    ///
+    /// # Errors
+    /// Where one of them does not fit.
+    pub fn check(&self, targets: &Targets) -> Result<(), LikelihoodError> {
+        self.check_settings()?;
+        let likelihood = self.ask(|model| model.name());
+        let wrong = |needs: String, found: String| Err(LikelihoodError::Targets { likelihood, needs, found });
+        match (self.kind(), targets) {
+            (TargetKind::Numbers, Targets::Real(_)) => Ok(()),
+            (TargetKind::Numbers, Targets::Classes(_)) => wrong("numbers".into(), "classes".into()),
+            (TargetKind::Classes { .. }, Targets::Real(_)) => wrong("classes".into(), "numbers".into()),
+            (TargetKind::Classes { num_classes }, Targets::Classes(labels)) => {
+                match labels.iter().find(|&&label| label as usize >= num_classes) {
+                    None => Ok(()),
+                    Some(label) => wrong(format!("labels below {num_classes}"), format!("not: one is {label}")),
+                }
+            }
+        }
+    }
+
+    /// log p(y | x, θ) of each row of given values, in f64.
+    ///
+    /// # Panics
+    /// If the targets are of another kind.
+    pub fn log_densities(&self, values: &[f32], targets: &Targets) -> Vec<f64> {
+        self.ask(|model| model.log_densities(values, targets))
+    }
+
+    /// Shows log p(y | x, θ, β) of each row and its derivative in β, in order.
+    ///
+    /// # Panics
+    /// If the targets are of another kind.
+    pub fn tempered_densities(
+        &self,
+        values: &[f32],
+        targets: &Targets,
+        inverse_temperature: f64,
+        mut show: impl FnMut(TemperedDensity),
+    ) {
+        self.ask(|model| model.tempered_densities(values, targets, inverse_temperature, &mut show));
+    }
+
+    /// Σ log p(y | x, θ, β) with its first two derivatives in log β, in f64.
+    ///
+    /// # Panics
+    /// If the targets are of another kind.
+    pub fn log_beta_curve(&self, values: &[f32], targets: &Targets, log_beta: f64) -> LogBetaCurve {
+        self.ask(|model| model.log_beta_curve(values, targets, log_beta))
+    }
+
+    /// The distribution of a number given the values of its row, at the power b of the tempered model: 1 or β.
+    ///
+    /// # Panics
+    /// If its targets are classes.
+    pub fn number_distribution(&self, values: &[f32], power: f64) -> NumberDistribution {
+        self.ask(|model| model.number_distribution(values, power))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each, with three rows of values and targets.
+    fn all() -> Vec<(Likelihood, Vec<f32>, Targets)> {
+        let numbers = || Targets::Real(vec![0.75, 2.0, -0.4]);
+        vec![
+            (Likelihood::Gaussian { noise_variance: 0.2 }, vec![0.5, -1.25, 0.3], numbers()),
+            (Likelihood::LearnedGaussian, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
+            (
+                Likelihood::Categorical { num_classes: 3 },
+                vec![0.5, -1.0, 40.0, 3.0, 2.0, 1.0, 0.3, -0.4, 0.9],
+                Targets::Classes(vec![1, 0, 2]),
+            ),
+        ]
+    }
+
+    #[test]
+    fn single_rows_add_up_to_the_sum() {
+        for (likelihood, values, targets) in all() {
+            let close = |sum: f64, rows: &[f64]| (rows.iter().sum::<f64>() - sum).abs() < 1e-5 * (1.0 + sum.abs());
+            let rows = likelihood.log_densities(&values, &targets);
+            let sum = likelihood.log_likelihood(&values, &targets, 1.0).value;
+            assert!(rows.len() == 3 && close(sum, &rows), "{likelihood:?}: {rows:?} {sum}");
+            let (mut rows, mut slopes) = (Vec::new(), Vec::new());
+            likelihood.tempered_densities(&values, &targets, 2.5, |row| {
+                rows.push(row.log_density);
+                slopes.push(2.5 * row.slope);
+            });
+            let sum = likelihood.log_likelihood(&values, &targets, 2.5);
+            assert!(rows.len() == 3 && close(sum.value, &rows) && close(sum.log_beta_gradient, &slopes));
+            let curve = likelihood.log_beta_curve(&values, &targets, 2.5f64.ln());
+            assert!(close(sum.value, &[curve.value]) && close(sum.log_beta_gradient, &[curve.slope]));
+        }
+    }
+
+    #[test]
+    fn derivatives_in_log_beta_agree_with_differences() {
+        for (likelihood, values, targets) in all() {
+            let at = |log_beta: f64| likelihood.log_likelihood(&values, &targets, log_beta.exp());
+            let slope = (at(0.7 + 1e-5).value - at(0.7 - 1e-5).value) / 2e-5;
+            assert!((slope - at(0.7).log_beta_gradient).abs() < 1e-6, "{likelihood:?}");
+            let curve = |log_beta: f64| likelihood.log_beta_curve(&values, &targets, log_beta);
+            let curvature = (curve(0.7 + 1e-5).slope - curve(0.7 - 1e-5).slope) / 2e-5;
+            assert!((curvature - curve(0.7).curvature).abs() < 1e-5, "{likelihood:?}");
+        }
+    }
+
+    /// Numbers: the distribution of a row is the density of its target, and has its mean and variance.
+    #[test]
+    fn the_distribution_of_a_number_is_that_of_its_density() {
+        for (likelihood, values, targets) in all() {
+            let Targets::Real(numbers) = &targets else { continue };
+            let width = values.len() / numbers.len();
+            let mut rows = Vec::new();
+            likelihood.tempered_densities(&values, &targets, 3.0, |row| rows.push(row.log_density));
+            for ((values, &target), log_density) in values.chunks_exact(width).zip(numbers).zip(rows) {
+                let distribution = likelihood.number_distribution(values, 3.0);
+                assert!((distribution.log_density(f64::from(target)) - log_density).abs() < 1e-10, "{likelihood:?}");
+                assert!((distribution.cumulative(distribution.at(-1.5)) - 0.066_807_201_268_858).abs() < 1e-12);
+            }
+        }
+    }
+
+    #[test]
+    fn parameters_of_its_own_have_names_starts_and_a_prior() {
+        for (likelihood, values, _) in all() {
+            assert_eq!(values.len(), 3 * likelihood.num_values(), "{likelihood:?}");
+            let own = likelihood.initial_parameters();
+            assert_eq!(own.len(), likelihood.num_parameters());
+            for index in 0..own.len() {
+                let at = |step: f32| {
+                    let mut moved: Vec<f32> = own.iter().map(|value| value + 0.7).collect();
+                    moved[index] += step;
+                    moved
+                };
+                let mut gradient = vec![2.0; own.len()];
+                likelihood.add_prior_energy_gradient(&at(0.0), -1.5, &mut gradient);
+                let slope = (likelihood.log_prior(&at(0.125)) - likelihood.log_prior(&at(-0.125))) / 0.25;
+                assert!((f64::from(gradient[index]) - (-3.0 - slope)).abs() < 1e-3, "{likelihood:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_targets_of_another_kind() {
+        let error = Likelihood::Gaussian { noise_variance: 0.1 }.check(&Targets::Classes(vec![0])).unwrap_err();
+        assert_eq!(error.to_string(), "a Gaussian likelihood needs numbers, but the targets are classes");
+        assert!(Likelihood::Gaussian { noise_variance: 0.0 }.check(&Targets::Real(vec![])).is_err());
+        assert!(Likelihood::Categorical { num_classes: 2 }.check(&Targets::Classes(vec![2])).is_err());
+        for (likelihood, _, targets) in all() {
+            assert!(
+                likelihood.check(&targets).is_ok() && likelihood.check(&likelihood.kind().unknown_targets(2)).is_ok()
+            );
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! What a likelihood is asked, and what it answers with.
+
+use thiserror::Error;
+
+use super::number::NumberDistribution;
+use super::rows::{Given, RowSums, TargetRows};
+use crate::data::Targets;
+use crate::network::Layout;
+
+/// What targets are, and with them what is predicted: a density of numbers, or probabilities of classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// Numbers.
+    Numbers,
+    /// Labels from 0.
+    Classes {
+        /// How many classes.
+        num_classes: usize,
+    },
+}
+
+/// Why a likelihood does not fit.
+#[derive(Debug, Error, PartialEq)]
+pub enum LikelihoodError {
+    /// σ² must be positive.
+    #[error("the noise variance must be a finite number > 0, got {found}")]
+    NoiseVariance {
+        /// What was given.
+        found: f64,
+    },
+    /// Targets of another kind.
+    #[error("a {likelihood} likelihood needs {needs}, but the targets are {found}")]
+    Targets {
+        /// The likelihood's name.
+        likelihood: &'static str,
+        /// What it needs.
+        needs: String,
+        /// What was given.
+        found: String,
+    },
+}
+
+/// A sum over rows of log p(y | x, θ, β) and of its derivative in log β.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LogLikelihood {
+    /// Σ log p(y | x, θ, β), constants included.
+    pub value: f64,
+    /// Σ ∂ log p(y | x, θ, β) / ∂ log β.
+    pub log_beta_gradient: f64,
+}
+
+/// A sum over rows of log p(y | x, θ, β) with its first two derivatives in log β.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LogBetaCurve {
+    /// Σ log p(y | x, θ, β).
+    pub value: f64,
+    /// Its derivative in log β.
+    pub slope: f64,
+    /// Its second derivative in log β.
+    pub curvature: f64,
+}
+
+/// log p(y | x, θ, β) of one row and its derivative in β (not in log β).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TemperedDensity {
+    /// log p(y | x, θ, β).
+    pub log_density: f64,
+    /// d/dβ of it.
+    pub slope: f64,
+}
+
+/// What a likelihood is asked; `values` are those of whole rows, as [`Likelihood::num_values`] counts them.
+pub(super) trait Model {
+    /// Its name in errors.
+    fn name(&self) -> &'static str;
+
+    /// What its targets are.
+    fn kind(&self) -> TargetKind;
+
+    /// Outputs a network must have.
+    fn num_outputs(&self) -> usize;
+
+    /// Checks its settings.
+    fn check_settings(&self) -> Result<(), LikelihoodError> {
+        Ok(())
+    }
+
+    /// Adds its own parameters to a layout.
+    fn add_tensors(&self, layout: &mut Layout) {
+        let _ = layout;
+    }
+
+    /// Where its own parameters start.
+    fn initial_parameters(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    /// log p of its own parameters.
+    fn log_prior(&self, own: &[f32]) -> f64 {
+        let _ = own;
+        0.0
+    }
+
+    /// gradient ← scale · gradient − ∇ log p of its own parameters.
+    fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
+        let _ = (own, scale, gradient);
+    }
+
+    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell.
+    fn identifies_beta(&self) -> bool {
+        true
+    }
+
+    /// Replaces the outputs of some rows by ∂ log p(y | x, θ, β) / ∂ outputs, and adds to `sums` what [`Model::total`] needs.
+    fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums);
+
+    /// Σ log p(y | x, θ, β) of the rows that were differentiated.
+    fn total(&self, given: Given<'_>, sums: &RowSums) -> LogLikelihood;
+
+    /// Overwrites `gradient` with the derivative of the same sum in its own parameters.
+    fn own_gradient(&self, given: Given<'_>, sums: &RowSums, gradient: &mut [f32]) {
+        let _ = (given, sums, gradient);
+    }
+
+    /// log p(y | x, θ) of each row, in f64.
+    fn log_densities(&self, values: &[f32], targets: &Targets) -> Vec<f64>;
+
+    /// Shows the tempered density of each row, in order.
+    fn tempered_densities(&self, values: &[f32], targets: &Targets, beta: f64, show: &mut dyn FnMut(TemperedDensity));
+
+    /// Σ log p(y | x, θ, β) as a function of log β, in f64.
+    fn log_beta_curve(&self, values: &[f32], targets: &Targets, log_beta: f64) -> LogBetaCurve;
+
+    /// The distribution of a number given the values of its row, at the power b of the tempered model; asked where targets are numbers.
+    fn number_distribution(&self, values: &[f32], power: f64) -> NumberDistribution {
+        let _ = (values, power);
+        unreachable!("a {} likelihood has no numbers", self.name())
+    }
+
+    /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
+    fn known_noise_variance(&self) -> Option<f64> {
+        None
+    }
+}
+
+impl TargetKind {
+    /// So many targets of this kind that nobody will look at: for rows whose outputs alone are wanted.
+    pub fn unknown_targets(self, count: usize) -> Targets {
+        match self {
+            Self::Numbers => Targets::Real(vec![0.0; count]),
+            Self::Classes { .. } => Targets::Classes(vec![0; count]),
+        }
+    }
+}
+
+const OTHER_KIND: &str = "a likelihood was given targets of another kind";
+
+/// Targets that are numbers.
+pub(super) fn numbers(targets: &Targets) -> &[f32] {
+    match targets {
+        Targets::Real(targets) => targets,
+        Targets::Classes(_) => panic!("{OTHER_KIND}"),
+    }
+}
+
+/// Targets that are classes.
+pub(super) fn labels(targets: &Targets) -> &[u32] {
+    match targets {
+        Targets::Classes(labels) => labels,
+        Targets::Real(_) => panic!("{OTHER_KIND}"),
+    }
+}

@@ -1,0 +1,39 @@
+//! Blocks of rows that a likelihood is summed over.
+
+use crate::data::Targets;
+use crate::network::Rows;
+
+/// What a sum over rows is a function of, beside the rows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    /// β of the tempered model.
+    pub beta: f64,
+    /// The likelihood's own parameters.
+    pub own: &'a [f32],
+}
+
+/// What a likelihood adds up over rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct RowSums {
+    /// How many rows.
+    pub count: usize,
+    /// Two sums whose meaning each likelihood gives them.
+    pub first: f64,
+    pub second: f64,
+}
+
+/// Targets of a block of rows.
+#[derive(Clone, Copy)]
+pub(super) struct TargetRows<'a> {
+    pub targets: &'a Targets,
+    pub rows: Rows<'a>,
+    /// The first row of the block, counted among `rows`.
+    pub first_row: usize,
+}
+
+impl TargetRows<'_> {
+    /// Which target the row so far into the block has.
+    pub fn place(&self, index: usize) -> usize {
+        self.rows.listed().map_or(self.first_row + index, |rows| rows[self.first_row + index] as usize)
+    }
+}
