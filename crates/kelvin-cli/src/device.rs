@@ -22,7 +22,7 @@ const WHAT_TO_DO: &str = if cfg!(feature = "cuda") {
     "--device cpu runs on the processor"
 };
 
-/// An experiment on the device asked for; where one is only hoped for and cannot be had, a line on standard error says so.
+/// An experiment on the device asked for; where a GPU is there and cannot be used, a line on standard error says why.
 pub fn experiment(
     asked: DeviceArguments,
     quiet: bool,
@@ -79,8 +79,8 @@ fn open_device(asked: DeviceArguments, quiet: bool) -> anyhow::Result<Arc<dyn En
             gpu(asked.precision).map_err(|reason| anyhow::anyhow!("--device cuda: {reason}\n  {WHAT_TO_DO}"))
         }
         DeviceArgument::Auto => Ok(gpu(asked.precision).unwrap_or_else(|reason| {
-            // Whoever built without CUDA knows.
-            say_why(quiet || !cfg!(feature = "cuda"), &reason);
+            // Nobody misses a GPU that was not there, nor one that this kelvin was built without.
+            say_why(quiet || matches!(reason, EngineError::Absent { .. }), &reason);
             Arc::new(CpuEngine)
         })),
     }
@@ -105,5 +105,5 @@ fn gpu(asked: PrecisionArgument) -> Result<Arc<dyn Engine>, EngineError> {
 fn gpu(_: PrecisionArgument) -> Result<Arc<dyn Engine>, EngineError> {
     let reason = "this kelvin was built without CUDA; build it with the feature `cuda`, which is on by default \
                   (cargo install --path crates/kelvin-cli)";
-    Err(EngineError::Unavailable { reason: reason.into() })
+    Err(EngineError::Absent { reason: reason.into() })
 }

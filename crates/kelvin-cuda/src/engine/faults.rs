@@ -10,6 +10,7 @@ use crate::gpu::device::DeviceError;
 pub(crate) fn at_fault(name: &str, error: DeviceError) -> EngineError {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: name.to_owned(), source };
     match error {
+        DeviceError::Absent { .. } => EngineError::Absent { reason: error.to_string() },
         DeviceError::Unavailable { .. } => EngineError::Unavailable { reason: error.to_string() },
         DeviceError::OutOfMemory { .. } => {
             failed(format!("{error}; run fewer chains, take smaller batches, or free what other programs hold").into())

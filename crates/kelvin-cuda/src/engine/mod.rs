@@ -127,7 +127,7 @@ impl CudaEngine {
     /// All GPUs of this machine.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] where there is none, or its driver or NVRTC is missing or too old.
+    /// [`EngineError::Absent`] where there is none, [`EngineError::Unavailable`] where its driver or NVRTC is missing or too old.
     pub fn open(precision: Precision) -> Result<Self, EngineError> {
         let devices = population::devices().map_err(|error| at_fault("CUDA", error))?;
         Ok(Self::new(devices, precision))

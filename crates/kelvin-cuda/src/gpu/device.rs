@@ -16,7 +16,13 @@ pub type Address = u64;
 /// What can go wrong on a device.
 #[derive(Clone, Debug, Error, PartialEq)]
 pub enum DeviceError {
-    /// No driver, no GPU, or no NVRTC.
+    /// This machine has no GPU of NVIDIA's.
+    #[error("no CUDA device can be used: {reason}")]
+    Absent {
+        /// What was not found.
+        reason: String,
+    },
+    /// A GPU may be there, but not all that it needs: its driver or NVRTC is missing or does not work.
     #[error("no CUDA device can be used: {reason}")]
     Unavailable {
         /// What was missing, and what to do.

@@ -12,11 +12,11 @@ const OLDEST: i32 = 12_000;
 pub(crate) fn start() -> Result<i32, DeviceError> {
     // SAFETY: looks for a library and lets it go again.
     if !unsafe { sys::is_culib_present() } {
-        return Err(unavailable("there is no NVIDIA driver on this machine (libcuda.so.1 is not found)"));
+        return Err(absent("there is no NVIDIA driver on this machine (libcuda.so.1 is not found)"));
     }
     result::init().map_err(|error| match error.0 {
         CUresult::CUDA_ERROR_NO_DEVICE => {
-            unavailable("the NVIDIA driver finds no GPU (if there is one, CUDA_VISIBLE_DEVICES may hide it)")
+            absent("the NVIDIA driver finds no GPU (if there is one, CUDA_VISIBLE_DEVICES may hide it)")
         }
         CUresult::CUDA_ERROR_SYSTEM_DRIVER_MISMATCH => {
             unavailable("the NVIDIA driver was updated while it was loaded: restart the machine")
@@ -32,6 +32,10 @@ pub(crate) fn start() -> Result<i32, DeviceError> {
         return Err(unavailable(&reason));
     }
     Ok(version)
+}
+
+fn absent(reason: &str) -> DeviceError {
+    DeviceError::Absent { reason: reason.to_owned() }
 }
 
 pub(crate) fn unavailable(reason: &str) -> DeviceError {

@@ -16,7 +16,13 @@ use crate::potential::Posterior;
 /// Why an engine did not do what was asked.
 #[derive(Debug, Error)]
 pub enum EngineError {
-    /// There is no such engine here.
+    /// The machine has no such device.
+    #[error("{reason}")]
+    Absent {
+        /// What was not found.
+        reason: String,
+    },
+    /// The device cannot be used as it is.
     #[error("{reason}")]
     Unavailable {
         /// What is missing, and what to do.
