@@ -38,7 +38,7 @@ fn networks() -> [Network; 2] {
     [Network::dense(144, &[5], 4).unwrap(), Network::resnet_for(shape, 8, 4, Normalisation::BATCH).unwrap()]
 }
 
-fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
+fn posterior(network: &Network, examples: &Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: 4 };
     Posterior::new(network, likelihood, IsotropicGaussian::new(1.0).unwrap(), examples).unwrap()
 }

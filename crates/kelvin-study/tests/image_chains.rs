@@ -33,7 +33,7 @@ fn network() -> Network {
     Network::resnet_for(Shape::image(12, 12, 1), 8, 4, Normalisation::BATCH).unwrap()
 }
 
-fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
+fn posterior(network: &Network, examples: &Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: 4 };
     Posterior::new(network, likelihood, IsotropicGaussian::new(1.0).unwrap(), examples).unwrap()
 }

@@ -25,7 +25,7 @@ enum AnyRule {
     Ascent(JointAscent),
 }
 
-impl<'a> Rule<Posterior> for AnyRule {
+impl Rule<Posterior> for AnyRule {
     fn step(
         &self,
         potential: &Posterior,
@@ -176,7 +176,7 @@ fn plan(seed: u64, num_steps: u64) -> Plan {
 }
 
 /// Runs the chains and gives every kept state of each.
-fn kept<'a>(potential: &Posterior, rule: &AnyRule, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
+fn kept(potential: &Posterior, rule: &AnyRule, plan: &Plan, chains: &mut [Chain]) -> Vec<Vec<ChainState>> {
     let draws = Mutex::new(vec![Vec::new(); chains.len()]);
     run_population(potential, rule, plan, chains, &|index: usize, chain: &Chain| {
         draws.lock().unwrap()[index].push(chain.state.clone());

@@ -73,7 +73,7 @@ impl Problem {
         Examples { num_features: self.network.num_inputs(), inputs: inputs.into(), targets: Targets::Classes(labels) }
     }
 
-    fn posterior<'a>(&self, examples: &'a Examples) -> Posterior {
+    fn posterior(&self, examples: &Examples) -> Posterior {
         let likelihood = Likelihood::Categorical { num_classes: self.network.num_outputs() };
         Posterior::new(&self.network, likelihood, IsotropicGaussian::new(1.0).unwrap(), examples).unwrap()
     }

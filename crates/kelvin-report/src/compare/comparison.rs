@@ -203,12 +203,12 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
             run.folder, problem.target, problem.data, problem.test_rows
         )
     };
-    return Err(refused(format!(
+    Err(refused(format!(
         "these runs have different test points and cannot be compared\n  {}\n  {}\n  \
          name runs of the same data and target",
         about(first),
         about(second)
-    )));
+    )))
 }
 
 /// Compares two runs on their test points, in log density and in accuracy or squared error.

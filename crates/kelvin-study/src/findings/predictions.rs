@@ -91,7 +91,7 @@ impl Predictions {
             (Predictive::Classification(predictive), Targets::Classes(labels)) => {
                 Ok(Self::Classes(classes(&rows, labels, predictive)?))
             }
-            _ => return Err(refused("the likelihood does not fit the targets")),
+            _ => Err(refused("the likelihood does not fit the targets")),
         }
     }
 
@@ -165,10 +165,10 @@ impl Predictions {
         {
             Ok(Self::Classes(rows.iter().map(|cells| ClassPrediction::from_cells(cells, num_classes)).collect()))
         } else {
-            return Err(refused(format!(
+            Err(refused(format!(
                 "{}, line 1: these are not the columns of predictions that kelvin writes",
                 path.display()
-            )));
+            )))
         }
     }
 }

@@ -256,12 +256,10 @@ fn check_contents(path: &Path, record: &RunRecord) -> Result<Option<RunRecord>> 
     }
     // Made by a kelvin that kept no record, or not yet begun.
     match Provenance::read(&path.join(PROVENANCE)) {
-        Some(began) if began.asked_sha256 != record.identity() => {
-            return Err(refused(format!(
-                "{} holds a run with other settings; nothing was changed. Name another folder with --out",
-                path.display()
-            )));
-        }
+        Some(began) if began.asked_sha256 != record.identity() => Err(refused(format!(
+            "{} holds a run with other settings; nothing was changed. Name another folder with --out",
+            path.display()
+        ))),
         _ => Ok(None),
     }
 }
