@@ -310,7 +310,7 @@ def time_all(chains, readings, layers):
                 for own, of in ((parts, of_normed[0]), (other_parts, of_normed[1]))
             )
             def pending_norm_backward():
-                """What finishes the way back through a norm of the output's kind, and the coefficients that follow from it."""
+                """What finishes the backward pass through a norm of the output's kind, and the coefficients that follow from it."""
                 pixels = IMAGES * out * out
                 of_output, left = normal(chains, 4, filters, kind=torch.float32), 0.1 * pixels * normal(chains, PARTS, filters, 2, kind=torch.float32)
                 scale, _, mean, inverse_std = of_output.double().unbind(1)

@@ -117,7 +117,7 @@ impl CudaEngine {
         Ok(Self::new(devices, precision))
     }
 
-    /// These devices.
+    /// An engine that deals chains out to these devices.
     ///
     /// # Panics
     /// If there are none.
@@ -177,7 +177,7 @@ fn num_rows(batches: &[Rows<'_>], num_examples: usize) -> usize {
 }
 
 /// A posterior of held-out rows, for an engine that evaluates posteriors only; its answers do not matter.
-fn posterior_of<'a>(held_out: &HeldOut) -> Result<Posterior, EngineError> {
+fn posterior_of(held_out: &HeldOut) -> Result<Posterior, EngineError> {
     let failed = |source: Box<dyn Error + Send + Sync>| EngineError::Failed { engine: "CUDA".into(), source };
     let likelihood = match held_out.targets() {
         Targets::Real(_) => Likelihood::Gaussian { noise_variance: 1.0 },
@@ -368,6 +368,36 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn images_follow_the_asked_precision_whatever_reads_them_and_tables_are_f32() {
+        let prior = || IsotropicGaussian::new(1.0).unwrap();
+        let likelihood = Likelihood::Categorical { num_classes: 3 };
+        let targets = Targets::Classes(vec![0, 2]);
+        for (inputs, wanted) in [
+            (Inputs::Bytes(vec![7; 8].into()), Precision::Half),
+            (Inputs::Numbers(vec![0.5; 8].into()), Precision::Single),
+        ] {
+            let examples = Examples { inputs, num_features: 4, targets: targets.clone() };
+            for hidden in [&[5][..], &[5, 6]] {
+                let network = Network::dense(4, hidden, 3).unwrap();
+                let posterior = Posterior::new(&network, likelihood, prior(), &examples).unwrap();
+                assert_eq!(precision_for(&posterior, Precision::Half), wanted);
+                assert_eq!(precision_for(&posterior, Precision::Single), Precision::Single);
+            }
+        }
+    }
+
+    #[test]
+    fn draws_of_dense_networks_are_evaluated_where_that_is_fast() {
+        let evaluated = |hidden: &[usize], num_rows| {
+            let network = Network::dense(784, hidden, 10).unwrap();
+            evaluates(&network, &network.evaluator(), num_rows)
+        };
+        assert!(evaluated(&[256, 256], 10_000) && !evaluated(&[256, 256], 100) && !evaluated(&[4], 10_000));
+        let network = Network::mnist_cnn();
+        assert!(evaluates(&network, &network.evaluator(), 1));
     }
 
     #[test]

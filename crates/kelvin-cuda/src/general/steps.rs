@@ -16,10 +16,10 @@ impl LogBetaRule {
     }
 }
 
-/// How chains move.
+/// The rule that chains are moved by.
 #[derive(Clone, Copy, Debug)]
 pub enum Motion<'a> {
-    /// By sampling.
+    /// A sampler.
     Sample(&'a Langevin),
     /// By ascending in (θ, log β).
     Search(&'a JointAscent),

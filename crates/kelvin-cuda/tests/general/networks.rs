@@ -165,7 +165,7 @@ pub fn examples(network: &Network, count: usize, bytes: bool) -> Examples {
     Examples { inputs, num_features: network.num_inputs(), targets: Targets::Classes(labels) }
 }
 
-pub fn posterior<'a>(network: &Network, examples: &'a Examples) -> Posterior {
+pub fn posterior(network: &Network, examples: &Examples) -> Posterior {
     let likelihood = Likelihood::Categorical { num_classes: network.num_outputs() };
     let prior = IsotropicGaussian::new(0.5).unwrap();
     Posterior::with_evaluator(network, network.general_evaluator(), likelihood, prior, examples).unwrap()

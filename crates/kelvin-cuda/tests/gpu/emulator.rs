@@ -115,12 +115,12 @@ fn products_of_matrices_are_those_of_the_lanes_that_hold_them() {
     }
 }
 
-/// Sums of products of warpgroups: operands at odd places, both ways round, two groups of products of the same sum.
+/// Sums of wgmma: operands at odd places, both ways round, two groups of products of the same sum.
 #[test]
 fn products_of_warpgroups_read_shared_memory() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no products of warpgroups");
+        return eprintln!("SKIPPED: this GPU has no wgmma");
     }
     // Planes of eight numbers of A's and of B's rows: along k for Major::k, across for Major::across.
     const PLANE: usize = 91;
