@@ -7,7 +7,7 @@
 
 Each line: the layer, its tile, whether it comes by bulk copies, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
 those of ResNet-20 (c0, s1, s2, s3, those that read a sum, which they work out, and add to its gradient, some of them with both terms' norms, the strided ones, alone and with their shortcuts) and of the MNIST network (m1, m2). The first
-tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` or `strided` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
+tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` or `strided` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/general/conv_tile.rs` is where the engine's choice is made.
 """
 import argparse
 import ctypes
