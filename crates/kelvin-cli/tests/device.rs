@@ -96,7 +96,7 @@ fn all_that_run_take_a_precision_and_say_where_it_matters() {
     let timed = String::from_utf8(kelvin(folder.path(), &bench).stdout).unwrap();
     let lines: Vec<Value> = timed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let cases: Vec<_> = lines.iter().map(|line| line["case"].as_str().unwrap()).collect();
-    assert_eq!(cases, ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128"]);
+    assert_eq!(cases, ["8-64-1/824", "14-64-1/128", "8-64-64-1/824", "30-128-128-3/128", "784-256-256-10/128"]);
     for line in lines {
         assert_eq!((line["device"].as_str(), line["chains"].as_u64()), (Some("CPU"), Some(1)));
         assert!(line["us_per_chain_step"].as_f64().unwrap() > 0.0);

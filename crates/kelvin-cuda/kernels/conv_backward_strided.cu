@@ -1,5 +1,5 @@
 // Gradients of a convolution of 3×3 and stride 2 from 16 or 32 channels to twice as many, and of a shortcut of 1×1
-// beside it, by products of warpgroups: the same as conv_backward.cu for the layers it serves, and with SHORTCUT for
+// beside it, by wgmma: the same as conv_backward.cu for the layers it serves, and with SHORTCUT for
 // two at once.
 //
 //   dy[q, o]      = a_o D(to)[q, o] + b_o V(to)[q, o] + c_o            through the output's norm, else D(to)

@@ -1,4 +1,4 @@
-// Gradients of a convolution of 3×3 from 16, 32 or 64 channels to as many, by products of warpgroups: the same as
+// Gradients of a convolution of 3×3 from 16, 32 or 64 channels to as many, by wgmma: the same as
 // conv_backward.cu for the layers it serves.
 //
 //   dy[q, o]      = a_o D(to)[q, o] + b_o V(to)[q, o] + c_o          through the output's norm, else D(to)

@@ -1,4 +1,4 @@
-// Convolution of 3×3 from 32 or 64 channels to as many by products of warpgroups: the same as conv_forward.cu for the
+// Convolution of 3×3 from 32 or 64 channels to as many by wgmma: the same as conv_forward.cu for the
 // layers it serves.
 //
 // The tile's input and the weights lie in shared memory as planes of chunks (conv_planes.cuh), and are read by the

@@ -1,4 +1,4 @@
-// The tiles of a convolution as products of warpgroups read them: chunks of eight channels lie in planes of pixels, so
+// The tiles of a convolution as wgmma reads them: chunks of eight channels lie in planes of pixels, so
 // that eight neighbouring pixels of a chunk make a core matrix (wgmma.cuh), wherever they begin, and a tap of the kernel
 // is just another place to begin at.
 //
@@ -15,7 +15,7 @@ namespace {
 
 static_assert(KERNEL == 3 && STRIDE == 1 && PAD_TOP == 1 && PAD_LEFT == 1 && !PACKED, "a border of one pixel");
 
-// Lines above and below the tile's own rows: the way back needs x without them.
+// Lines above and below the tile's own rows: the backward pass needs x without them.
 #ifdef DATA_GRADIENT
 constexpr int X_BORDER = 0;
 #else

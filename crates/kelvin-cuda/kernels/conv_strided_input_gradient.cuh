@@ -1,4 +1,4 @@
-// The gradient of the input of a convolution of stride 2 by products of warpgroups: squares of 64 pixels of dy by the
+// The gradient of the input of a convolution of stride 2 by wgmma: squares of 64 pixels of dy by the
 // weights.
 //
 // A product has 32 columns: the channels of a class, or of 16 channels those of both classes of a row (a, 0) and (a,

@@ -1,4 +1,4 @@
-// The tiles of a convolution of stride 2 as products of warpgroups read them.
+// The tiles of a convolution of stride 2 as wgmma reads them.
 //
 // Pixel (2i + a, 2j + b) of the input belongs to class (a, b), and lies at place (i, j) of its class. Chunks of eight
 // channels of a class lie in planes of places; so 64 places of a class are a square of the output's, and the classes

@@ -1,4 +1,4 @@
-// The gradient of the weights of a convolution of stride 2 by products of warpgroups: filters of dy by channels of
+// The gradient of the weights of a convolution of stride 2 by wgmma: filters of dy by channels of
 // classes.
 //
 // A product sums over sixteen places, two rows of a square. Its rows are 64 filters of dy: of 32 those of the row above

@@ -1,4 +1,4 @@
-// The gradient of a convolution's input by products of warpgroups: squares of 64 pixels of dy by the weights.
+// The gradient of a convolution's input by wgmma: squares of 64 pixels of dy by the weights.
 
 #include "conv_wide_weight_gradient.cuh"
 

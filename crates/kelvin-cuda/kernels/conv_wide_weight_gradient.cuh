@@ -1,4 +1,4 @@
-// The gradient of a convolution's weights by products of warpgroups: each of two keeps its half of the sums in registers,
+// The gradient of a convolution's weights by wgmma: each of two warpgroups keeps its half of the sums in registers,
 // or of 16 channels all sums of its half of the pixels.
 //
 // A product sums over sixteen pixels, two rows of a square. Its rows are 64 channels of x in these pixels or beside

@@ -1,4 +1,4 @@
-// What follows from the parts' sums of a batch norm, on the way forward and back.
+// What follows from the parts' sums of a batch norm, forward and backward.
 //
 // Where a convolution is the first to need it, each of its blocks works it out for itself while its first tile is on
 // its way, and the first block of a chain writes it for all who come later. Else it is worked out by the last block of
@@ -162,7 +162,7 @@ DEVICE void finish_norm(const NormFinish& of, u32 chain, float* own, bool writes
     });
 }
 
-// The same on the way back: a, b and c to `slopes`, [3][channel]; the block that `writes` leaves the parameters'
+// The same in the backward pass: a, b and c to `slopes`, [3][channel]; the block that `writes` leaves the parameters'
 // gradients.
 DEVICE void finish_norm_backward(const NormBackwardFinish& of, u32 chain, float* slopes, bool writes) {
     const u32 channels = of.channels;

@@ -1,4 +1,4 @@
-// The way back of a convolution or dense layer to what it read, one thread a number: x = Σ over taps and filters of k·dV.
+// The backward pass of a convolution or dense layer to what it read, one thread a number: x = Σ over taps and filters of k·dV.
 //
 // Reads a kernel and its window of dV for each number. Specification: network/images/convolution.rs (pull_image), dense.rs.
 

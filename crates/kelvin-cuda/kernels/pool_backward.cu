@@ -1,4 +1,4 @@
-// The way back of a pool, one thread WIDTH channels of some lines of a rectangle: dV of the rectangle over its size.
+// The backward pass of a pool, one thread WIDTH channels of some lines of a rectangle: dV of the rectangle over its size.
 //
 // With NORM_SUMS, D is complete and goes through a norm next, that of the input or of a term if the input is a sum: each
 // block leaves a part of the norm's sums, and the last of a chain works out what follows, unless it is left to a

@@ -1,4 +1,4 @@
-// The way back of filter response norm, one thread a channel of an image: x = γ·r·(g − u·r²·mean(g·u)), g = dV.
+// The backward pass of filter response norm, one thread a channel of an image: x = γ·r·(g − u·r²·mean(g·u)), g = dV.
 //
 // ∂γ = Σ g·u·r and ∂β = Σ g of each image go to [chain][image][channel]. Reads value and gradient twice, writes once.
 // Specification: network/images/response_norm.rs (NormaliseBack).

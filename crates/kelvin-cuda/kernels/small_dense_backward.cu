@@ -1,4 +1,4 @@
-// All of the way back of a dense layer of few units, over some of the images: a thread an input, a block a split.
+// The whole backward pass of a dense layer of few units, over some of the images: a thread an input, a block a split.
 //
 //   D of the input: Σ over units of k·dV      of the kernel: Σ over images of u·dV      of the bias: Σ over images of dV
 //

@@ -1,4 +1,4 @@
-// The way back of a threshold, one thread a channel of an image: x = g where u > τ, ∂τ = Σ g elsewhere, g = dV.
+// The backward pass of a threshold, one thread a channel of an image: x = g where u > τ, ∂τ = Σ g elsewhere, g = dV.
 //
 // ∂τ of each image goes to [chain][image][channel]. Reads value and gradient once, writes once.
 // Specification: network/images/response_norm.rs (CutOffBack).

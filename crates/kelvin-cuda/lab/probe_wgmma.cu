@@ -1,4 +1,4 @@
-// Single products of warpgroups for probe_wgmma.py: which numbers of shared memory they multiply, and how long they take.
+// Single wgmma products for probe_wgmma.py: which numbers of shared memory they multiply, and how long they take.
 
 #include "wgmma.cuh"
 

@@ -7,7 +7,7 @@
 
 Each line: the layer, its tile, whether it comes by bulk copies, blocks on a multiprocessor, registers, spilled bytes, µs a chain, TB/s, TFLOP/s, relative errors. Layers are
 those of ResNet-20 (c0, s1, s2, s3, those that read a sum, which they work out, and add to its gradient, some of them with both terms' norms, the strided ones, alone and with their shortcuts) and of the MNIST network (m1, m2). The first
-tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` or `strided` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/images/conv_tile.rs` is where the engine's choice is made.
+tile of a layer is the one before strips (strip 0), the second the engine's; those with `wide` or `strided` are multiplied by warpgroups. Change LAYERS and TILES to try others; `src/general/conv_tile.rs` is where the engine's choice is made.
 """
 import argparse
 import ctypes
@@ -310,7 +310,7 @@ def time_all(chains, readings, layers):
                 for own, of in ((parts, of_normed[0]), (other_parts, of_normed[1]))
             )
             def pending_norm_backward():
-                """What finishes the way back through a norm of the output's kind, and the coefficients that follow from it."""
+                """What finishes the backward pass through a norm of the output's kind, and the coefficients that follow from it."""
                 pixels = IMAGES * out * out
                 of_output, left = normal(chains, 4, filters, kind=torch.float32), 0.1 * pixels * normal(chains, PARTS, filters, 2, kind=torch.float32)
                 scale, _, mean, inverse_std = of_output.double().unbind(1)

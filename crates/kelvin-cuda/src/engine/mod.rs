@@ -133,7 +133,7 @@ impl CudaEngine {
         Ok(Self::new(devices, precision))
     }
 
-    /// These devices.
+    /// An engine that deals chains out to these devices.
     ///
     /// # Panics
     /// If there are none.
@@ -420,6 +420,36 @@ mod tests {
             let run = engine.run(&posterior, Motion::Sample(&rule), &plan, &mut chains, &Silent);
             assert_eq!(run.unwrap_err().to_string(), error.to_string());
         }
+    }
+
+    #[test]
+    fn images_follow_the_asked_precision_whatever_reads_them_and_tables_are_f32() {
+        let prior = || IsotropicGaussian::new(1.0).unwrap();
+        let likelihood = Likelihood::Categorical { num_classes: 3 };
+        let targets = Targets::Classes(vec![0, 2]);
+        for (inputs, wanted) in [
+            (Inputs::Bytes(vec![7; 8].into()), Precision::Half),
+            (Inputs::Numbers(vec![0.5; 8].into()), Precision::Single),
+        ] {
+            let examples = Examples { inputs, num_features: 4, targets: targets.clone() };
+            for hidden in [&[5][..], &[5, 6]] {
+                let network = Network::dense(4, hidden, 3).unwrap();
+                let posterior = Posterior::new(&network, likelihood, prior(), &examples).unwrap();
+                assert_eq!(precision_for(&posterior, Precision::Half), wanted);
+                assert_eq!(precision_for(&posterior, Precision::Single), Precision::Single);
+            }
+        }
+    }
+
+    #[test]
+    fn draws_of_dense_networks_are_evaluated_where_that_is_fast() {
+        let evaluated = |hidden: &[usize], num_rows| {
+            let network = Network::dense(784, hidden, 10).unwrap();
+            evaluates(&network, &network.evaluator(), num_rows)
+        };
+        assert!(evaluated(&[256, 256], 10_000) && !evaluated(&[256, 256], 100) && !evaluated(&[4], 10_000));
+        let network = Network::mnist_cnn();
+        assert!(evaluates(&network, &network.evaluator(), 1));
     }
 
     #[test]

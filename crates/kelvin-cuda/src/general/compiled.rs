@@ -40,7 +40,7 @@ pub struct Compiled {
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
-    /// By operation.
+    /// Those of dense layers of few units, by operation.
     small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
 }

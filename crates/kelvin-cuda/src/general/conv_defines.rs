@@ -32,7 +32,7 @@ impl ConvShape {
         ]
     }
 
-    /// What the way forward is compiled with.
+    /// What the forward pass is compiled with.
     pub fn forward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         let steps = self.taps() * self.depth() / 16;
@@ -50,7 +50,7 @@ impl ConvShape {
         defines
     }
 
-    /// What the way back is compiled with.
+    /// What the backward pass is compiled with.
     pub fn backward_defines(&self, tile: &Tile, gradients: &Gradients) -> Vec<(&'static str, i64)> {
         let mut defines = self.defines(tile);
         defines.push(("OUTPUT_NORM", i64::from(gradients.output_norm)));

@@ -1,4 +1,4 @@
-//! The tiles of the way back of strided convolutions by warpgroups (`wgmma.cuh`), where a GPU has them.
+//! The tiles of the backward pass of strided convolutions by warpgroups (`wgmma.cuh`), where a GPU has them.
 //!
 //! The sizes mirror those of `conv_strided_*.cuh` and `conv_backward_strided.cu`; chunks are sixteen bytes.
 
@@ -16,14 +16,14 @@ const WEIGHT_PLANE: usize = COLUMNS + 1;
 /// Remainders of a pixel's row and column.
 const CLASSES: usize = 4;
 
-/// How the way back of a strided convolution is cut.
+/// How the backward pass of a strided convolution is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StridedCut {
-    /// The tile.
+    /// Images and rows that a block takes at a time.
     pub tile: Tile,
     /// Rooms for tiles: with two the next is put into its place while one is multiplied.
     pub rooms: usize,
-    /// Shared memory.
+    /// Shared memory of a block, in bytes.
     pub bytes: usize,
 }
 
@@ -35,7 +35,7 @@ impl ConvShape {
         kernel == 1 && before == [0, 0] && other.sizes.kernel == 3 && wider == other.sizes
     }
 
-    /// How the way back by warpgroups is cut, where there is a kernel that fits into `shared_bytes`.
+    /// How the backward pass by warpgroups is cut, where there is a kernel that fits into `shared_bytes`.
     pub fn strided_cut(&self, gradients: &Gradients, shared_bytes: usize) -> Option<StridedCut> {
         let Convolution { input, output, kernel, stride, before } = self.sizes;
         let &(_, squares, warpgroups, blocks) = CUTS.iter().find(|cut| cut.0 == input.channels)?;

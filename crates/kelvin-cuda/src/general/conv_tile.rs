@@ -15,7 +15,7 @@ pub const ARRIVAL_BYTES: usize = 8;
 /// What a kernel of a convolution is compiled for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConvShape {
-    /// The sizes.
+    /// Sizes of input, output, kernel and stride.
     pub sizes: Convolution,
     /// Whether it reads the packed input.
     pub packed: bool,
@@ -23,7 +23,7 @@ pub struct ConvShape {
     pub input_norm: bool,
     /// Whether the input is read with a ReLU.
     pub input_relu: bool,
-    /// Where the input is a sum that the way forward is to work out: whether its terms have a norm, and a ReLU.
+    /// Where the input is a sum that the forward pass is to work out: whether its terms have a norm, and a ReLU.
     pub terms: Option<[(bool, bool); 2]>,
 }
 
@@ -36,7 +36,7 @@ pub struct Gradients {
     pub pool: usize,
     /// Whether the pool reads the output with a ReLU.
     pub pool_relu: bool,
-    /// Whether the way forward made the pool as well, and left bits of the ReLU instead of the output.
+    /// Whether the forward pass made the pool as well, and left bits of the ReLU instead of the output.
     pub pooled: bool,
     /// Whether the input's gradient is wanted.
     pub input: bool,
@@ -100,7 +100,7 @@ impl ConvShape {
         channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
     }
 
-    /// Whether the tiles of the way forward cover the input, so that they can work it out where it is a sum.
+    /// Whether the tiles of the forward pass cover the input, so that they can work it out where it is a sum.
     pub fn covers_input(&self) -> bool {
         let Convolution { kernel, stride, before, .. } = self.sizes;
         let covers = |before: usize| kernel >= stride + before;
@@ -119,7 +119,7 @@ impl ConvShape {
         self.sizes.output.channels
     }
 
-    /// Filters of a square, whose sums a warp of the way back keeps: few leave registers for loads under way, many leave warps
+    /// Filters of a square, whose sums a warp of the backward pass keeps: few leave registers for loads under way, many leave warps
     /// for all squares.
     pub(super) fn square_filters(&self) -> usize {
         if self.filters() >= 64 && !self.packed { 32 } else { 16 }
@@ -181,12 +181,12 @@ impl ConvShape {
         ((lines * width + self.overhang(tile)) * (chunks + 1), lines * columns * chunks, weights)
     }
 
-    /// Coefficients of a channel of the input that the way forward keeps: of one value or of two terms.
+    /// Coefficients of a channel of the input that the forward pass keeps: of one value or of two terms.
     pub(super) fn coefficients(&self) -> usize {
         if self.terms.is_some() { 4 } else { 2 }
     }
 
-    /// Shared memory of the way forward, in bytes.
+    /// Shared memory of the forward pass, in bytes.
     fn forward_bytes(&self, tile: &Tile) -> usize {
         let (inputs, stage, weights) = self.rooms(tile);
         let sums = tile.warps / self.filters().div_ceil(32) * self.filters() * 8;
@@ -194,7 +194,7 @@ impl ConvShape {
         (inputs + stage + weights) * CHUNK_BYTES + coefficients + sums + ARRIVAL_BYTES
     }
 
-    /// Shared memory of the way back, in bytes.
+    /// Shared memory of the backward pass, in bytes.
     fn backward_bytes(&self, tile: &Tile, gradients: &Gradients) -> usize {
         let Convolution { output, kernel, stride, before, .. } = self.sizes;
         let (inputs, stage, weights) = self.rooms(tile);
@@ -241,7 +241,7 @@ impl ConvShape {
         (self.packed || line(input.width, input.channels)) && line(output.width, output.channels)
     }
 
-    /// The tile of the way forward and its shared memory, where one fits into `shared_bytes`.
+    /// The tile of the forward pass and its shared memory, where one fits into `shared_bytes`.
     ///
     /// Few filters want large tiles, since a pixel is little work; many want few warps with many sums each.
     pub fn forward_tile(&self, shared_bytes: usize) -> Option<(Tile, usize)> {
@@ -263,7 +263,7 @@ impl ConvShape {
         })
     }
 
-    /// The tile of the way back and its shared memory, where one fits into `shared_bytes`: a warp for each square at least.
+    /// The tile of the backward pass and its shared memory, where one fits into `shared_bytes`: a warp for each square at least.
     ///
     /// Many small blocks hide each other's waiting, as far as registers and shared memory go. Strips want a task for each warp;
     /// without them the size is best that fills its sixteens of pixels.
@@ -320,12 +320,12 @@ impl ConvShape {
         [most, most / 2, most / 4, 1].into_iter().find_map(|pixels| fitting(self.cut(pixels), 0, 0, wanted))
     }
 
-    /// Whether there is room for the parts of a norm that the way forward leaves, one for each tile at most.
+    /// Whether there is room for the parts of a norm that the forward pass leaves, one for each tile at most.
     pub fn has_room_for_parts(&self, tile: &Tile) -> bool {
         tile.images * tile.rows * self.sizes.output.width >= ROWS_PER_PART
     }
 
-    /// Of how many norms the way back can take the sums in passing: of both terms of a sum in strips and by warpgroups (which
+    /// Of how many norms the backward pass can take the sums in passing: of both terms of a sum in strips and by warpgroups (which
     /// `wide` says), whose registers are full with 64 filters. There is room for parts of so many pixels and more.
     pub fn most_norm_sums(&self, tile: &Tile, wide: bool) -> usize {
         let pixels = tile.images * tile.rows * self.sizes.output.width * self.sizes.stride * self.sizes.stride;
@@ -336,7 +336,7 @@ impl ConvShape {
         }
     }
 
-    /// Whether the way forward can make a pool of squares of `size` pixels of what it computes.
+    /// Whether the forward pass can make a pool of squares of `size` pixels of what it computes.
     pub fn makes_pool(&self, tile: &Tile, size: usize) -> bool {
         let output = self.sizes.output;
         size == 2 && tile.strip > 0 && tile.rows.is_multiple_of(2) && output.width > 8 && self.filters() >= 32

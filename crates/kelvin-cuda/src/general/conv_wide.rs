@@ -53,7 +53,7 @@ impl ConvShape {
         (2 * room + (stage + weights) * chunks) * CHUNK_BYTES + 4 * coefficients * output.channels + ARRIVAL_BYTES
     }
 
-    /// The tile of the way forward by warpgroups and its shared memory, where there is one that fits into `shared_bytes`.
+    /// The tile of the forward pass by warpgroups and its shared memory, where there is one that fits into `shared_bytes`.
     pub fn wide_forward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
         // Few channels are little work, and leave registers for two squares.
         let squares = if self.filters() < ROWS { 2 } else { 1 };
@@ -64,7 +64,7 @@ impl ConvShape {
         (bytes <= shared_bytes).then_some((Tile { blocks, ..tile }, bytes))
     }
 
-    /// The tile of the way back by warpgroups and its shared memory, where there is one that fits into `shared_bytes`.
+    /// The tile of the backward pass by warpgroups and its shared memory, where there is one that fits into `shared_bytes`.
     pub fn wide_backward_tile(&self, gradients: &Gradients, shared_bytes: usize) -> Option<(Tile, usize)> {
         // Of more than 16 channels one fills the registers, or leaves room for another block, which matters more.
         let squares = if self.filters() < 32 { 2 } else { 1 };

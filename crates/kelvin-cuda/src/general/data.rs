@@ -18,7 +18,7 @@ enum Pixels {
 }
 
 impl DeviceData {
-    /// Copies examples.
+    /// Copies examples to the device.
     pub fn new(device: &Arc<dyn Device>, examples: &Examples) -> Result<Self, DeviceError> {
         let pixels = match &examples.inputs {
             Inputs::Bytes(bytes) => Pixels::Bytes(Buffer::of(device, bytes)?),
@@ -37,7 +37,7 @@ impl DeviceData {
         matches!(self.pixels, Pixels::Bytes(_))
     }
 
-    /// Where pixels lie.
+    /// Where the pixels of the first image lie.
     pub fn pixels(&self) -> Address {
         match &self.pixels {
             Pixels::Bytes(bytes) => bytes.at(0),

@@ -54,26 +54,26 @@ impl Tiled {
 pub struct FastConv {
     pub(super) forward: Tiled,
     pub(super) backward: Tiled,
-    /// Whether the way forward leaves parts of the norm that follows.
+    /// Whether the forward pass leaves parts of the norm that follows.
     pub(super) statistics: bool,
-    /// The terms of the input, where it is a sum that the way forward works out.
+    /// The terms of the input, where it is a sum that the forward pass works out.
     pub(super) terms: Option<[usize; 2]>,
-    /// The result of the pool that the way forward makes as well.
+    /// The result of the pool that the forward pass makes as well.
     pub(super) pooled: Option<usize>,
-    /// The values whose norms the way back goes through as well.
+    /// The values whose norms' sums the backward pass takes as well.
     pub(super) normed: [Option<usize>; 2],
-    /// Who goes the way back, and which others with it.
+    /// Which kernel makes the backward pass, and for which others as well.
     pub(super) company: Company,
 }
 
-/// With whom a convolution goes the way back.
+/// Whether a convolution's backward pass is fused with another's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Company {
-    /// Alone.
+    /// Its kernel makes its own backward pass and nothing else.
     None,
     /// By the kernel of strided convolutions, which may take a shortcut along: its operation.
     Strided(Option<usize>),
-    /// Along with another operation, later on the way back.
+    /// Along with another operation, later in the backward pass.
     Follows(usize),
 }
 
@@ -90,9 +90,9 @@ pub struct FastDense {
 /// Which kernels finalise the statistics of a batch norm.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finishers {
-    /// Whether on the way forward it is the convolution that reads the value first.
+    /// Whether in the forward pass it is the convolution that reads the value first.
     pub(super) reader: bool,
-    /// Whether on the way back it is the convolution that made the value.
+    /// Whether in the backward pass it is the convolution that made the value.
     pub(super) maker: bool,
 }
 
@@ -103,7 +103,7 @@ pub struct Fast {
     pub(super) denses: Vec<Option<FastDense>>,
     /// Sums that convolutions work out.
     pub(super) sums: Vec<usize>,
-    /// By norm.
+    /// For each batch norm of the program.
     pub(super) finishers: Vec<Finishers>,
 }
 
@@ -132,7 +132,7 @@ impl Fast {
         operations.filter_map(|(operation, conv)| conv.and_then(|_| made(operation))).collect()
     }
 
-    /// The values whose gradients are needed until an operation that comes later on the way back, each with that.
+    /// The values whose gradients are needed until an operation that comes later in the backward pass, each with that.
     pub fn kept_gradients(&self, plan: &Plan) -> Vec<(usize, usize)> {
         let operations = plan.program.operations.iter().zip(&self.convs);
         let kept = operations.filter_map(|(operation, conv)| match conv.as_ref()?.company {

@@ -1,20 +1,20 @@
-//! The kernels of convolutions' ways back: which one serves a convolution, and which shortcuts go along with another.
+//! The kernels of convolutions' backward passes: which one serves a convolution, and which shortcuts are fused into another's.
 
 use kelvin::network::Operation;
 
 use super::conv_tile::{ConvShape, Gradients, Tile};
-use super::fast_shape::{Source, fast_shape, way_forward};
+use super::fast_shape::{Source, fast_shape, forward_kernel};
 use super::plan::Plan;
 use crate::gpu::device::Limits;
 
-/// The kernel of a convolution's way back.
+/// The kernel of a convolution's backward pass.
 #[derive(Clone, Copy, Debug)]
-pub struct WayBack {
+pub struct BackwardKernel {
     /// Its file and entry.
     pub source: Source,
-    /// Its tile.
+    /// What a block takes at a time.
     pub tile: Tile,
-    /// Its shared memory.
+    /// Shared memory of a block, in bytes.
     pub bytes: usize,
     /// Of how many norms it can take the sums in passing.
     pub most_norm_sums: usize,
@@ -22,7 +22,7 @@ pub struct WayBack {
     rooms: Option<usize>,
 }
 
-impl WayBack {
+impl BackwardKernel {
     /// By warpgroups, where the GPU has their products and the shape fits.
     pub fn new(shape: &ConvShape, gradients: &Gradients, limits: Limits) -> Option<Self> {
         let (shared, wide) = (limits.shared_bytes as usize, limits.warpgroup_products);
@@ -55,12 +55,12 @@ impl WayBack {
     }
 }
 
-/// A convolution of 1×1 whose way back is gone by the kernel of another one that reads the same.
+/// A 1×1 shortcut convolution whose backward pass is fused into the kernel of another that reads the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shortcut {
-    /// The shortcut's operation.
+    /// The number of the shortcut's operation.
     pub operation: usize,
-    /// The other's, which comes later on the way back.
+    /// The other's, which comes later in the backward pass.
     pub leader: usize,
 }
 
@@ -86,9 +86,9 @@ pub fn shortcuts(limits: Limits, plan: &Plan) -> Vec<Shortcut> {
         let both = Gradients { shortcut: true, ..gradients };
         let together = limits.warpgroup_products && shape.strided_cut(&both, limits.shared_bytes as usize).is_some();
         // Each has fast kernels of its own for all else.
-        let apart = way_forward(&shape, &gradients, limits).is_some()
-            && way_forward(&other, &other_gradients, limits).is_some()
-            && WayBack::new(&other, &other_gradients, limits).is_some();
+        let apart = forward_kernel(&shape, &gradients, limits).is_some()
+            && forward_kernel(&other, &other_gradients, limits).is_some()
+            && BackwardKernel::new(&other, &other_gradients, limits).is_some();
         (stays && alike && together && apart).then_some(Shortcut { operation, leader })
     };
     (1..program.values.len()).filter_map(of_value).collect()

@@ -16,7 +16,7 @@ impl Lowering<'_> {
         self.plan.program.values[value].norm.map_or_else(Default::default, |norm| self.pending[norm])
     }
 
-    /// A convolution's way forward; it also finishes the norm that follows unless its reader does, finishes those that
+    /// A convolution's forward pass; it also finishes the norm that follows unless its reader does, finishes those that
     /// were left to it, and may work out the sum that it reads.
     pub(super) fn fast_conv(&mut self, fast: &FastConv, from: usize, to: usize, kernel: usize, bias: Option<usize>) {
         let num_images = self.num_images as usize;
@@ -55,7 +55,7 @@ impl Lowering<'_> {
         self.launches.push(fast.forward.launch(self.group.num_chains, num_images, &arguments));
     }
 
-    /// All of a convolution's way back; it may also go through the norm of what it reads, and take a shortcut along.
+    /// A convolution's whole backward pass; it may also go through the norm of what it reads, and take a shortcut along.
     pub(super) fn fast_conv_backward(
         &mut self,
         fast: &FastConv,

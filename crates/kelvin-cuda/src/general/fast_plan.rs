@@ -5,14 +5,14 @@ use kelvin::network::{Network, Operation};
 use super::conv_tile::Tile;
 use super::dense_kernels::{DenseProduct, DenseShape};
 use super::fast::{Company, Fast, FastConv, FastDense, Tiled};
-use super::fast_back::{Shortcut, WayBack, shortcuts};
-use super::fast_shape::{Source, fast_shape, terms_of, way_forward};
+use super::fast_back::{BackwardKernel, Shortcut, shortcuts};
+use super::fast_shape::{Source, fast_shape, forward_kernel, terms_of};
 use super::plan::{Plan, pool_of, written as written_by};
 use super::precision::Precision;
 use crate::gpu::device::{Device, DeviceError, Kernel, Limits};
 use crate::gpu::kernels::KernelSource;
 
-/// How the way back writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
+/// How the backward pass writes to the gradient of what an operation reads: whether it adds, and whether it is the last.
 fn writes(plan: &Plan) -> Vec<(bool, bool)> {
     let mut written = vec![0; plan.program.values.len()];
     let mut found = vec![(false, false); plan.program.operations.len()];
@@ -123,10 +123,10 @@ impl Planning<'_> {
         // Two readers alone, which write at once.
         let adds = adds && along.is_none();
         let (shape, mut gradients) = fast_shape(plan, operation, plan.packed_input, adds, is_last)?;
-        let (source, forward) = way_forward(&shape, &gradients, self.limits)?;
+        let (source, forward) = forward_kernel(&shape, &gradients, self.limits)?;
         gradients.pooled = gradients.pool > 1 && shape.makes_pool(&forward.0, gradients.pool);
         gradients.shortcut = along.is_some();
-        let back = WayBack::new(&shape, &gradients, self.limits)?;
+        let back = BackwardKernel::new(&shape, &gradients, self.limits)?;
         gradients.norm_sums = gradients.norm_sums.min(back.most_norm_sums);
 
         let output_rows = sizes.output.height;

@@ -58,8 +58,12 @@ pub(super) fn fast_shape(
 /// A kernel's file and its entry.
 pub(super) type Source = (&'static str, &'static str);
 
-/// The kernel of the way forward, its tile and shared memory: by warpgroups, where the GPU has their products and the shape fits.
-pub(super) fn way_forward(shape: &ConvShape, gradients: &Gradients, limits: Limits) -> Option<(Source, (Tile, usize))> {
+/// The kernel of the forward pass, its tile and shared memory: by warpgroups, where the GPU has their products and the shape fits.
+pub(super) fn forward_kernel(
+    shape: &ConvShape,
+    gradients: &Gradients,
+    limits: Limits,
+) -> Option<(Source, (Tile, usize))> {
     let shared = limits.shared_bytes as usize;
     let wide = shape.wide_forward_tile(gradients, shared).filter(|_| limits.warpgroup_products);
     let source = match wide {

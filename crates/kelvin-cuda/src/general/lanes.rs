@@ -11,7 +11,7 @@ use crate::gpu::device::{DeviceError, MOST_LANES};
 /// Lanes that are asked for: how many, and room for how many chains and images each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// How many lanes.
+    /// Lanes that step beside each other.
     pub count: usize,
     /// Chains of a lane.
     pub num_chains: usize,

@@ -1,4 +1,4 @@
-//! The way forward as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
+//! The forward pass as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
 
 use kelvin::network::{Convolution, Operation};
 
@@ -29,7 +29,7 @@ pub enum Norms {
 /// What a pass in training mode does to running statistics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// Nothing.
+    /// They stay as they are.
     Stay,
     /// They move towards the batch's.
     Move,
@@ -40,7 +40,7 @@ pub enum Running {
 /// Parts of a norm's sums that a kernel leaves in the group's memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts {
-    /// How many.
+    /// Parts that were left.
     pub num_parts: u32,
     /// Pixels of each but the last.
     pub rows_per_part: u32,
@@ -59,7 +59,7 @@ pub struct Lowering<'a> {
     pub(super) norms: Norms,
     /// What is to be launched, in order.
     pub launches: Vec<Launch>,
-    /// Where the partial sums of each tensor's gradient lie after the way back.
+    /// Where the partial sums of each tensor's gradient lie after the backward pass.
     pub sources: Vec<GradientSource>,
     /// How often each value's gradient was written so far.
     pub(super) written: Vec<usize>,
@@ -67,7 +67,7 @@ pub struct Lowering<'a> {
     pub(super) splits: Vec<usize>,
     /// The norms whose sums a kernel took in passing, until their turn comes.
     pub(super) summed_norms: Vec<bool>,
-    /// What finishes each norm that is left to the convolution that needs it first, on the way forward and back.
+    /// What finishes each norm that is left to the convolution that needs it first, forward and backward.
     pub(super) pending: Vec<(NormFinish, NormBackwardFinish)>,
 }
 

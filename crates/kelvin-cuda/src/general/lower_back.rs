@@ -1,4 +1,4 @@
-//! The way back as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
+//! The backward pass as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
 
 use kelvin::network::Operation;
 
@@ -11,7 +11,7 @@ use super::lower::Lowering;
 use super::plan::ROWS_PER_PART;
 use crate::gpu::device::{Address, Launch};
 
-/// Parts that the way back of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
+/// Parts that the backward pass of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
 const MOST_PARTS_OF_A_POOL: u32 = 64;
 
 /// Which of the passes over a batch a total is of.
@@ -122,7 +122,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// How the next operation on the way back hands on to D of a value: the first overwrites, the last cuts off.
+    /// How the next operation in the backward pass hands on to D of a value: the first overwrites, the last cuts off.
     pub(super) fn downstream(&mut self, value: usize) -> Downstream {
         let before = self.written[value];
         self.written[value] += 1;

@@ -86,7 +86,7 @@ impl Lowering<'_> {
         parts
     }
 
-    /// The way back through a batch norm, and the gradients of its parameters.
+    /// The backward pass through a batch norm, and the gradients of its parameters.
     pub(super) fn norm_backward(&mut self, number: usize) {
         if std::mem::take(&mut self.summed_norms[number]) {
             return;
@@ -110,7 +110,7 @@ impl Lowering<'_> {
         self.over_pixels(self.compiled.norm_sums, value, (parts.num_parts, 2), &arguments);
     }
 
-    /// What finishes the way back through a norm once its parts are there; without slopes, where it is left to the
+    /// What finishes the backward pass through a norm once its parts are there; without slopes, where it is left to the
     /// convolution that made the value.
     pub(super) fn norm_backward_finish(&mut self, number: usize, num_parts: u32) -> NormBackwardFinish {
         let norm = &self.plan.program.norms[number];

@@ -1,10 +1,11 @@
-//! The engine for images (and any other network): groups of chains step together as one batch on the device.
+//! The engine of any network: groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
-//! next group as well; `lanes` keeps it. `plan` gives gradients their places, `lower`, `lower_norm` and `lower_back` turn
-//! a program into launches (`fast` and `fast_back` into those of tensor cores, chosen by `fast_plan`, of which `finishers` says who finishes
-//! norms, `small_dense` those of dense layers with few units), `wave` records them, `run` moves chains and `evaluate`
-//! looks at draws. The CPU's `network::images` is the specification.
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_dense` and `lower_back` turn
+//! a program into launches. Convolutions have kernels of the tensor cores (`fast`) where `fast_plan` finds that shapes allow it, launched by
+//! `fast_lower`; `finishers` chooses which of them finalises each norm, and `dense_kernels` which kernels a dense layer is given.
+//! `wave` records the launches of a step, `run` moves chains and `evaluate` looks at draws. The CPU's `network::images` is the
+//! specification.
 
 mod arguments;
 mod block_size;

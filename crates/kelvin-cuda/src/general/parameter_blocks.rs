@@ -19,7 +19,7 @@ pub struct ParameterBlocks {
     pub tensor_lens: Vec<usize>,
     /// Where each tensor begins.
     pub tensor_starts: Vec<usize>,
-    /// The blocks.
+    /// The blocks of all tensors, in the order of the parameters.
     pub blocks: Buffer<ParameterBlock>,
     /// Which blocks each tensor has.
     pub tensors: Buffer<TensorBlocks>,
@@ -46,7 +46,7 @@ fn cut(layout: &Layout) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
 }
 
 impl ParameterBlocks {
-    /// Cuts a layout.
+    /// Cuts a layout, and copies the blocks to the device.
     pub fn new(device: &Arc<dyn Device>, layout: &Layout) -> Result<Self, DeviceError> {
         let (blocks, tensors) = cut(layout);
         Ok(Self {

@@ -10,7 +10,7 @@ pub const PLAIN: u32 = 4 << 4 | 4;
 /// The images of a pass: which examples, and how each is placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images {
-    /// Which examples.
+    /// Rows of the data set, one an image.
     pub rows: Vec<u32>,
     /// flip·256 + top·16 + left of each.
     pub placements: Vec<u32>,

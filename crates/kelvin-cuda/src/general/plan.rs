@@ -1,7 +1,7 @@
 //! A program with places for its gradients: which share one, and when each is free for another.
 //!
-//! Every value has a place of its own, since the way back reads it again. The gradient D of a value lives from its first
-//! reader (on the way back) to the operation that wrote the value. Where a value without ReLU is read by a sum or copy
+//! Every value has a place of its own, since the backward pass reads it again. The gradient D of a value lives from its first
+//! reader (in the backward pass) to the operation that wrote the value. Where a value without ReLU is read by a sum or copy
 //! alone, whose result has no norm, its gradient is that of the result: they share a place and nothing is copied. A term with
 //! other readers inherits the place: what these hand on is added to the sum's gradient where it lies, once nobody else needs it.
 
@@ -15,13 +15,13 @@ pub const ROWS_PER_PART: usize = 64;
 /// A program ready to be lowered.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What is run.
+    /// The program that is planned.
     pub program: Program,
     /// The place of each value's gradient; none for the input, which wants none.
     pub gradients: Vec<Option<usize>>,
     /// Numbers of each place for one image.
     pub places: Vec<usize>,
-    /// How often each value's gradient is written on the way back; 0 where it is shared.
+    /// How often each value's gradient is written in the backward pass; 0 where it is shared.
     pub writers: Vec<usize>,
     /// The sum whose gradient a value's begins with, in the same place.
     pub inherits: Vec<Option<usize>>,
@@ -65,7 +65,7 @@ pub fn pool_of(plan: &Plan, value: usize) -> Option<(usize, usize)> {
 }
 
 impl Plan {
-    /// Plans a program.
+    /// Finds places for the gradients of a program.
     pub fn new(program: &Program) -> Self {
         let (shared, inherits) = shared_gradients(program);
         let mut writers = vec![0; program.values.len()];
@@ -91,7 +91,7 @@ impl Plan {
     }
 
     /// Gives each of these values (first) no gradient of its own, but that of another (second), which lives as long as it would;
-    /// and keeps the gradients of some values until an operation that comes later on the way back.
+    /// and keeps the gradients of some values until an operation that comes later in the backward pass.
     pub fn borrow_gradients(&mut self, borrowed: &[(usize, usize)], kept: &[(usize, usize)]) {
         let (mut shared, _) = shared_gradients(&self.program);
         for &(value, from) in borrowed {
@@ -134,7 +134,7 @@ impl Plan {
         }
     }
 
-    /// Goes the way back once to see which places are free when; `kept` as in `borrow_gradients`.
+    /// Goes through the backward pass once to see which places are free when; `kept` as in `borrow_gradients`.
     fn give_places(&mut self, shared: &[usize], kept: &[(usize, usize)]) -> Vec<Option<usize>> {
         let mut given = vec![None; shared.len()];
         let mut free = Vec::new();
@@ -202,7 +202,7 @@ fn shared_gradients(program: &Program) -> (Vec<usize>, Vec<Option<usize>>) {
                 shared[term] = shared[to];
             }
         }
-        // Those who need the sum's gradient come first on the way back if they come last on the way forward.
+        // Those who need the sum's gradient come first in the backward pass if they come last in the forward pass.
         let in_place: Vec<usize> = (1..shared.len()).filter(|&value| shared[value] == shared[to]).collect();
         let heir = terms.into_iter().filter(|&term| term != 0 && shared[term] == term).find(|&term| {
             let others = readers(term).into_iter().filter(|&other| other != number);

@@ -8,7 +8,7 @@ use crate::gpu::kernels::KernelSource;
 
 /// The most units of such a layer: a thread keeps a sum for each.
 const MOST_UNITS: usize = 32;
-/// Images that the way back reads at the same time, and the most partial sums it leaves.
+/// Images that the backward pass reads at the same time, and the most partial sums it leaves.
 pub const TOGETHER: usize = 8;
 const MOST_SPLITS: usize = 16;
 

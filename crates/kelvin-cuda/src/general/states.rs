@@ -14,7 +14,7 @@ use crate::gpu::device::{Address, Buffer, Device, DeviceError, Launch};
 /// Where the chains of a group lie.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
-    /// How many.
+    /// Chains of the group.
     pub num_chains: u32,
     /// θ of the first.
     pub positions: Address,
@@ -22,7 +22,7 @@ pub struct Group {
     pub weights: Address,
     /// Running statistics of the first.
     pub statistics: Address,
-    /// Its cell.
+    /// Cell of the first.
     pub cells: Address,
     /// Numbers from one chain's statistics to the next's.
     pub statistics_stride: u64,

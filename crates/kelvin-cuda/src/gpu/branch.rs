@@ -7,11 +7,11 @@ use crate::gpu::device::MOST_LANES;
 
 /// Streams beside the device's own, and where they leave it and come back.
 pub struct Branch {
-    /// The streams.
+    /// One stream for each further lane.
     pub streams: [sys::CUstream; MOST_LANES - 1],
-    /// Where all leave.
+    /// Where all leave the device's own stream.
     pub begin: sys::CUevent,
-    /// Where each comes back.
+    /// Where each comes back to it.
     pub ends: [sys::CUevent; MOST_LANES - 1],
 }
 

@@ -28,7 +28,7 @@ pub enum DeviceError {
         /// What was missing, and what to do.
         reason: String,
     },
-    /// Not enough memory.
+    /// The device has less free memory than was asked for.
     #[error("the device has no room for {asked} more bytes ({free} are free)")]
     OutOfMemory {
         /// Bytes asked for.
@@ -39,7 +39,7 @@ pub enum DeviceError {
     /// A kernel does not compile: a fault of this crate.
     #[error("kernel {kernel} does not compile:\n{log}")]
     Compile {
-        /// Which.
+        /// Its file and entry.
         kernel: String,
         /// What the compiler says.
         log: String,
@@ -81,7 +81,7 @@ pub const MOST_LANES: usize = 2;
 /// One launch: every kernel takes a single structure by value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
-    /// What runs.
+    /// The kernel that runs.
     pub kernel: Kernel,
     /// Blocks along x, y and z.
     pub grid: [u32; 3],
@@ -220,7 +220,7 @@ impl<T: Pod> Buffer<T> {
         if values.is_empty() { Ok(()) } else { self.device.read(self.at(first), bytemuck::cast_slice_mut(values)) }
     }
 
-    /// All numbers.
+    /// A copy of all numbers.
     pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
         let mut values = vec![T::zeroed(); self.len];
         self.read(0, &mut values)?;

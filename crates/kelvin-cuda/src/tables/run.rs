@@ -67,7 +67,7 @@ struct Group<'a> {
     most_steps: u64,
 }
 
-/// Steps under way.
+/// A launch whose steps have not been looked at yet.
 struct Flight {
     steps: Range<u64>,
     /// The slots that move, in the order of the blocks.

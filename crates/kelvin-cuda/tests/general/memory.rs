@@ -228,13 +228,17 @@ fn a_tenth_of_the_memory_is_left_to_others() {
 }
 
 #[test]
-fn passes_have_at_most_512_images() {
+fn passes_have_512_images_or_more_of_a_small_network() {
     let Some(device) = device_for_tests() else { return };
-    let network = network();
-    let examples = examples(&network, 600, true);
-    let engine = GeneralEngine::new(device, &posterior(&network, &examples), Precision::Single).unwrap();
-    for (batch_size, num_images) in [(None, 512), (Some(590), 512), (Some(500), 500)] {
-        let plan = Plan { batches: Batches::new(600, batch_size).unwrap(), ..plan(1) };
-        assert_eq!(engine.residence_of(&plan, 2), engine.residence(2, num_images), "{batch_size:?}");
+    let conv = Layer::Conv { filters: 4, kernel: 3, stride: 1 };
+    let large = Network::new(Shape::image(16, 16, 1), vec![conv, Layer::Relu, Layer::Dense { units: 3 }]).unwrap();
+    for (network, most) in [(network(), 600), (large, 512)] {
+        let examples = examples(&network, 600, true);
+        let posterior = posterior(&network, &examples);
+        let engine = GeneralEngine::new(device.clone(), &posterior, Precision::Single).unwrap();
+        for (batch_size, num_images) in [(None, most), (Some(590), most.min(590)), (Some(500), 500)] {
+            let plan = Plan { batches: Batches::new(600, batch_size).unwrap(), ..plan(1) };
+            assert_eq!(engine.residence_of(&plan, 2), engine.residence(2, num_images), "{batch_size:?}");
+        }
     }
 }

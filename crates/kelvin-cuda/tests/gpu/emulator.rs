@@ -115,12 +115,48 @@ fn products_of_matrices_are_those_of_the_lanes_that_hold_them() {
     }
 }
 
-/// Sums of products of warpgroups: operands at odd places, both ways round, two groups of products of the same sum.
+/// Numbers that come by copies of four bytes, some of which are none and so 0.
+#[test]
+fn products_of_tf32_are_those_of_matrices() {
+    let Some(device) = device_for_tests() else { return };
+    let (a, b, sum): (Vec<f32>, Vec<f32>, Vec<f32>) = (
+        (0..128).map(small).collect(),
+        (0..64).map(|i| small(i + 5)).collect(),
+        (0..128).map(|i| small(i + 9)).collect(),
+    );
+    let input = [&a[..], &b, &sum].concat();
+    let body = "
+        SHARED_MEMORY(shared);
+        float* a = (float*)shared;
+        const float* from = (const float*)arguments.input;
+        for (u32 i = threadIdx.x; i < 320; i += 32) copy_word_async(a + i, from + i, i != 3);
+        copy_async_commit();
+        copy_async_wait<0>();
+        __syncthreads();
+        const float *b = a + 128, *start = b + 64;
+        const u32 r = threadIdx.x / 4, c = threadIdx.x % 4;
+        u32 left[4];
+        for (u32 q = 0; q < 4; q++) left[q] = __float_as_uint(a[(r + 8 * (q % 2)) * 8 + c + 4 * (q / 2)]);
+        float sum[4];
+        for (u32 q = 0; q < 4; q++) sum[q] = start[(r + 8 * (q / 2)) * 8 + 2 * c + q % 2];
+        multiply_add_tf32(sum, left, __float_as_uint(b[c * 8 + r]), __float_as_uint(b[(c + 4) * 8 + r]));
+        for (u32 q = 0; q < 4; q++) ((float*)arguments.output)[(r + 8 * (q / 2)) * 8 + 2 * c + q % 2] = sum[q];";
+    let output: Vec<f32> = run_body(&device, "product_tf32", body, (1, 32, 320 * 4), &input, 128).unwrap();
+    let a = |at: usize| if at == 3 { 0.0 } else { a[at] };
+    for row in 0..16 {
+        for column in 0..8 {
+            let product: f32 = (0..8).map(|k| a(row * 8 + k) * b[k * 8 + column]).sum();
+            assert_eq!(output[row * 8 + column], sum[row * 8 + column] + product, "({row}, {column})");
+        }
+    }
+}
+
+/// Sums of wgmma: operands at odd places, both ways round, two groups of products of the same sum.
 #[test]
 fn products_of_warpgroups_read_shared_memory() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no products of warpgroups");
+        return eprintln!("SKIPPED: this GPU has no wgmma");
     }
     // Planes of eight numbers of A's and of B's rows: along k for Major::k, across for Major::across.
     const PLANE: usize = 91;
