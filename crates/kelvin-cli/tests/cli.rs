@@ -266,7 +266,7 @@ fn damaged_models_are_refused(here: &Path) {
         (|model| model["standardiser"] = Value::Null, "2 feature_names, and no standardiser"),
         (|model| model["standardiser"]["target"] = Value::Null, "needs the scale of its target"),
         (|model| model["likelihood"] = serde_json::json!({"categorical": {"num_classes": 3}}), "needs 3 outputs"),
-        (|model| model["likelihood"]["gaussian"]["noise_variance"] = 0.into(), "noise_variance"),
+        (|model| model["likelihood"]["gaussian"]["noise_variance"] = 0.into(), "noise variance"),
         (|model| model["inverse_temperature"] = (-1).into(), "inverse_temperature"),
     ];
     for (change, phrase) in damage {
