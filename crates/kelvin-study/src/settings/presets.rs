@@ -210,7 +210,15 @@ mod tests {
             assert_eq!((small.run.chains, small.run.repetitions), (2, 2), "{name}");
             assert!(small.run.grid.len() <= 5 && small.run.grid.contains(&1.0), "{name}");
         }
-        assert_eq!(presets().len(), 6 + 3 + 1, "a new preset needs its numbers here");
+        assert_eq!(presets().len(), 6 + 3 + 1 + 1, "a new preset needs its numbers here");
+    }
+
+    #[test]
+    fn a_constant_rate_is_all_that_energy_constant_changes() {
+        let mut settings = preset("energy-constant").unwrap().settings();
+        assert_eq!(settings.selection.schedule, RateSchedule::Constant);
+        (settings.name, settings.selection.schedule) = ("energy".into(), RateSchedule::Cosine);
+        assert_eq!(settings, preset("energy").unwrap().settings());
     }
 
     #[test]
