@@ -155,6 +155,22 @@ mod tests {
         assert_eq!((diagram.bins[9].upper, diagram.bins[7].accuracy, diagram.bins[0].accuracy), (1.0, Some(1.0), None));
     }
 
+    /// Quarters are exact in binary, so these lie on the borders of four bins: each belongs to the bin above, and 1 to the last.
+    /// ECE = (1·|1 − .25| + 2·|½ − .5625| + 2·|½ − .875|)/5 = .325.
+    #[test]
+    fn a_border_belongs_to_the_bin_above_it() {
+        const FOUR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+        let (confidences, correct) = ([0.25, 0.625, 0.5, 0.75, 1.0], [true, false, true, false, true]);
+        let diagram = ReliabilityDiagram::new(&confidences, &correct, FOUR).unwrap();
+        let counts: Vec<usize> = diagram.bins.iter().map(|bin| bin.num_points).collect();
+        assert_eq!(counts, [0, 1, 2, 2]);
+        assert_eq!((diagram.bins[1].mean_confidence, diagram.bins[2].mean_confidence), (Some(0.25), Some(0.5625)));
+        let expected = (0.75 + 2.0 * 0.0625 + 2.0 * 0.375) / 5.0;
+        assert!((diagram.expected_calibration_error() - expected).abs() < 1e-15);
+        let borders = PitValues::new(vec![0.0, 0.25, 0.5, 0.75, 1.0]).unwrap();
+        assert_eq!(borders.histogram(FOUR), [1, 1, 1, 2]);
+    }
+
     #[test]
     fn confidences_must_be_probabilities() {
         assert_eq!(ReliabilityDiagram::new(&[], &[], TEN), Err(PredictiveError::NoPoints));

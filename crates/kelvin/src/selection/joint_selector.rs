@@ -77,3 +77,30 @@ pub(super) fn best_search<'s>(
         reason: "no search has a finite validation score; lower selection.learning_rate".into(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::{Checkpoint, JointChoice};
+
+    fn searched(start: u32, validation_lpd: f64) -> SearchedStart {
+        let checkpoint = Checkpoint { step: 0, inverse_temperature: 1.0, validation_lpd };
+        let choice = JointChoice {
+            position: Vec::new(),
+            statistics: Vec::new(),
+            inverse_temperature: 1.0,
+            best: 0,
+            path: vec![checkpoint],
+            divergence: None,
+        };
+        SearchedStart { start, choice }
+    }
+
+    #[test]
+    fn the_start_with_the_largest_finite_score_is_chosen() {
+        let scores = [-3.0, f64::NAN, -1.0, f64::INFINITY, -2.0];
+        let starts: Vec<SearchedStart> = (0..).zip(scores).map(|(start, score)| searched(start, score)).collect();
+        assert_eq!(best_search("joint", &starts).unwrap().start, 2);
+        assert!(best_search("joint", &starts[1..2]).is_err());
+    }
+}
