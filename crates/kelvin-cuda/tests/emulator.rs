@@ -6,7 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use kelvin_cuda::Buffer;
 use kelvin_cuda::device::{Address, Launch};
 use kelvin_cuda::kernels::text_of;
-use support::{device_for_tests, run_body};
+use support::{Need, device_for_tests, run_body, skipped};
 
 fn bf16(number: f32) -> u16 {
     let bits = number.to_bits();
@@ -122,7 +122,7 @@ fn products_of_matrices_are_those_of_the_lanes_that_hold_them() {
 fn products_of_warpgroups_read_shared_memory() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no products of warpgroups");
+        return skipped(Need::Gpu, "this GPU has no products of warpgroups");
     }
     // Planes of eight numbers of A's and of B's rows: along k for Major::k, across for Major::across.
     const PLANE: usize = 91;
@@ -256,7 +256,7 @@ fn copies_arrive_when_waited_for_and_are_zero_where_not_valid() {
 fn runs_of_memory_arrive_phase_by_phase() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no bulk copies");
+        return skipped(Need::Gpu, "this GPU has no bulk copies");
     }
     let input: Vec<u32> = (0..3 * 128).collect();
     let body = "

@@ -11,7 +11,7 @@ use kelvin::potential::{Batch, Potential};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent, run_population};
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{Device, ImageEngine, Precision};
-use support::{EmulatedDevice, device_for_tests};
+use support::{EmulatedDevice, Need, device_for_tests, skipped};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { filters, kernel, stride }
@@ -220,7 +220,10 @@ fn gradients_by_warpgroups_are_those_of_the_cpu() {
 
 #[test]
 fn gradients_without_warpgroups_are_those_of_the_cpu() {
-    let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
+    let device = match EmulatedDevice::new() {
+        Ok(device) => device,
+        Err(reason) => return skipped(Need::Emulator, &reason),
+    };
     let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
     compare_gradients(&device, [networks(), normed_networks()].concat(), FEW_OUTPUTS);
     compare_gradients(&device, [wide_networks(), strided_networks()].concat(), MANY_OUTPUTS);
@@ -236,7 +239,10 @@ fn gradients_of_linear_networks_are_those_of_the_cpu() {
 
 #[test]
 fn gradients_of_linear_networks_without_warpgroups_are_those_of_the_cpu() {
-    let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
+    let device = match EmulatedDevice::new() {
+        Ok(device) => device,
+        Err(reason) => return skipped(Need::Emulator, &reason),
+    };
     let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
     compare_gradients(&device, linear([networks(), normed_networks()].concat()), NO_RELU);
 }

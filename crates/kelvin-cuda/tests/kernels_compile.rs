@@ -1,7 +1,11 @@
 //! Every kernel compiles with NVRTC, which needs no GPU; skipped loudly where there is no NVRTC.
 
+#[path = "../../kelvin/tests/support/skipped.rs"]
+mod skipped;
+
 use kelvin_cuda::kernels::{FILES, KernelSource, examples, text_of};
 use kelvin_cuda::{DeviceError, nvrtc};
+use skipped::{Need, skipped};
 
 /// The oldest architecture that kelvin runs on, and the one it is made for, as devices name it.
 const ARCHITECTURES: [&str; 3] = ["sm_80", "sm_90", "sm_90a"];
@@ -13,7 +17,7 @@ fn compiler_is_missing() -> bool {
             false
         }
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skipped(Need::Nvrtc, &error.to_string());
             true
         }
     }
