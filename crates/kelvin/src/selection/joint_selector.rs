@@ -51,7 +51,9 @@ impl Selector for JointSelector {
         let best = &best_search(method, &searched)?.choice;
         let prices = laboratory.prices();
         let betas: Vec<f64> = searched.iter().map(|one| one.choice.inverse_temperature).collect();
-        let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
+        let limits = Limits::default();
+        let mut warnings: Vec<Warning> = limits.check_seeds(&betas).into_iter().collect();
+        warnings.extend(limits.check_beta(best.inverse_temperature));
         warnings.extend(best.not_converged());
         warnings.extend(searched.iter().filter_map(|one| one.choice.diverged_at_once(one.start + 1)));
         Ok(Selection {
