@@ -1,6 +1,6 @@
 //! Warnings for a terminal: one paragraph for each kind, however many chains share it.
 
-use kelvin::diagnostics::Warning;
+use kelvin::diagnostics::{Stated, Warning};
 
 use kelvin_report::text::wrapped;
 use kelvin_study::number::significant;
@@ -48,7 +48,25 @@ fn brief(warning: &Warning) -> String {
         Warning::SelectionDiverged { start, step, .. } => format!("start {start} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
         Warning::UnsteadyRows { label, share } => format!("{label} ({:.0} % of rows)", 100.0 * share),
-        Warning::BetaUnstableOverSeeds { .. }
+        Warning::PredictionsDisagree { label, median_rhat, worst_rhat, .. } => {
+            format!("{label} (median R̂ {}, worst {})", significant(*median_rhat, 3), significant(*worst_rhat, 3))
+        }
+        Warning::TensorTemperatureOff { label, num_off, num_tensors, tensor, ratio, .. } => {
+            format!("{label} ({num_off} of {num_tensors}, {tensor} {} times as hot)", significant(*ratio, 3))
+        }
+        Warning::CoverageOff { label, stated, nominal, observed, .. } => {
+            let place = match stated {
+                Stated::CentralInterval => format!("in {:.0} % intervals", 100.0 * nominal),
+                Stated::Quantile => format!("below {:.0} % quantiles", 100.0 * nominal),
+            };
+            format!("{label} ({:.0} % {place})", 100.0 * observed)
+        }
+        Warning::BetaVeryLarge { beta } => format!("β = {}", significant(*beta, 3)),
+        Warning::WorseThanBaseRate { label, lpd, base_lpd, .. } => {
+            format!("{label} (LPD {}, base rate {})", significant(*lpd, 3), significant(*base_lpd, 3))
+        }
+        Warning::RowsOutsideTraining { .. }
+        | Warning::BetaUnstableOverSeeds { .. }
         | Warning::SelectionNotConverged { .. }
         | Warning::BetaUnbounded { .. }
         | Warning::FewEffectiveWeights { .. } => warning.seen().trim_end_matches('.').to_owned(),

@@ -218,8 +218,9 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
     succeeds(here, &arguments);
     // The target and further columns may be there, in any order.
     std::fs::write(here.join("new.csv"), "note,b,a\nx,0.1,0.5\ny,-0.4,-0.9\n").unwrap();
-    let (out, _) = succeeds(here, &["predict", "run", "--input", "new.csv"]);
-    assert!(out.starts_with("mean,std,q05,q50,q95\n"), "{out}");
+    let (out, said) = succeeds(here, &["predict", "run", "--input", "new.csv"]);
+    assert!(out.starts_with("mean,std,q05,q50,q95\n") && said.is_empty(), "{out}{said}");
+    far_rows_are_warned_of(here);
     let predictions = rows(&out);
     assert_eq!(predictions.len(), 2);
     for row in &predictions {
@@ -253,16 +254,33 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
     refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["model.json is damaged"]);
 }
 
+/// One value of 1e9 among features between −1 and 1; a model.json without ranges is one of an older kelvin.
+fn far_rows_are_warned_of(here: &Path) {
+    std::fs::write(here.join("far.csv"), "a,b\n0.5,0.1\n1e9,0.1\n").unwrap();
+    let predict = || succeeds(here, &["predict", "run", "--input", "far.csv"]);
+    let (out, said) = predict();
+    assert_eq!(rows(&out).len(), 2);
+    assert!(said.starts_with("warning: rows outside training: 1 of 2 rows") && said.contains("`a` = 1.00e9"), "{said}");
+    let path = here.join("run/model.json");
+    let whole = std::fs::read(&path).unwrap();
+    let mut older: Value = serde_json::from_slice(&whole).unwrap();
+    assert_eq!(older.as_object_mut().unwrap().remove("feature_ranges").unwrap().as_array().unwrap().len(), 2);
+    std::fs::write(&path, older.to_string()).unwrap();
+    assert_eq!(predict(), (out, String::new()));
+    std::fs::write(&path, whole).unwrap();
+}
+
 /// A model.json that can be read but whose parts do not fit is named, and nothing panics.
 fn damaged_models_are_refused(here: &Path) {
     type Damage = (fn(&mut Value), &'static str);
     let path = here.join("run/model.json");
     let whole = std::fs::read(&path).unwrap();
-    let damage: [Damage; 9] = [
+    let damage: [Damage; 10] = [
         (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input and one layer"),
         (|model| model["network"]["input"]["channels"] = 7.into(), "a network of 7 inputs"),
         (|model| model["feature_names"] = serde_json::json!(["a"]), "1 feature_names"),
         (|model| model["standardiser"]["features"] = serde_json::json!([]), "0 scales"),
+        (|model| model["feature_ranges"] = serde_json::json!([[0, 1]]), "1 feature_ranges"),
         (|model| model["standardiser"] = Value::Null, "2 feature_names, and no standardiser"),
         (|model| model["standardiser"]["target"] = Value::Null, "needs the scale of its target"),
         (|model| model["likelihood"] = serde_json::json!({"categorical": {"num_classes": 3}}), "needs 3 outputs"),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-use crate::support::{PROGRAM, command as kelvin};
+use crate::support::{Need, PROGRAM, command as kelvin, skipped};
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
@@ -240,7 +240,7 @@ fn folders_that_may_not_be_written_to_are_named() {
     let may_write = std::fs::write(closed.join("probe"), "").is_ok();
     let nobody = if may_write { "setpriv --reuid=65534 --regid=65534 --clear-groups " } else { "" };
     if may_write && !shell(here, &format!("{nobody} true")).status.success() {
-        eprintln!("SKIPPED: this user may write to read-only folders, and there is no setpriv to become another");
+        skipped(Need::PlainUser, "this user may write to read-only folders, and there is no setpriv to become another");
         return;
     }
     let attempt = |arguments: &str| shell(here, &format!("{nobody}./kelvin {arguments}"));

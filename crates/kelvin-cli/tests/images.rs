@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::support;
+use crate::support::{self, Need, skipped};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -251,9 +251,7 @@ fn shared_data(needed: &str) -> Option<PathBuf> {
     if folder.join(needed).exists() {
         return Some(folder);
     }
-    // The test harness swallows what `eprintln!` says in a test that passes.
-    let message = format!("SKIPPED: {} is missing; set KELVIN_SHARED", folder.join(needed).display());
-    writeln!(std::io::stderr(), "{message}").expect("standard error can be written");
+    skipped(Need::Data, &format!("{} is missing; set KELVIN_SHARED", folder.join(needed).display()));
     None
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::support;
+use crate::support::{self, Need, skipped};
 use tempfile::TempDir;
 
 /// Little sampling: these tests are about what is made of it.
@@ -292,8 +292,6 @@ fn what_is_no_finished_run_is_refused_in_plain_words() {
 /// The page in a real browser; says so where there is none.
 #[test]
 fn pages_are_looked_at_in_a_browser_where_there_is_one() {
-    use std::io::Write as _;
-
     let folder = TempDir::new().unwrap();
     let here = folder.path();
     sweep(here, "concrete", "sweep");
@@ -309,11 +307,11 @@ fn pages_are_looked_at_in_a_browser_where_there_is_one() {
             let said =
                 [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
             assert!(output.status.success(), "{said}");
-            // The test harness swallows what `eprintln!` says in a test that passes.
-            writeln!(std::io::stderr(), "{said}").expect("standard error can be written");
+            match said.lines().find_map(|line| line.strip_prefix("SKIPPED: ")) {
+                Some(why) => skipped(Need::Chromium, why),
+                None => assert!(said.contains(" figures, "), "{said}"),
+            }
         }
-        Err(error) => {
-            writeln!(std::io::stderr(), "SKIPPED: python3 cannot be started: {error}").expect("standard error")
-        }
+        Err(error) => skipped(Need::Chromium, &format!("python3 cannot be started: {error}")),
     }
 }

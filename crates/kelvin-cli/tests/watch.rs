@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{PROGRAM, SHORT, command as kelvin};
+use crate::support::{Need, PROGRAM, SHORT, command as kelvin, skipped};
 
 /// Ends its process when a test is over, however it ends.
 struct Running(Child);
@@ -229,7 +229,7 @@ fn without_a_terminal_a_short_run_says_nothing_of_its_way() {
 #[test]
 fn a_terminal_has_a_line_for_each_chain_and_is_left_as_it_was() {
     if Command::new("script").arg("--version").output().is_err() {
-        eprintln!("SKIPPED: there is no `script` here to make a terminal with");
+        skipped(Need::Terminal, "there is no `script` here to make a terminal with");
         return;
     }
     let folder = TempDir::new().unwrap();

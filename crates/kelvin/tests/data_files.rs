@@ -15,7 +15,8 @@ fn data_folder() -> Option<PathBuf> {
     if folder.is_dir() {
         return Some(folder);
     }
-    support::skipped(&format!("{} is missing; set KELVIN_SHARED to the folder that holds data/", folder.display()));
+    let why = format!("{} is missing; set KELVIN_SHARED to the folder that holds data/", folder.display());
+    support::skipped(support::Need::Data, &why);
     None
 }
 
@@ -282,7 +283,7 @@ fn fashion_mnist_is_the_one_debian_has() {
     let folder = std::env::var_os("KELVIN_FASHION").map_or_else(|| PathBuf::from("/usr/share/datasets"), PathBuf::from);
     if !folder.is_dir() {
         let why = "is missing; install Debian's dataset-fashion-mnist or set KELVIN_FASHION";
-        return support::skipped(&format!("{} {why}", folder.display()));
+        return support::skipped(support::Need::Data, &format!("{} {why}", folder.display()));
     }
     let fashion = known_dataset("fashion-mnist").unwrap().load_images(Some(&folder)).unwrap();
     agrees_with_its_entry(&fashion);

@@ -119,7 +119,10 @@ fn fused_evaluator() {
     let Some(problem) = Problem::open() else { return };
     let evaluator = problem.network.evaluator();
     if matches!(evaluator, Evaluator::Dense(_)) {
-        support::skipped(&format!("the file's network {} has no fused evaluator", problem.network.describe()));
+        support::skipped(
+            support::Need::Golden,
+            &format!("the file's network {} has no fused evaluator", problem.network.describe()),
+        );
         return;
     }
     problem.assert_agrees("fused", &with_evaluator(&problem, evaluator), 1.0);

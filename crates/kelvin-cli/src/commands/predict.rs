@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
+use kelvin::diagnostics::Limits;
 use kelvin::draws::Draws;
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::Shape;
@@ -14,6 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
+use crate::doubts::in_short;
 use crate::output::say;
 use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
@@ -29,6 +31,9 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         Some(standardiser) => {
             let table = Table::read(&arguments.input)?;
             let features = prediction_inputs(&table, &model.feature_names)?;
+            let ranges = model.feature_ranges.as_deref().unwrap_or_default();
+            let outside = Limits::default().check_ranges(&model.feature_names, ranges, &features);
+            say(&in_short(outside.as_slice()));
             standardiser.inputs(table.name(), &features, &model.feature_names)?.into()
         }
         None => images(&arguments.input, model.network.input())?,
@@ -168,6 +173,8 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
         names == scales && scales == inputs,
         "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
     );
+    let ranges = model.feature_ranges.as_ref().map_or(names, Vec::len);
+    ensure!(ranges == names, "there are {names} feature_names and {ranges} feature_ranges");
     for scale in standardiser.features.iter().chain(&standardiser.target) {
         let usable = scale.mean.is_finite() && scale.std.is_finite() && scale.std > 0.0;
         ensure!(usable, "a scale must have a finite mean and a std > 0, got {} and {}", scale.mean, scale.std);

@@ -2,8 +2,13 @@
 
 #![allow(dead_code)] // Every file of tests takes what it needs.
 
+#[path = "../../../kelvin/tests/support/skipped.rs"]
+mod skipped;
+
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+
+pub use skipped::{Need, skipped};
 
 /// Chains of a moment: eight draws each.
 pub const SHORT: [&str; 7] = [

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::networks::{examples, parameters, posterior, relative_error, statistics};
-use crate::support::{EmulatedDevice, device_for_tests};
+use crate::support::{EmulatedDevice, Need, device_for_tests, skipped};
 use kelvin::network::{Layer, Mode, Network, Rows, Shape, Weights};
 use kelvin::potential::{Batch, Potential};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, Silent, run_population};
@@ -217,7 +217,7 @@ fn gradients_by_warpgroups_are_those_of_the_cpu() {
 
 #[test]
 fn gradients_without_warpgroups_are_those_of_the_cpu() {
-    let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
+    let Ok(device) = EmulatedDevice::new() else { return skipped(Need::Emulator, "no emulator") };
     let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
     compare_gradients(&device, [networks(), normed_networks()].concat(), FEW_OUTPUTS);
     compare_gradients(&device, [wide_networks(), strided_networks()].concat(), MANY_OUTPUTS);
@@ -233,7 +233,7 @@ fn gradients_of_linear_networks_are_those_of_the_cpu() {
 
 #[test]
 fn gradients_of_linear_networks_without_warpgroups_are_those_of_the_cpu() {
-    let Ok(device) = EmulatedDevice::new() else { return eprintln!("SKIPPED: no emulator") };
+    let Ok(device) = EmulatedDevice::new() else { return skipped(Need::Emulator, "no emulator") };
     let device: Arc<dyn Device> = Arc::new(device.without_warpgroups());
     compare_gradients(&device, linear([networks(), normed_networks()].concat()), NO_RELU);
 }

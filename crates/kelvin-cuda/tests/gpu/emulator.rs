@@ -1,6 +1,6 @@
 //! The primitives of `gpu.cuh` and CUDA's words on the device of the tests, against plain computations.
 
-use crate::support::{device_for_tests, run_body};
+use crate::support::{Need, device_for_tests, run_body, skipped};
 use bytemuck::{Pod, Zeroable};
 use kelvin_cuda::Buffer;
 use kelvin_cuda::gpu::device::{Address, Launch};
@@ -156,7 +156,7 @@ fn products_of_tf32_are_those_of_matrices() {
 fn products_of_warpgroups_read_shared_memory() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no wgmma");
+        return skipped(Need::Gpu, "this GPU has no wgmma");
     }
     // Planes of eight numbers of A's and of B's rows: along k for Major::k, across for Major::across.
     const PLANE: usize = 91;
@@ -290,7 +290,7 @@ fn copies_arrive_when_waited_for_and_are_zero_where_not_valid() {
 fn runs_of_memory_arrive_phase_by_phase() {
     let Some(device) = device_for_tests() else { return };
     if !device.limits().warpgroup_products {
-        return eprintln!("SKIPPED: this GPU has no bulk copies");
+        return skipped(Need::Gpu, "this GPU has no bulk copies");
     }
     let input: Vec<u32> = (0..3 * 128).collect();
     let body = "

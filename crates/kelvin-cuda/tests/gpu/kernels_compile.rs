@@ -1,5 +1,6 @@
 //! Every kernel compiles with NVRTC, which needs no GPU; skipped loudly where there is no NVRTC.
 
+use crate::support::{Need, skipped};
 use kelvin_cuda::gpu::kernels::{FILES, KernelSource, text_of};
 use kelvin_cuda::gpu::nvrtc;
 use kelvin_cuda::{DeviceError, kernel_examples};
@@ -14,7 +15,7 @@ fn compiler_is_missing() -> bool {
             false
         }
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skipped(Need::Nvrtc, &error.to_string());
             true
         }
     }

@@ -5,6 +5,8 @@ mod body;
 mod emulated;
 mod fault;
 mod guarded;
+#[path = "../../../kelvin/tests/support/skipped.rs"]
+mod skipped;
 mod watched;
 
 use std::env;
@@ -14,6 +16,7 @@ use kelvin_cuda::{CudaDevice, Device};
 
 pub use body::run_body;
 pub use emulated::EmulatedDevice;
+pub use skipped::{Need, skipped};
 pub use watched::{FAULT, WatchedDevice};
 
 /// The GPU if there is one, else the emulator; `None`, said loudly, where neither can be had.
@@ -37,7 +40,7 @@ pub fn gpu_for_tests() -> Option<Arc<dyn Device>> {
     match CudaDevice::open(0) {
         Ok(device) => Some(Arc::new(device)),
         Err(error) => {
-            eprintln!("SKIPPED: {error}");
+            skipped(Need::Gpu, &error.to_string());
             None
         }
     }
@@ -48,7 +51,7 @@ pub fn emulator_for_tests() -> Option<Arc<dyn Device>> {
     match EmulatedDevice::new() {
         Ok(device) => Some(Arc::new(device)),
         Err(reason) => {
-            eprintln!("SKIPPED: no device to run kernels on: {reason}");
+            skipped(Need::Emulator, &format!("no device to run kernels on: {reason}"));
             None
         }
     }

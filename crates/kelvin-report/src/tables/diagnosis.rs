@@ -1,6 +1,6 @@
 //! Diagnostics of a run: what was measured at each temperature, in each tensor, and by each search.
 
-use kelvin::diagnostics::{autocorrelation_time, bulk_ess, rhat, tail_ess, temperature_band};
+use kelvin::diagnostics::{autocorrelation_time, bulk_ess, mean_temperature_band, rhat, tail_ess};
 use kelvin_study::experiment::Measured;
 use serde::Serialize;
 
@@ -134,9 +134,8 @@ pub fn temperature(findings: &Findings, method: Method, beta: f64) -> Temperatur
 
 /// The momenta of each tensor at β̂*, over all its chains; `None` without momenta.
 ///
-/// A reading of d momenta at temperature T is T·χ²_d/d. The mean of n independent readings is T·χ²_{nd}/(nd), whose quantiles are
-/// the band; readings that follow each other are worth fewer ([`Findings::independent_readings`]). At the cycle ends the step
-/// size is near 0, so that the discretisation's own shift is none.
+/// Readings that follow each other are worth fewer ([`Findings::independent_readings`]). At the cycle ends the step size is near 0,
+/// so that the discretisation's own shift is none.
 pub fn tensors(findings: &Findings) -> Option<Tensors> {
     let measured = |chain: &&ChainFindings| {
         chain.method == Method::Chosen && chain.tensor_temperatures.len() == findings.problem.tensors.len()
@@ -158,8 +157,7 @@ pub fn tensors(findings: &Findings) -> Option<Tensors> {
             })
             .sum();
         let temperature_ratio = sum / num_readings as f64;
-        let degrees = ((independent_readings * *size as f64).round() as usize).max(1);
-        let band = temperature_band(degrees, 1.0, BAND).ok()?;
+        let band = mean_temperature_band(*size, independent_readings, BAND).ok()?;
         let is_outside = !(band.0..=band.1).contains(&temperature_ratio);
         tensors.push(Tensor { name: name.clone(), size: *size, temperature_ratio, band, is_outside });
     }

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
+use crate::experiment::prepared::Experiment;
 use crate::experiment::running_scores::HeldOutPredictives;
 use crate::experiment::sampling::SampledChain;
 use kelvin::diagnostics::{self, Limits, Reading, Warning};
 use kelvin::draws::Draws;
+use kelvin::potential::Potential;
 
 /// Temperatures and agreement of the chains at one inverse temperature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -124,5 +126,26 @@ impl ChainGroup<'_> {
             warnings.extend(limits.check_effective_draws(&self.label, ess, self.num_draws()));
         }
         warnings
+    }
+
+    /// A warning where the momenta of tensors do not have the temperature of the sampler at the ends of cycles.
+    ///
+    /// # Errors
+    /// If β is not a finite positive number, or batches do not fit the rows.
+    pub fn tensor_warning(
+        &self,
+        experiment: &Experiment,
+        measured: &Measured,
+    ) -> Result<Option<Warning>, ExperimentError> {
+        let temperature = experiment.sampler_temperature(self.inverse_temperature)?;
+        let friction_times = experiment.friction_times()?;
+        let readings = self.chains.iter().map(|chain| chain.chain.kinetic_kept.num_readings() as usize);
+        let worth = |count: usize| diagnostics::independent_readings(count, friction_times);
+        let independent_readings = readings.filter(|&count| count > 0).map(worth).sum();
+        let layout = experiment.posterior.layout();
+        // Without momenta there are none.
+        let tensors = layout.tensors().iter().zip(&measured.tensor_temperatures);
+        let ratios = tensors.map(|(tensor, found)| (tensor.name.as_str(), tensor.range.len(), found / temperature));
+        Ok(Limits::default().check_tensors(&self.label, &ratios.collect::<Vec<_>>(), independent_readings))
     }
 }

@@ -165,6 +165,13 @@ impl Experiment {
         Ok((rule, plan))
     }
 
+    /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
+    pub(crate) fn friction_times(&self) -> Result<f64, ExperimentError> {
+        let settings = &self.settings.sampler;
+        let cycle_steps = settings.cycle * self.batches(settings.batch_size)?.steps_per_epoch();
+        Ok(0.5 * (1.0 - settings.momentum) * cycle_steps as f64)
+    }
+
     /// The predictive distribution of draws at held-out rows of this experiment.
     ///
     /// # Errors

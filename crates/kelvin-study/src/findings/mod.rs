@@ -3,6 +3,7 @@
 mod command;
 mod grid_choice;
 mod metrics_file;
+mod prediction_warnings;
 mod predictions;
 mod results;
 mod row;
@@ -14,6 +15,7 @@ mod which_way;
 pub use command::RunCommand;
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
+pub(crate) use prediction_warnings::{agreement_warning, prediction_warnings};
 pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
 pub(crate) use results::FinishedSearch;
 pub use results::{Agreement, ChainFindings, FINDINGS, Findings, ProblemFacts, SamplingFacts, SearchFindings, Visit};

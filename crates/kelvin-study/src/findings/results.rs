@@ -5,7 +5,9 @@ use std::path::Path;
 
 use crate::experiment::{Experiment, SampledChain};
 use crate::problem::{ProblemSource, Units};
-use kelvin::diagnostics::{LearningTheory, TrainingDensities, Warning, number_or_nan, numbers_or_nan};
+use kelvin::diagnostics::{
+    LearningTheory, TrainingDensities, Warning, independent_readings, number_or_nan, numbers_or_nan,
+};
 use kelvin::likelihood::Likelihood;
 use kelvin::potential::Potential;
 use kelvin::predictive::ByModel;
@@ -228,9 +230,7 @@ impl Findings {
                 burn_in_steps: settings.sampler.burn_in * steps_per_epoch,
                 cycle_steps: settings.sampler.cycle * steps_per_epoch,
                 search_steps: experiment.selection_steps()?,
-                friction_times: 0.5
-                    * (1.0 - settings.sampler.momentum)
-                    * (settings.sampler.cycle * steps_per_epoch) as f64,
+                friction_times: experiment.friction_times()?,
                 chains_share_time: experiment.engine.moves_chains_together(),
             },
             kelvin: this_kelvin(),
@@ -339,9 +339,6 @@ impl Findings {
     }
 
     /// How many independent readings the mean kinetic temperature of so many draws of a chain is worth.
-    ///
-    /// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest. A band is one of chains that
-    /// are right, so it takes this rate and not the autocorrelation of the readings, which grows where a chain is wrong.
     pub fn independent_readings(&self, draws: usize) -> f64 {
         independent_readings(draws, self.sampling.friction_times)
     }
@@ -350,11 +347,6 @@ impl Findings {
     pub fn step_of_draw(&self, draw: usize) -> u64 {
         self.sampling.burn_in_steps + (draw as u64 + 1) * self.sampling.cycle_steps
     }
-}
-
-fn independent_readings(draws: usize, friction_times: f64) -> f64 {
-    let correlation = (-friction_times).exp();
-    (draws as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
 }
 
 /// Why there are no results, and what to do.
@@ -421,13 +413,6 @@ fn finite(lpd: &ByModel<f64>) -> ByModel<Option<f64>> {
 mod tests {
     use super::*;
     use kelvin::predictive::Scores;
-
-    #[test]
-    fn draws_far_apart_count_in_full_and_close_ones_hardly() {
-        assert!((independent_readings(100, 20.0) - 100.0).abs() < 1e-6);
-        assert!((independent_readings(100, 2.0) - 76.16).abs() < 0.01, "tanh 1");
-        assert_eq!(independent_readings(10, 1e-9), 1.0);
-    }
 
     /// results.json as an older kelvin left it: no AUROC, no learning theory, no calibration error, no temperatures of tensors.
     const OLD: &str = r#"{

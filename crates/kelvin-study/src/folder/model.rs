@@ -7,7 +7,7 @@ use kelvin::predictive::PredictiveModel;
 use serde::{Deserialize, Serialize};
 
 use crate::findings::{Findings, Method};
-use crate::problem::Problem;
+use crate::problem::{Problem, TableSource};
 
 /// The name of the file of the fitted model in a run folder.
 pub(crate) const MODEL: &str = "model.json";
@@ -30,6 +30,9 @@ pub struct SavedModel {
     /// Training statistics of a table; none for images, which are divided by 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standardiser: Option<Standardiser>,
+    /// The smallest and largest value of each column in the training rows; none for images, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feature_ranges: Option<Vec<(f64, f64)>>,
     /// Which predictive model has the larger validation LPD; none if they are equal, and in runs of the first version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predictive_model: Option<PredictiveModel>,
@@ -49,10 +52,22 @@ impl SavedModel {
             target_name: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
             class_names: problem.class_names().to_vec(),
             standardiser: table.map(|table| table.standardiser.clone()),
+            feature_ranges: table.map(feature_ranges),
             predictive_model: better_model(findings),
             draws,
         }
     }
+}
+
+/// The smallest and largest training value of each feature.
+fn feature_ranges(table: &TableSource) -> Vec<(f64, f64)> {
+    let mut ranges = vec![(f64::INFINITY, f64::NEG_INFINITY); table.dataset.num_features()];
+    for &row in &table.split.train {
+        for ((low, high), &value) in ranges.iter_mut().zip(table.dataset.row(row)) {
+            (*low, *high) = (low.min(value), high.max(value));
+        }
+    }
+    ranges
 }
 
 /// The predictive model with the better LPD of the validation rows at β̂*.

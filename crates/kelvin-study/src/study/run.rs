@@ -6,7 +6,10 @@ use kelvin::selection::JointChoice;
 
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
-use crate::findings::{BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, which_way, with_draws};
+use crate::findings::{
+    BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
+    with_draws,
+};
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
 use crate::study::stages::{Stages, chosen_draws, divergence_warnings, selection_warnings};
@@ -41,6 +44,11 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         if let Some(measured) = &row.measured {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
+            findings.warnings.extend(group.tensor_warning(experiment, measured)?);
+        }
+        findings.warnings.extend(agreement_warning(experiment, group)?);
+        if *method == Method::Chosen {
+            findings.warnings.extend(prediction_warnings(experiment, &row, &predictions)?);
         }
         folder.add_row(&mut findings, row, &predictions)?;
         if *method == Method::Chosen {

@@ -144,8 +144,12 @@ pub(crate) fn selection_warnings<'a>(
     used: impl Iterator<Item = &'a JointChoice>,
 ) -> Vec<Warning> {
     let betas: Vec<f64> = searches.iter().map(|search| search.choice.inverse_temperature).collect();
-    let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
-    warnings.extend(used.filter_map(JointChoice::not_converged));
+    let limits = Limits::default();
+    let mut warnings: Vec<Warning> = limits.check_seeds(&betas).into_iter().collect();
+    for choice in used {
+        warnings.extend(choice.not_converged());
+        warnings.extend(limits.check_beta(choice.inverse_temperature));
+    }
     for FinishedSearch { repetition, choice, .. } in searches {
         let start = repetition + 1;
         let later = || {

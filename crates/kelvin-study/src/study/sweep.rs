@@ -6,7 +6,8 @@ use kelvin::predictive::PredictiveModel;
 use crate::error::Result;
 use crate::experiment::{ChainGroup, ChainSpec, Experiment, Measured, SampledChain, Slot};
 use crate::findings::{
-    Agreement, BETA_STAR, Criterion, Findings, FinishedSearch, Method, Row, RunCommand, grid_choice, with_draws,
+    Agreement, BETA_STAR, Criterion, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, grid_choice,
+    prediction_warnings, with_draws,
 };
 use crate::number::significant;
 use crate::study::stages::{Stages, divergence_warnings, selection_warnings};
@@ -46,6 +47,8 @@ pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
         if let (Slot::Chosen, Some(measured)) = (slot, &row.measured) {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
             findings.warnings.extend(group.warnings(measured, temperature));
+            findings.warnings.extend(group.tensor_warning(experiment, measured)?);
+            findings.warnings.extend(prediction_warnings(experiment, &row, &predictions)?);
         }
         folder.add_row(&mut findings, row, &predictions)?;
     }
@@ -103,6 +106,8 @@ fn agreement(experiment: &Experiment, chains: &[SampledChain], warnings: &mut Ve
         let temperature = experiment.sampler_temperature(beta)?;
         let measured = group.measured(temperature, inflation);
         warnings.extend(group.warnings(&measured, temperature));
+        warnings.extend(group.tensor_warning(experiment, &measured)?);
+        warnings.extend(agreement_warning(experiment, &group)?);
         let Measured { rhat, bulk_ess, tail_ess, .. } = measured;
         lines.push(Agreement { beta, rhat, bulk_ess, tail_ess });
     }

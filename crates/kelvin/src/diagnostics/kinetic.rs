@@ -171,6 +171,31 @@ pub fn temperature_band(dim: usize, temperature: f64, level: f64) -> Result<(f64
     Ok((scale * chi_squared_quantile(dim, Tail::Lower, tail), scale * chi_squared_quantile(dim, Tail::Upper, tail)))
 }
 
+/// How many independent readings the mean kinetic temperature of `num_readings` is worth, γt apart in friction times.
+///
+/// Kinetic energy goes back and forth with the potential and is forgotten as e^{−γt} at the slowest. A band is one of chains that
+/// are right, so it takes this rate and not the autocorrelation of the readings, which grows where a chain is wrong.
+///
+/// ```
+/// let worth = kelvin::diagnostics::independent_readings(100, 2.0);
+/// assert!((worth - 100.0 * 1f64.tanh()).abs() < 1e-12);
+/// ```
+pub fn independent_readings(num_readings: usize, friction_times: f64) -> f64 {
+    let correlation = (-friction_times).exp();
+    (num_readings as f64 * (1.0 - correlation) / (1.0 + correlation)).max(1.0)
+}
+
+/// The interval that holds a share `level` of means of T̂/T over so many independent readings of `size` momenta.
+///
+/// A reading of d momenta at temperature T is T·χ²_d/d, and the mean of n independent ones T·χ²_{nd}/(nd).
+///
+/// # Errors
+/// When `size` is 0 or `level` is not strictly between 0 and 1.
+pub fn mean_temperature_band(size: usize, independent_readings: f64, level: f64) -> Result<(f64, f64), KineticError> {
+    let degrees = (independent_readings * size as f64).round() as usize;
+    temperature_band(if size == 0 { 0 } else { degrees.max(1) }, 1.0, level)
+}
+
 /// The kinetic temperature SGHMC (symplectic Euler) shows at temperature T even as h → 0: 2T / (1 + μ'), with
 /// μ' = 1 − hγ the share of momentum a step retains.
 ///
@@ -259,6 +284,20 @@ mod tests {
                 assert!((outside - (1.0 - level)).abs() < 1e-9, "dim {dim}, level {level}: {outside}");
             }
         }
+    }
+
+    #[test]
+    fn readings_far_apart_count_in_full_and_close_ones_hardly() {
+        assert_near(independent_readings(100, 20.0), 100.0, 1e-7);
+        assert_near(independent_readings(100, 2.0), 76.159_415_595_576_49, 1e-12); // tanh 1
+        assert_eq!(independent_readings(10, 1e-9), 1.0);
+    }
+
+    #[test]
+    fn the_band_of_a_mean_is_that_of_all_its_momenta() {
+        assert_eq!(mean_temperature_band(10, 3.04, 0.99), temperature_band(30, 1.0, 0.99));
+        assert_eq!(mean_temperature_band(1, 0.2, 0.99), temperature_band(1, 1.0, 0.99));
+        assert!(mean_temperature_band(0, 5.0, 0.99).is_err());
     }
 
     #[test]

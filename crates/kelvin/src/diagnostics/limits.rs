@@ -1,11 +1,13 @@
 //! When a measured number becomes a warning.
 
-use super::warning::{Reading, Warning};
+use super::kinetic::mean_temperature_band;
+use super::warning::{Reading, Stated, Warning};
 
 /// The borders beyond which a result is called doubtful; a measured NaN is always doubtful.
 ///
 /// The defaults of temperature and R̂ are what the paper's own runs keep to; those of heating, effective draws, the
-/// spread of β̂ and unsteady rows are a matter of judgement.
+/// spread of β̂, unsteady rows, predictions and ranges are a matter of judgement. Where chance alone can lead beyond a border, the
+/// border holds with a stated rate of false alarms, and a difference must be large as well as no chance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     /// Largest |measured β / target β − 1|. Healthy chains stay within 1–5 %.
@@ -20,6 +22,20 @@ pub struct Limits {
     pub beta_ratio: f64,
     /// Largest share of training rows whose log density varies too much for WAIC.
     pub unsteady_share: f64,
+    /// Largest R̂ of predictions at the median held-out row.
+    pub prediction_rhat: f64,
+    /// Largest R̂ of predictions at the worst held-out row, which chance alone takes further.
+    pub worst_prediction_rhat: f64,
+    /// Largest difference between the share of held-out targets that intervals or quantiles hold and the one they state.
+    pub coverage_gap: f64,
+    /// How often calibrated predictions, or tensors of the right temperature, are warned of.
+    pub false_alarm_rate: f64,
+    /// Largest β̂.
+    pub beta: f64,
+    /// How far below that of the base rate an LPD may lie, in standard errors of the difference.
+    pub base_rate_errors: f64,
+    /// How far outside the training range a feature may lie, in widths of the range.
+    pub range_widths: f64,
 }
 
 impl Default for Limits {
@@ -31,6 +47,13 @@ impl Default for Limits {
             rhat: 4.0,
             beta_ratio: 3.0,
             unsteady_share: 0.05,
+            prediction_rhat: 1.05,
+            worst_prediction_rhat: 2.0,
+            coverage_gap: 0.1,
+            false_alarm_rate: 1e-3,
+            beta: 100.0,
+            base_rate_errors: 2.0,
+            range_widths: 1.0,
         }
     }
 }
@@ -65,6 +88,98 @@ impl Limits {
     pub fn check_unsteady_rows(&self, label: &str, share: f64) -> Option<Warning> {
         let steady = share <= self.unsteady_share;
         (!steady).then(|| Warning::UnsteadyRows { label: label.into(), share })
+    }
+
+    /// Asks whether the chains predict the same at held-out rows.
+    pub fn check_predictions(
+        &self,
+        label: &str,
+        median_rhat: f64,
+        worst_rhat: f64,
+        num_rows: usize,
+    ) -> Option<Warning> {
+        let agree = median_rhat <= self.prediction_rhat && worst_rhat <= self.worst_prediction_rhat;
+        (!agree).then(|| Warning::PredictionsDisagree { label: label.into(), median_rhat, worst_rhat, num_rows })
+    }
+
+    /// Compares the kinetic temperatures of tensors, given by name, size and ratio to the one asked for, with what chance makes of
+    /// the mean of so many independent readings. The rate of false alarms is that of all tensors together.
+    pub fn check_tensors(
+        &self,
+        label: &str,
+        tensors: &[(&str, usize, f64)],
+        independent_readings: f64,
+    ) -> Option<Warning> {
+        let num_tensors = tensors.len();
+        let level = 1.0 - self.false_alarm_rate / num_tensors.max(1) as f64;
+        let off = tensors.iter().filter_map(|&(tensor, size, ratio)| {
+            let band = mean_temperature_band(size, independent_readings, level).ok()?;
+            let is_near = (ratio - 1.0).abs() <= self.relative_temperature_error;
+            (!is_near && !(band.0..=band.1).contains(&ratio)).then_some((tensor, ratio, band))
+        });
+        let off: Vec<(&str, f64, (f64, f64))> = off.collect();
+        let far = |ratio: f64| ratio.ln().abs();
+        let &(tensor, ratio, (low, high)) = off.iter().max_by(|a, b| far(a.1).total_cmp(&far(b.1)))?;
+        let (label, num_off, tensor) = (label.into(), off.len(), tensor.into());
+        Some(Warning::TensorTemperatureOff { label, num_off, num_tensors, tensor, ratio, low, high })
+    }
+
+    /// Compares the share of held-out targets that intervals or quantiles hold with the one they state, at the level where they
+    /// differ most. By the inequality of Dvoretzky, Kiefer and Wolfowitz, P(sup |F̂ − F| > ε) ≤ 2 exp(−2nε²), calibrated predictions
+    /// are warned of at most at half the rate of false alarms, so that both kinds of levels can be asked for.
+    pub fn check_coverage(
+        &self,
+        label: &str,
+        stated: Stated,
+        (nominal, observed): (f64, f64),
+        num_rows: usize,
+    ) -> Option<Warning> {
+        let chance = ((4.0 / self.false_alarm_rate).ln() / (2.0 * num_rows as f64)).sqrt();
+        let holds = (observed - nominal).abs() <= chance.max(self.coverage_gap);
+        (!holds).then(|| Warning::CoverageOff { label: label.into(), stated, nominal, observed, num_rows })
+    }
+
+    /// Asks whether β̂ is one that data ask for.
+    pub fn check_beta(&self, beta: f64) -> Option<Warning> {
+        let usual = beta <= self.beta;
+        (!usual).then_some(Warning::BetaVeryLarge { beta })
+    }
+
+    /// Compares log densities of held-out targets, row by row, with those of a prediction that ignores the inputs.
+    pub fn check_base_rate(&self, label: &str, log_densities: &[f64], base: &[f64], classes: bool) -> Option<Warning> {
+        let count = log_densities.len() as f64;
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / count;
+        let lpd = mean(&mut log_densities.iter().copied());
+        let base_lpd = mean(&mut base.iter().copied());
+        let gains = || log_densities.iter().zip(base).map(|(log_density, base)| log_density - base);
+        let gain = mean(&mut gains());
+        let squares: f64 = gains().map(|each| (each - gain).powi(2)).sum();
+        let standard_error = (squares / (count - 1.0) / count).sqrt();
+        // Of one row, or of a density of 0, there is no standard error.
+        let slack = if standard_error.is_finite() { self.base_rate_errors * standard_error } else { 0.0 };
+        let better = gain >= -slack || log_densities.is_empty();
+        (!better).then(|| Warning::WorseThanBaseRate { label: label.into(), lpd, base_lpd, classes })
+    }
+
+    /// Compares features of rows to predict, row-major, with the smallest and largest of the training rows.
+    pub fn check_ranges(&self, names: &[String], ranges: &[(f64, f64)], rows: &[f64]) -> Option<Warning> {
+        let width = ranges.len().max(1);
+        let mut num_outside = 0;
+        let mut furthest = (self.range_widths, None);
+        for row in rows.chunks_exact(width) {
+            // 0/0 is no number: a value that is the only one of the training rows is not outside.
+            let beyond = |(&(low, high), value): (&(f64, f64), &f64)| (low - value).max(value - high) / (high - low);
+            let far = ranges.iter().zip(row).map(beyond).enumerate().filter(|(_, beyond)| *beyond > self.range_widths);
+            let worst = far.max_by(|a, b| a.1.total_cmp(&b.1));
+            num_outside += usize::from(worst.is_some());
+            if let Some((column, beyond)) = worst.filter(|(_, beyond)| *beyond > furthest.0) {
+                furthest = (beyond, Some((column, row[column])));
+            }
+        }
+        let (column, value) = furthest.1?;
+        let ((low, high), column) = (ranges[column], names[column].clone());
+        let num_rows = rows.len() / width;
+        Some(Warning::RowsOutsideTraining { num_outside, num_rows, column, value, low, high })
     }
 
     /// Asks whether the seeds chose about the same inverse temperature.
@@ -115,5 +230,109 @@ mod tests {
         assert!(limits.check_grid(&[1.0], 1.0, "MSE").is_none());
         assert!(limits.check_unsteady_rows("a", 0.04).is_none());
         assert!(limits.check_unsteady_rows("a", 0.06).is_some());
+    }
+
+    /// What lies on a border is within it.
+    #[test]
+    fn borders_belong_to_what_is_fine() {
+        let limits = Limits::default();
+        assert!(limits.check_heating("a", 1.25, 1.0).is_none() && limits.check_heating("a", 1.26, 1.0).is_some());
+        assert!(limits.check_effective_draws("a", 20.0, 100).is_none());
+        assert!(limits.check_effective_draws("a", 19.9, 100).is_some());
+        assert!(limits.check_agreement("a", 4.0).is_none() && limits.check_agreement("a", 4.01).is_some());
+        assert!(limits.check_unsteady_rows("a", 0.05).is_none());
+        assert!(limits.check_seeds(&[1.0, 3.0]).is_none() && limits.check_seeds(&[1.0, 3.01]).is_some());
+        assert!(limits.check_grid(&[0.1, 1.0, 10.0], 0.1, "MSE").is_some(), "the lower end is an edge too");
+        // Both sides of a temperature: 5 % is allowed, 6 % is not.
+        for (measured, off) in [(0.951, false), (1.049, false), (0.94, true), (1.06, true)] {
+            assert_eq!(limits.check_temperature("a", 1.0, measured, Reading::AllSteps).is_some(), off, "{measured}");
+        }
+    }
+
+    #[test]
+    fn chains_that_predict_apart() {
+        let limits = Limits::default();
+        let check = |median, worst| limits.check_predictions("a", median, worst, 10).is_some();
+        assert!(!check(1.05, 2.0) && !check(0.99, 1.0));
+        assert!(check(1.051, 1.06) && check(1.0, 2.01) && check(f64::NAN, 1.0));
+    }
+
+    /// Of 40 readings of 10 momenta the band at 1 in 2000 is about 1 ± 3.5 √(2/400); of 4000 momenta it is narrower than 5 %, and
+    /// 5 % must be passed as well.
+    #[test]
+    fn tensors_off_their_temperature() {
+        let limits = Limits::default();
+        let off = |small: f64, large: f64| {
+            let tensors = [("bias", 10, small), ("kernel", 4000, large)];
+            let Warning::TensorTemperatureOff { num_off, num_tensors: 2, tensor, low, high, .. } =
+                limits.check_tensors("a", &tensors, 40.0)?
+            else {
+                panic!("another warning")
+            };
+            assert!(low < 1.0 && high > 1.0);
+            Some((num_off, tensor))
+        };
+        assert_eq!((off(1.2, 1.04), off(0.8, 0.96)), (None, None));
+        assert_eq!(off(1.3, 1.06), Some((2, "bias".into())));
+        assert_eq!(off(0.7, 1.0), Some((1, "bias".into())));
+        assert_eq!(off(1.3, 0.5), Some((2, "kernel".into())), "colder by half is further than hotter by a third");
+        assert_eq!(off(1.3, f64::NAN), Some((2, "kernel".into())));
+    }
+
+    /// ε = √(log(4/0.001)/2n) is 0.2036 for 100 rows and 0.0644 for 1000, where the gap of 0.1 rules.
+    #[test]
+    fn shares_that_are_not_what_is_stated() {
+        let limits = Limits::default();
+        let off = |observed: f64, num_rows| {
+            limits.check_coverage("a", Stated::CentralInterval, (0.2, observed), num_rows).is_some()
+        };
+        assert!(off(0.57, 103), "what was seen on a real table");
+        assert!(!off(0.40, 100) && off(0.41, 100) && !off(0.0, 100));
+        assert!(!off(0.299, 1000) && off(0.301, 1000) && off(0.09, 1000));
+    }
+
+    #[test]
+    fn a_large_beta() {
+        let limits = Limits::default();
+        assert!(limits.check_beta(100.0).is_none() && limits.check_beta(0.01).is_none());
+        assert!(limits.check_beta(100.1).is_some() && limits.check_beta(f64::NAN).is_some());
+    }
+
+    /// Gains −1 ± 0.4 of two rows: mean −1, standard error 0.4. Gains −0.5 ± 0.4: within two of them.
+    #[test]
+    fn densities_worse_than_the_base_rate() {
+        let limits = Limits::default();
+        let check = |gains: [f64; 2]| limits.check_base_rate("a", &gains.map(|gain| gain - 0.7), &[-0.7; 2], true);
+        let Some(Warning::WorseThanBaseRate { lpd, base_lpd, classes: true, .. }) = check([-1.4, -0.6]) else {
+            panic!("it is worse")
+        };
+        assert!((lpd + 1.7).abs() < 1e-12 && (base_lpd + 0.7).abs() < 1e-12);
+        assert!(check([-0.9, -0.1]).is_none() && check([0.5, 0.6]).is_none());
+        assert!(check([f64::NEG_INFINITY, 0.0]).is_some() && check([f64::NAN, 0.0]).is_some());
+        assert!(limits.check_base_rate("a", &[-2.0], &[-1.0], false).is_some());
+        assert!(limits.check_base_rate("a", &[], &[], false).is_none());
+    }
+
+    #[test]
+    fn rows_outside_of_what_was_learned_from() {
+        let limits = Limits::default();
+        let names = ["a", "b"].map(String::from);
+        let ranges = [(0.0, 10.0), (5.0, 6.0)];
+        let check = |rows: &[f64]| limits.check_ranges(&names, &ranges, rows);
+        assert_eq!(check(&[-10.0, 7.0, 20.0, 4.0]), None, "one width beyond each end");
+        // Beyond by 1.1 widths, by 1.5 and by 2: the last counts, and the middle row is inside.
+        let found = check(&[21.0, 7.5, 5.0, 5.5, 5.0, 3.0]);
+        let expected = Warning::RowsOutsideTraining {
+            num_outside: 2,
+            num_rows: 3,
+            column: "b".into(),
+            value: 3.0,
+            low: 5.0,
+            high: 6.0,
+        };
+        assert_eq!(found, Some(expected));
+        // A column that is constant in the training rows is outside as soon as it differs.
+        let constant = |value| limits.check_ranges(&names[..1], &[(2.0, 2.0)], &[value]);
+        assert!(constant(2.0).is_none() && constant(2.5).is_some() && constant(1.5).is_some());
     }
 }

@@ -23,6 +23,16 @@ impl fmt::Display for Reading {
     }
 }
 
+/// What a share of held-out targets is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stated {
+    /// The probability of a central predictive interval, which should hold as many targets.
+    CentralInterval,
+    /// The probability of a predictive quantile, below which as many targets should lie.
+    Quantile,
+}
+
 /// Something about a result that its user should know before believing it.
 ///
 /// ```
@@ -139,6 +149,91 @@ pub enum Warning {
         #[serde(deserialize_with = "number_or_nan")]
         share: f64,
     },
+    /// Chains at one temperature predict different things at held-out rows.
+    PredictionsDisagree {
+        /// Which chains.
+        label: String,
+        /// Rank-normalised split-R̂ of the predictive mean, or of the probability of the true class: the median over rows.
+        #[serde(deserialize_with = "number_or_nan")]
+        median_rhat: f64,
+        /// That of the worst row.
+        #[serde(deserialize_with = "number_or_nan")]
+        worst_rhat: f64,
+        /// Rows that were looked at.
+        num_rows: usize,
+    },
+    /// The momenta of some tensors do not have the temperature asked for.
+    TensorTemperatureOff {
+        /// Which chains.
+        label: String,
+        /// How many tensors.
+        num_off: usize,
+        /// Of how many.
+        num_tensors: usize,
+        /// The name of the one that is furthest off.
+        tensor: String,
+        /// Its mean kinetic temperature at the cycle ends, divided by the one asked for.
+        #[serde(deserialize_with = "number_or_nan")]
+        ratio: f64,
+        /// The smallest ratio of a tensor of its size that has the right temperature.
+        #[serde(deserialize_with = "number_or_nan")]
+        low: f64,
+        /// The largest.
+        #[serde(deserialize_with = "number_or_nan")]
+        high: f64,
+    },
+    /// Predictive intervals or quantiles hold another share of held-out targets than they state.
+    CoverageOff {
+        /// Whose predictions.
+        label: String,
+        /// What states the share.
+        stated: Stated,
+        /// The share stated, where it is furthest from the one observed.
+        #[serde(deserialize_with = "number_or_nan")]
+        nominal: f64,
+        /// The share observed.
+        #[serde(deserialize_with = "number_or_nan")]
+        observed: f64,
+        /// Held-out rows.
+        num_rows: usize,
+    },
+    /// The chosen inverse temperature is so large that hardly any data ask for it.
+    BetaVeryLarge {
+        /// The chosen inverse temperature.
+        #[serde(deserialize_with = "number_or_nan")]
+        beta: f64,
+    },
+    /// The predictive density is worse than one that ignores the inputs.
+    WorseThanBaseRate {
+        /// Whose predictions.
+        label: String,
+        /// Their mean log density of held-out targets.
+        #[serde(deserialize_with = "number_or_nan")]
+        lpd: f64,
+        /// That of the training rows' class frequencies, or of the normal with their mean and variance.
+        #[serde(deserialize_with = "number_or_nan")]
+        base_lpd: f64,
+        /// Whether targets are classes.
+        classes: bool,
+    },
+    /// Rows to predict lie far outside of what was learned from.
+    RowsOutsideTraining {
+        /// How many rows.
+        num_outside: usize,
+        /// Of how many.
+        num_rows: usize,
+        /// The column that is furthest out, in widths of its training range.
+        column: String,
+        /// The value furthest out.
+        #[serde(deserialize_with = "number_or_nan")]
+        value: f64,
+        /// The smallest value of that column in the training rows.
+        #[serde(deserialize_with = "number_or_nan")]
+        low: f64,
+        /// The largest.
+        #[serde(deserialize_with = "number_or_nan")]
+        high: f64,
+    },
 }
 
 impl Warning {
@@ -157,6 +252,12 @@ impl Warning {
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
             Self::UnsteadyRows { .. } => "unsteady rows",
+            Self::PredictionsDisagree { .. } => "predictions disagree",
+            Self::TensorTemperatureOff { .. } => "tensor temperature off",
+            Self::CoverageOff { .. } => "coverage off",
+            Self::BetaVeryLarge { .. } => "beta very large",
+            Self::WorseThanBaseRate { .. } => "worse than base rate",
+            Self::RowsOutsideTraining { .. } => "rows outside training",
         }
     }
 
@@ -209,6 +310,43 @@ impl Warning {
                 "the log density of {:.0} % of the training rows varies by more than 0.4 (variance) over the draws of {label}.",
                 100.0 * share
             ),
+            Self::PredictionsDisagree { label, median_rhat, worst_rhat, num_rows } => format!(
+                "R̂ of what the chains of {label} predict is {} at the median of {num_rows} held-out rows, {} at the worst.",
+                number(*median_rhat),
+                number(*worst_rhat)
+            ),
+            Self::TensorTemperatureOff { label, num_off, num_tensors, tensor, ratio, low, high } => format!(
+                "{num_off} of {num_tensors} tensors of {label} are off; the momenta of {tensor} have {} times the temperature asked \
+                 for, where chance explains {} to {}.",
+                number(*ratio),
+                number(*low),
+                number(*high)
+            ),
+            Self::CoverageOff { label, stated, nominal, observed, num_rows } => {
+                let (nominal, observed) = (100.0 * nominal, 100.0 * observed);
+                match stated {
+                    Stated::CentralInterval => format!(
+                        "the {nominal:.0} % intervals of {label} hold {observed:.0} % of the {num_rows} held-out targets."
+                    ),
+                    Stated::Quantile => format!(
+                        "below the {nominal:.0} % quantiles of {label} lie {observed:.0} % of the {num_rows} held-out targets."
+                    ),
+                }
+            }
+            Self::BetaVeryLarge { beta } => format!("the search chose β = {}.", number(*beta)),
+            Self::WorseThanBaseRate { label, lpd, base_lpd, classes } => format!(
+                "held-out LPD of {label} is {}, and {} for {} alone, whatever the inputs are.",
+                number(*lpd),
+                number(*base_lpd),
+                if *classes { "the class frequencies" } else { "the targets' mean and variance" }
+            ),
+            Self::RowsOutsideTraining { num_outside, num_rows, column, value, low, high } => format!(
+                "{num_outside} of {num_rows} rows lie far outside the training rows; the furthest has `{column}` = {}, where \
+                 training rows have {} to {}.",
+                number(*value),
+                number(*low),
+                number(*high)
+            ),
         }
     }
 
@@ -255,6 +393,29 @@ impl Warning {
             Self::UnsteadyRows { .. } => {
                 "WAIC and ν̂ are the first term of a series in that variance; here the terms left out count as well."
             }
+            Self::PredictionsDisagree { .. } => {
+                "chains may differ in their weights and still predict the same, but these do not: the average depends on which \
+                 chains were run, and one chain alone understates the uncertainty."
+            }
+            Self::TensorTemperatureOff { .. } => {
+                "the mean over all tensors can look right while one of them is sampled at another temperature than the result is \
+                 labelled with."
+            }
+            Self::CoverageOff { .. } => {
+                "stated probabilities do not come true on rows that no chain has seen; calibrated predictions fail this test \
+                 less than once in a thousand runs."
+            }
+            Self::BetaVeryLarge { .. } => {
+                "the tempered likelihood is then nearly certain of itself, which few data support; often the network memorised \
+                 its rows, or the noise variance is far too large."
+            }
+            Self::WorseThanBaseRate { .. } => {
+                "a prediction that never looks at its inputs would do better, so these predictions should not be used as they \
+                 are."
+            }
+            Self::RowsOutsideTraining { .. } => {
+                "the network extrapolates there, and its uncertainty is not that of rows like those it has seen."
+            }
         }
     }
 
@@ -293,6 +454,26 @@ impl Warning {
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
             }
+            Self::PredictionsDisagree { .. } => {
+                "lengthen the burn-in and the chains, run more chains, and compare their held-out scores one by one."
+            }
+            Self::TensorTemperatureOff { .. } => {
+                "lower the learning rate, take larger batches, or lengthen the cycles; `sampler.preconditioner = \"layerwise\"` \
+                 gives tensors steps of their own."
+            }
+            Self::CoverageOff { .. } => {
+                "compare SM with TM, choose β by coverage (`kelvin select --methods grid-coverage-tm`), or look for rows unlike \
+                 the training rows."
+            }
+            Self::BetaVeryLarge { .. } => {
+                "compare with a grid (`kelvin select`), look at the validation LPD along the search, and lower \
+                 model.noise_variance in a regression."
+            }
+            Self::WorseThanBaseRate { .. } => {
+                "look at the other predictive model (SM or TM) and at β = 1, train longer, or choose β by validation LPD over a \
+                 grid."
+            }
+            Self::RowsOutsideTraining { .. } => "check the units of that column, or train on rows that cover it.",
         }
     }
 }
@@ -358,7 +539,43 @@ mod tests {
             Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
             Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },
             Warning::UnsteadyRows { label: label(), share: 0.25 },
+            Warning::PredictionsDisagree { label: label(), median_rhat: 1.2, worst_rhat: 3.0, num_rows: 103 },
+            Warning::TensorTemperatureOff {
+                label: label(),
+                num_off: 1,
+                num_tensors: 4,
+                tensor: "dense1.bias".into(),
+                ratio: 1.3,
+                low: 0.9,
+                high: 1.1,
+            },
+            coverage_off(Stated::CentralInterval),
+            coverage_off(Stated::Quantile),
+            Warning::BetaVeryLarge { beta: 128.0 },
+            Warning::WorseThanBaseRate { label: label(), lpd: -43.6, base_lpd: -0.69, classes: true },
+            Warning::WorseThanBaseRate { label: label(), lpd: -3.0, base_lpd: -1.42, classes: false },
+            Warning::RowsOutsideTraining {
+                num_outside: 1,
+                num_rows: 20,
+                column: "age".into(),
+                value: 1e9,
+                low: 1.0,
+                high: 365.0,
+            },
         ]
+    }
+
+    fn coverage_off(stated: Stated) -> Warning {
+        let label = "β̂* (TM)".to_string();
+        Warning::CoverageOff { label, stated, nominal: 0.2, observed: 0.57, num_rows: 103 }
+    }
+
+    #[test]
+    fn a_wrong_coverage_is_told_as_shares() {
+        let interval = "the 20 % intervals of β̂* (TM) hold 57 % of the 103 held-out targets.";
+        assert_eq!(coverage_off(Stated::CentralInterval).seen(), interval);
+        let quantile = "below the 20 % quantiles of β̂* (TM) lie 57 % of the 103 held-out targets.";
+        assert_eq!(coverage_off(Stated::Quantile).seen(), quantile);
     }
 
     #[test]

@@ -59,6 +59,17 @@ impl PitValues {
         off / COVERAGE_LEVELS.len() as f64
     }
 
+    /// The level of central intervals at which the share of targets inside is furthest from the level, and that share:
+    /// Kolmogorov's distance of 2|PIT − ½| from a uniform distribution.
+    pub fn worst_interval(&self) -> (f64, f64) {
+        worst_level(self.0.iter().map(|value| 2.0 * (value - 0.5).abs()).collect())
+    }
+
+    /// The level of quantiles at which the share of targets below is furthest from the level, and that share.
+    pub fn worst_quantile(&self) -> (f64, f64) {
+        worst_level(self.0.clone())
+    }
+
     /// How many values fall in each of `num_bins` equal bins: flat if calibrated, a U if too narrow, a hump if too
     /// wide.
     pub fn histogram(&self, num_bins: NonZeroUsize) -> Vec<usize> {
@@ -66,6 +77,18 @@ impl PitValues {
         self.0.iter().for_each(|&value| counts[equal_bin(value, num_bins.get())] += 1);
         counts
     }
+}
+
+/// Where the share of values at or below a level, or only below it, is furthest from the level, and the share there.
+fn worst_level(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let count = values.len() as f64;
+    let shares = values.iter().zip(0u32..).flat_map(|(&level, before)| {
+        let before = f64::from(before);
+        [(level, before / count), (level, (before + 1.0) / count)]
+    });
+    let gap = |&(level, share): &(f64, f64)| (share - level).abs();
+    shares.max_by(|a, b| gap(a).total_cmp(&gap(b))).unwrap_or((0.0, 0.0))
 }
 
 /// One bar of a reliability diagram: the points whose confidence lies in \[lower, upper), the last bin closed.
@@ -155,6 +178,22 @@ mod tests {
         assert_eq!((diagram.bins[9].upper, diagram.bins[7].accuracy, diagram.bins[0].accuracy), (1.0, Some(1.0), None));
     }
 
+    /// Quarters are exact in binary, so these lie on the borders of four bins: each belongs to the bin above, and 1 to the last.
+    /// ECE = (1·|1 − .25| + 2·|½ − .5625| + 2·|½ − .875|)/5 = .325.
+    #[test]
+    fn a_border_belongs_to_the_bin_above_it() {
+        const FOUR: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+        let (confidences, correct) = ([0.25, 0.625, 0.5, 0.75, 1.0], [true, false, true, false, true]);
+        let diagram = ReliabilityDiagram::new(&confidences, &correct, FOUR).unwrap();
+        let counts: Vec<usize> = diagram.bins.iter().map(|bin| bin.num_points).collect();
+        assert_eq!(counts, [0, 1, 2, 2]);
+        assert_eq!((diagram.bins[1].mean_confidence, diagram.bins[2].mean_confidence), (Some(0.25), Some(0.5625)));
+        let expected = (0.75 + 2.0 * 0.0625 + 2.0 * 0.375) / 5.0;
+        assert!((diagram.expected_calibration_error() - expected).abs() < 1e-15);
+        let borders = PitValues::new(vec![0.0, 0.25, 0.5, 0.75, 1.0]).unwrap();
+        assert_eq!(borders.histogram(FOUR), [1, 1, 1, 2]);
+    }
+
     #[test]
     fn confidences_must_be_probabilities() {
         assert_eq!(ReliabilityDiagram::new(&[], &[], TEN), Err(PredictiveError::NoPoints));
@@ -180,6 +219,23 @@ mod tests {
         assert_eq!(wide.coverage(0.1), Ok(1.0));
         assert!((wide.calibration_error() - 0.5).abs() < 1e-15);
         assert!(wide.coverage(1.0).is_err());
+    }
+
+    /// PIT .4, .45, .5, .55, .9: |2 PIT − 1| is .2, .1, 0, .1, .8, so that four of five lie within the 20 % intervals. Below the 40 %
+    /// quantile lies none.
+    #[test]
+    fn the_worst_levels_by_hand() {
+        let close = |(level, share): (f64, f64), (expected, of): (f64, f64)| {
+            assert!((level - expected).abs() < 1e-12 && (share - of).abs() < 1e-12, "{level} {share}");
+        };
+        let humped = PitValues::new(vec![0.9, 0.4, 0.55, 0.45, 0.5]).unwrap();
+        close(humped.worst_interval(), (0.2, 0.8));
+        close(humped.worst_quantile(), (0.4, 0.0));
+        let narrow = PitValues::new(vec![0.0, 1.0, 0.0, 1.0]).unwrap();
+        close(narrow.worst_interval(), (1.0, 0.0));
+        // A predictive that is too high everywhere: all targets lie in its lower half.
+        let high = PitValues::new(vec![0.1, 0.2, 0.3, 0.4, 0.5]).unwrap();
+        close(high.worst_quantile(), (0.5, 1.0));
     }
 
     #[test]

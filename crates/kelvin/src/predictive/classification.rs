@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn of_equal_classes_the_first_is_predicted() {
+        let mut predictive = ClassificationPredictive::new(&[1, 1], 3, 1.0).unwrap();
+        predictive.add_draw(&[0.0, 2.0, 2.0, 1.0, 1.0, 1.0]).unwrap();
+        assert_eq!(predictive.predicted_classes(STANDARD).unwrap(), [1, 0]);
+        assert_eq!(predictive.scores(STANDARD).unwrap().accuracy, 0.5);
+    }
+
+    #[test]
     fn disagreeing_draws_have_mutual_information() {
         let mut predictive = ClassificationPredictive::new(&[0], 2, 1.0).unwrap();
         predictive.add_draw(&[1000.0, 0.0]).unwrap();

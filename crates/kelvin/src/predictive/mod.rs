@@ -16,7 +16,9 @@
 //! # Ok::<(), kelvin::predictive::PredictiveError>(())
 //! ```
 
+mod agreement;
 mod auroc;
+mod base_rate;
 mod brier;
 mod calibration;
 mod classification;
@@ -29,7 +31,9 @@ mod outputs;
 mod regression;
 mod scores;
 
+pub use agreement::PredictionAgreement;
 pub use auroc::auroc;
+pub use base_rate::BaseRate;
 pub use brier::BrierScore;
 pub use calibration::{COVERAGE_LEVELS, PitValues, ReliabilityBin, ReliabilityDiagram};
 pub use classification::ClassificationPredictive;

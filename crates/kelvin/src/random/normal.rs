@@ -197,6 +197,30 @@ mod tests {
         }
     }
 
+    /// Worked out from the words in Python, in double precision: cos and sin of words (0, 1) fill numbers 0–15 and 16–31 of a group
+    /// of 64, those of words (2, 3) the other two sixteens.
+    #[test]
+    fn words_become_normal_numbers_in_the_order_described() {
+        let mut numbers = [0.0; 130];
+        key(5).fill_normal(&mut numbers);
+        for (index, expected) in [
+            (0, -1.3958087),
+            (1, -0.2252643),
+            (15, -0.7057848),
+            (16, 0.7090560),
+            (17, 1.5546864),
+            (32, 0.2324016),
+            (48, -0.3681531),
+            (63, -0.4722875),
+            (64, 1.4114467),
+            (80, 0.8934600),
+            (129, 0.3733771),
+        ] {
+            let found = numbers[index];
+            assert!((f64::from(found) - expected).abs() < 1e-6, "number {index} is {found}, not {expected}");
+        }
+    }
+
     struct Blocks;
 
     impl WithSimd for Blocks {

@@ -145,6 +145,15 @@ mod tests {
         (0..len).map(|position| permutation.at(position)).collect()
     }
 
+    /// Worked out from the published generator in Python: which words are the keys of which rounds, and how a position is cut.
+    #[test]
+    fn orders_are_those_of_the_description() {
+        assert_eq!(order(7, 12), [4, 2, 3, 6, 11, 1, 8, 10, 0, 9, 5, 7]);
+        assert_eq!(order(7, 400)[..6], [398, 259, 342, 266, 96, 178]);
+        let split = Permutation::new(1, Purpose::Split, 0, 0, 1030);
+        assert_eq!([0, 1, 2, 3, 4, 5].map(|position| split.at(position)), [943, 1009, 276, 871, 579, 47]);
+    }
+
     #[test]
     fn visits_everything_once() {
         for len in [1, 2, 3, 7, 64, 97, 614, 9547] {

@@ -109,6 +109,30 @@ mod tests {
         );
     }
 
+    /// A name whose counter and key are those of the third published vector: π in hexadecimal digits.
+    const PUBLISHED: NoiseKey = NoiseKey {
+        seed: 0x299f_31d0_a409_3822,
+        purpose: Purpose::InitialPosition,
+        chain: 0x1319_8a2e,
+        step: 0x0070_7344_85a3_08d3,
+    };
+    const PUBLISHED_BLOCK: u32 = 0x243f_6a88;
+
+    #[test]
+    fn the_parts_of_a_name_stand_in_their_words() {
+        assert_eq!(PUBLISHED.key(), [0xa409_3822, 0x299f_31d0]);
+        assert_eq!(PUBLISHED.counter(PUBLISHED_BLOCK), [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344]);
+        assert_eq!(PUBLISHED.words(PUBLISHED_BLOCK), [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
+    }
+
+    /// The first word of a pair has the high bits: 0xd16cfe0994fdc · 2⁻⁵² and 0x5001e42024126 · 2⁻⁵², each with half a unit more.
+    #[test]
+    fn two_words_make_a_uniform_number_high_bits_first() {
+        let unit = (1u64 << 52) as f64;
+        assert_eq!(PUBLISHED.uniform(2 * PUBLISHED_BLOCK), (0xd_16cf_e099_4fdc_u64 as f64 + 0.5) / unit);
+        assert_eq!(PUBLISHED.uniform(2 * PUBLISHED_BLOCK + 1), (0x5_001e_4202_4126_u64 as f64 + 0.5) / unit);
+    }
+
     #[test]
     fn each_part_of_the_name_changes_the_number() {
         let key = NoiseKey { seed: 7, purpose: Purpose::StepNoise, chain: 1, step: 2 };

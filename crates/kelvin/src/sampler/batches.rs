@@ -138,6 +138,19 @@ mod tests {
         assert_eq!(first, epoch(0, &mut RowStore::default()), "the same name gives the same rows");
     }
 
+    /// Step 3 of two steps an epoch is the second batch of epoch 1.
+    #[test]
+    fn a_step_takes_its_own_part_of_its_epochs_order() {
+        let batches = Batches::new(10, Some(4)).unwrap();
+        let order = Permutation::new(9, Purpose::BatchOrder, 6, 1, 10);
+        let expected: Vec<u32> = (4..8).map(|position| order.at(position) as u32).collect();
+        let mut store = RowStore::default();
+        for step in [0, 3] {
+            let Rows::These(rows) = batches.rows(9, Purpose::BatchOrder, 6, step, &mut store) else { panic!() };
+            assert_eq!(rows == expected, step == 3, "step {step}");
+        }
+    }
+
     #[test]
     fn augmentation_is_named_by_purpose_chain_and_step() {
         let batches = Batches::new(20, Some(5)).unwrap();
@@ -163,6 +176,10 @@ mod tests {
     fn full_batches_are_one_step_and_bad_sizes_are_refused() {
         let full = Batches::new(824, None).unwrap();
         assert_eq!((full.steps_per_epoch(), full.weight(), full.is_full()), (1, 1.0, true));
+        let parts = Batches::new(10, Some(4)).unwrap();
+        assert_eq!((parts.steps_per_epoch(), parts.weight(), parts.is_full()), (2, 2.5, false));
+        let all = Batches::new(10, Some(10)).unwrap();
+        assert_eq!((all.steps_per_epoch(), all.weight()), (1, 1.0));
         assert!(Batches::new(10, Some(0)).is_err());
         let error = Batches::new(10, Some(11)).unwrap_err();
         assert_eq!(error.to_string(), "a batch must have between 1 and 10 rows (the training set), got 11");

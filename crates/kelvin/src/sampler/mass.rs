@@ -97,3 +97,36 @@ impl LayerwiseMass {
         squares.iter().all(|mass| mass.is_finite())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Role;
+
+    const ESTIMATE: LayerwiseMass = LayerwiseMass { num_batches: 5, floor: 0.0, training_mode: false };
+
+    /// Σ ∇Ũ² of 3 batches over 1 number with n = 2: 3 · 4 · 1 readings. √(48/12) = 2, √(1200/12) = 10: masses 1 and 5.
+    #[test]
+    fn masses_are_roots_of_mean_squares_over_the_smallest() {
+        let mut layout = Layout::default();
+        ["first", "second"].iter().for_each(|layer| _ = layout.push(layer, Role::Bias, &[1]));
+        let mut squares = [48.0, 1200.0];
+        assert!(ESTIMATE.turn_into_masses(&mut squares, &layout, 3, 2));
+        assert_eq!(squares, [1.0, 5.0]);
+        // The floor is added to the mean square, before the root: √(0 + 4) and √(1152/12 + 4).
+        let mut squares = [0.0, 1152.0];
+        let with_floor = LayerwiseMass { floor: 4.0, ..ESTIMATE };
+        assert!(with_floor.turn_into_masses(&mut squares, &layout, 3, 2));
+        assert_eq!(squares, [1.0, 5.0]);
+        assert!(!ESTIMATE.turn_into_masses(&mut [0.0, 1.0], &layout, 1, 1), "0 gives no scale");
+    }
+
+    #[test]
+    fn estimates_visit_batches_of_their_own() {
+        // Three steps an epoch: five batches are two epochs of names.
+        let batches = Batches::new(10, Some(3)).unwrap();
+        assert_eq!([0, 1, 2].map(|epoch| ESTIMATE.visited(&batches, epoch)), [0..5, 6..11, 12..17]);
+        let full = Batches::full(10);
+        assert_eq!((ESTIMATE.num_visited(&full), ESTIMATE.visited(&full, 4)), (1, 4..5));
+    }
+}

@@ -181,3 +181,16 @@ fn run_chain<P: Potential>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ends_of_cycles_after_burn_in_are_kept() {
+        let keep = Keep { burn_in: 4, every: 3 };
+        assert_eq!((0..=13).filter(|&steps| keep.is_kept(steps)).collect::<Vec<_>>(), [7, 10, 13]);
+        let all = Keep { burn_in: 0, every: 1 };
+        assert!(!all.is_kept(0) && all.is_kept(1), "the start is no state that was reached");
+    }
+}

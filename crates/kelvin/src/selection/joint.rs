@@ -205,3 +205,133 @@ impl Observer for BestCheckpoint<'_> {
         if self.failure.is_noted() { ControlFlow::Break(()) } else { self.progress.advanced(index, steps) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{Examples, Targets};
+    use crate::likelihood::Likelihood;
+    use crate::network::Network;
+    use crate::prior::IsotropicGaussian;
+    use crate::sampler::{Batches, ClipScope, CpuEngine, Keep, Silent};
+    use crate::temperature::{Schedule, Temperature};
+
+    const HALF_LOG_TAU: f64 = 0.918_938_533_204_672_7;
+
+    /// y ~ N(w x + b, 1) with the one row x = 1, y = 0, to learn from and to be judged on.
+    fn line() -> (Posterior, HeldOut) {
+        let examples = Examples { inputs: vec![1.0].into(), num_features: 1, targets: Targets::Real(vec![0.0]) };
+        let network = Network::dense(1, &[], 1).unwrap();
+        let likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
+        let posterior = Posterior::new(&network, likelihood, IsotropicGaussian::new(1.0).unwrap(), &examples).unwrap();
+        let validation = posterior.held_out(&examples);
+        (posterior, validation)
+    }
+
+    /// A state with w = `output`, b = 0.
+    fn state(posterior: &Posterior, step: u64, output: f32, beta: f64) -> ChainState {
+        ChainState { step, log_beta: beta.ln(), ..ChainState::at_rest(vec![output, 0.0], &posterior.layout()) }
+    }
+
+    /// What the search makes of these (output, β), one checkpoint after the other.
+    fn judged(states: &[(f32, f64)]) -> JointChoice {
+        let (posterior, validation) = line();
+        let watch = BestCheckpoint {
+            engine: &CpuEngine,
+            posterior: &posterior,
+            validation: &validation,
+            progress: &Silent,
+            choices: vec![Mutex::new(None)],
+            failure: FirstFailure::default(),
+        };
+        for (step, &(output, beta)) in states.iter().enumerate() {
+            let state = state(&posterior, 10 * step as u64, output, beta);
+            watch.judge(0, &state, &[output]);
+        }
+        let [choice] = watch.choices.try_into().unwrap();
+        into_inner(choice).unwrap()
+    }
+
+    fn choice(lpds: &[f64], best: usize) -> JointChoice {
+        let checkpoint = |(step, &validation_lpd)| Checkpoint { step, inverse_temperature: 2.0, validation_lpd };
+        JointChoice {
+            position: Vec::new(),
+            statistics: Vec::new(),
+            inverse_temperature: 2.0,
+            best,
+            path: (0..).zip(lpds).map(checkpoint).collect(),
+            divergence: None,
+        }
+    }
+
+    /// log N(0 | output, 1/β) = ½ log β − ½ log 2π − ½ β output².
+    #[test]
+    fn validation_rows_are_judged_at_the_beta_of_the_checkpoint() {
+        let choice = judged(&[(1.0, 1.0), (1.0, 4.0), (2.0, 0.25)]);
+        let lpds: Vec<f64> = choice.path.iter().map(|checkpoint| checkpoint.validation_lpd).collect();
+        let expected = [-0.5, 0.5 * 4f64.ln() - 2.0, 0.5 * 0.25f64.ln() - 0.5].map(|value| value - HALF_LOG_TAU);
+        for (found, expected) in lpds.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
+        }
+        assert_eq!(choice.path.iter().map(|checkpoint| checkpoint.step).collect::<Vec<_>>(), [0, 10, 20]);
+    }
+
+    #[test]
+    fn the_best_checkpoint_is_kept_and_not_the_last() {
+        let choice = judged(&[(3.0, 1.0), (0.5, 2.0), (0.25, 4.0), (0.5, 4.0), (2.0, 1.0)]);
+        assert_eq!((choice.best, choice.path.len()), (2, 5));
+        assert_eq!(choice.position, [0.25, 0.0]);
+        assert!((choice.inverse_temperature - 4.0).abs() < 1e-14);
+        assert_eq!(choice.validation_lpd(), choice.path[2].validation_lpd);
+        assert_eq!(choice.weights().parameters, [0.25, 0.0]);
+        // Of equals the first.
+        let equals = judged(&[(1.0, 1.0), (-1.0, 1.0)]);
+        assert_eq!((equals.best, equals.position), (0, vec![1.0, 0.0]));
+        // A start whose density is no number gives way to the first that has one.
+        let broken = judged(&[(f32::NAN, 1.0), (1.0, 1.0), (2.0, 1.0)]);
+        assert_eq!((broken.best, broken.position), (1, vec![1.0, 0.0]));
+    }
+
+    /// The same through the optimiser: steps so long that each ends further from the row than the last, so the start stays best.
+    #[test]
+    fn a_search_that_only_gets_worse_answers_with_its_start() {
+        let (posterior, validation) = line();
+        let rule = JointAscent {
+            objective: Default::default(),
+            learning_rate: Schedule::Constant { value: 1.5 },
+            momentum: 0.0,
+            weight_decay: 0.0,
+            clip_norm: 100.0,
+            clip_scope: ClipScope::All,
+        };
+        let plan = Plan { seed: 1, batches: Batches::full(1), num_steps: 2, keep: Keep { burn_in: 0, every: 1 } };
+        let chain = Chain::new(0, Temperature::BAYES, vec![1.0, 0.5], &posterior.layout());
+        let mut searches = [Search { chain, choice: None }];
+        choose_jointly(&CpuEngine, &posterior, &rule, &plan, &mut searches, &validation, &Silent).unwrap();
+        let choice = searches[0].choice.as_ref().unwrap();
+        assert_eq!((choice.best, choice.path.len()), (0, 3), "{:?}", choice.path);
+        assert_eq!((&choice.position[..], choice.inverse_temperature), (&[1.0, 0.5][..], 1.0));
+        assert_ne!(searches[0].chain.state.position, choice.position);
+    }
+
+    #[test]
+    fn a_score_that_still_rises_by_more_than_noise_has_not_converged() {
+        assert!(choice(&[-3.0, -2.0, -1.998], 2).not_converged().is_some());
+        let beyond = choice(&[-3.0, -2.0, -2.0 + 1.5 * CONVERGED], 2);
+        let expected = Warning::SelectionNotConverged { beta: 2.0, num_checkpoints: 3 };
+        assert_eq!(beyond.not_converged(), Some(expected));
+        assert!(choice(&[-3.0, -2.0, -2.0 + 0.5 * CONVERGED], 2).not_converged().is_none());
+        assert!(choice(&[-3.0, -1.0, -2.0], 1).not_converged().is_none(), "the best is not the last");
+        assert!(choice(&[-1.0], 0).not_converged().is_none(), "there is nothing to rise from");
+        assert!(choice(&[-2.0, -1.0], 1).best_is_last() && !choice(&[-1.0, -2.0], 0).best_is_last());
+    }
+
+    #[test]
+    fn only_a_search_with_nothing_but_its_start_has_diverged_at_once() {
+        let diverged = |lpds: &[f64]| JointChoice { divergence: Some(Divergence { step: 7 }), ..choice(lpds, 0) };
+        let expected = Warning::SelectionDiverged { start: 3, step: 7, beta: 2.0 };
+        assert_eq!(diverged(&[-1.0]).diverged_at_once(3), Some(expected));
+        assert_eq!(diverged(&[-1.0, -2.0]).diverged_at_once(3), None);
+        assert_eq!(choice(&[-1.0], 0).diverged_at_once(3), None);
+    }
+}

@@ -51,7 +51,9 @@ impl Selector for JointSelector {
         let best = &best_search(method, &searched)?.choice;
         let prices = laboratory.prices();
         let betas: Vec<f64> = searched.iter().map(|one| one.choice.inverse_temperature).collect();
-        let mut warnings: Vec<Warning> = Limits::default().check_seeds(&betas).into_iter().collect();
+        let limits = Limits::default();
+        let mut warnings: Vec<Warning> = limits.check_seeds(&betas).into_iter().collect();
+        warnings.extend(limits.check_beta(best.inverse_temperature));
         warnings.extend(best.not_converged());
         warnings.extend(searched.iter().filter_map(|one| one.choice.diverged_at_once(one.start + 1)));
         Ok(Selection {
@@ -76,4 +78,31 @@ pub(super) fn best_search<'s>(
         method,
         reason: "no search has a finite validation score; lower selection.learning_rate".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::selection::{Checkpoint, JointChoice};
+
+    fn searched(start: u32, validation_lpd: f64) -> SearchedStart {
+        let checkpoint = Checkpoint { step: 0, inverse_temperature: 1.0, validation_lpd };
+        let choice = JointChoice {
+            position: Vec::new(),
+            statistics: Vec::new(),
+            inverse_temperature: 1.0,
+            best: 0,
+            path: vec![checkpoint],
+            divergence: None,
+        };
+        SearchedStart { start, choice }
+    }
+
+    #[test]
+    fn the_start_with_the_largest_finite_score_is_chosen() {
+        let scores = [-3.0, f64::NAN, -1.0, f64::INFINITY, -2.0];
+        let starts: Vec<SearchedStart> = (0..).zip(scores).map(|(start, score)| searched(start, score)).collect();
+        assert_eq!(best_search("joint", &starts).unwrap().start, 2);
+        assert!(best_search("joint", &starts[1..2]).is_err());
+    }
 }

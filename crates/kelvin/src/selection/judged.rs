@@ -106,3 +106,39 @@ impl Judged {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predictive::{ClassificationPredictive, RegressionPredictive};
+
+    fn judged(scores: Scores) -> Judged {
+        Judged { inverse_temperature: 2.0, log_densities: ByModel::default(), scores }
+    }
+
+    /// Every score is turned so that the better one is larger, and asks the model it is asked about.
+    #[test]
+    fn better_is_larger() {
+        let mut numbers = RegressionPredictive::new(&[0.0], 1.0, 4.0).unwrap();
+        numbers.add_draw(&[0.5]).unwrap();
+        let scores = numbers.both_scores().unwrap();
+        let numbers = judged(Scores::Regression(scores));
+        let mut classes = ClassificationPredictive::new(&[0, 1], 2, 2.0).unwrap();
+        classes.add_draw(&[3f32.ln(), 0.0, 3f32.ln(), 0.0]).unwrap();
+        let of_classes = classes.both_scores().unwrap();
+        let classes = judged(Scores::Classification(of_classes));
+        for model in PredictiveModel::BOTH {
+            assert_eq!(numbers.score(Criterion::Lpd, model), scores.get(model).lpd);
+            assert_eq!(numbers.score(Criterion::PointError, model), -0.25);
+            assert_eq!(numbers.score(Criterion::Coverage, model), -scores.get(model).calibration_error);
+            assert_eq!(classes.score(Criterion::Lpd, model), of_classes.get(model).lpd);
+            assert_eq!(classes.score(Criterion::PointError, model), -0.5);
+            assert_eq!(classes.score(Criterion::Ece, model), -of_classes.get(model).ece);
+            assert_eq!(classes.score(Criterion::Brier, model), -of_classes.get(model).brier);
+            assert!(
+                numbers.score(Criterion::Ece, model).is_nan() && classes.score(Criterion::Coverage, model).is_nan()
+            );
+        }
+        assert!(of_classes.standard.ece != of_classes.tempered.ece && scores.standard.lpd != scores.tempered.lpd);
+    }
+}

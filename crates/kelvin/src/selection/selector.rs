@@ -131,3 +131,16 @@ pub enum IntervalMeaning {
         probability: f64,
     },
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_span_from_their_smallest_to_their_largest() {
+        let interval = BetaInterval::over_starts(&[3.0, 0.5, 7.0]).unwrap();
+        assert_eq!((interval.low, interval.high), (0.5, 7.0));
+        assert_eq!(interval.meaning, IntervalMeaning::OverStarts { count: 3 });
+        assert_eq!(BetaInterval::over_starts(&[3.0]), None);
+    }
+}

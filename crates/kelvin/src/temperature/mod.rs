@@ -112,7 +112,8 @@ mod tests {
             assert!(Temperature::new(bad).is_err());
             assert!(Temperature::from_inverse(bad).is_err());
         }
-        assert!(Temperature::from_inverse(0.0).is_err());
+        assert!(Temperature::from_inverse(0.0).is_err() && Temperature::from_inverse(-2.0).is_err());
+        assert_eq!(Temperature::new(0.0).unwrap().inverse(), f64::INFINITY, "T = 0 is a temperature");
         assert!(Temperature::from_inverse(1e-320).is_err(), "1/β must be finite too");
         assert_eq!(Temperature::from_inverse(4.0).unwrap().value(), 0.25);
     }
@@ -125,7 +126,10 @@ mod tests {
             assert_eq!(tempering.likelihood_power(Temperature::BAYES), 1.0);
         }
         let cold = Temperature::new(0.1).unwrap();
+        assert_eq!((cold.value(), cold.inverse()), (0.1, 10.0));
         assert_eq!(Tempering::Posterior.sampler_temperature(cold), 0.1);
+        assert_eq!(Tempering::Posterior.likelihood_power(cold), 1.0);
+        assert_eq!(Tempering::Likelihood.sampler_temperature(cold), 1.0);
         assert_eq!(Tempering::Likelihood.likelihood_power(cold), 10.0);
     }
 }

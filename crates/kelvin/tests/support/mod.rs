@@ -3,12 +3,14 @@
 
 pub mod conjugate;
 pub mod given;
+mod skipped;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use kelvin::network::Network;
 use safetensors::{Dtype, SafeTensors};
+
+pub use skipped::{Need, skipped};
 
 /// The shared folder: `KELVIN_SHARED`, or `../shared` beside the repository.
 pub fn shared() -> PathBuf {
@@ -23,13 +25,9 @@ pub fn golden(name: &str) -> Option<PathBuf> {
     if path.exists() {
         return Some(path);
     }
-    skipped(&format!("{} is missing; set KELVIN_GOLDEN to the folder of reference vectors", path.display()));
+    let why = format!("{} is missing; set KELVIN_GOLDEN to the folder of reference vectors", path.display());
+    skipped(Need::Golden, &why);
     None
-}
-
-/// Says aloud that a test is skipped. The test harness swallows what `eprintln!` says in a test that passes.
-pub fn skipped(why: &str) {
-    writeln!(std::io::stderr(), "SKIPPED: {why}").expect("standard error can be written");
 }
 
 /// A safetensors file whose arrays are read as f64.
