@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::{DrawLayout, Draws, DrawsError, Lot, Measurements, Place};
 use crate::network::Weights;
+use crate::write_file::{create_new, open_in_place};
 
 const MAGIC: [u8; 8] = *b"KLVDRAWS";
 const FORMAT: u32 = 1;
@@ -65,7 +66,8 @@ pub struct DrawLog {
 impl DrawLog {
     /// A new log in place of what is there.
     pub fn create(path: &Path, shape: DrawShape) -> Result<Draws, DrawsError> {
-        std::fs::write(path, shape.header()).map_err(|source| write_error(path, source))?;
+        let written = create_new(path).and_then(|mut file| file.write_all(&shape.header()));
+        written.map_err(|source| write_error(path, source))?;
         let log = Self { path: path.into(), shape, count: 0 };
         Ok(Draws { place: Place::Log(log), ..Draws::default() })
     }
@@ -86,7 +88,7 @@ impl DrawLog {
             draws.kinetic_temperature.extend(measured.kinetic_temperature);
         }
         let end = (HEADER + count * shape.record()) as u64;
-        let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(end));
+        let cut = open_in_place(OpenOptions::new().write(true), path).and_then(|file| file.set_len(end));
         cut.map_err(|source| write_error(path, source))?;
         draws.place = Place::Log(log);
         Ok(draws)
@@ -110,7 +112,8 @@ impl DrawLog {
         }
         record.extend(checksum(self.count, &record));
         // Half a record is in nobody's way: it is cut off when the log is opened again.
-        let written = OpenOptions::new().append(true).open(&self.path).and_then(|mut file| file.write_all(&record));
+        let file = open_in_place(OpenOptions::new().append(true), &self.path);
+        let written = file.and_then(|mut file| file.write_all(&record));
         written.map_err(|source| write_error(&self.path, source))?;
         self.count += 1;
         Ok(())
@@ -199,7 +202,7 @@ impl Draws {
     /// What the file system says.
     pub fn sync(&self) -> Result<(), DrawsError> {
         let Place::Log(log) = &self.place else { return Ok(()) };
-        let synced = OpenOptions::new().append(true).open(&log.path).and_then(|file| file.sync_data());
+        let synced = open_in_place(OpenOptions::new().append(true), &log.path).and_then(|file| file.sync_data());
         synced.map_err(|source| write_error(&log.path, source))
     }
 }
