@@ -58,7 +58,7 @@ def differences(folder, whole):
     names = lambda root: {
         path.relative_to(root)
         for path in root.rglob("*")
-        if path.is_file() and path.name not in LEFT_OUT and "wall_clock" not in path.name and path.suffix != ".pdf" and path.relative_to(root).parts[0] != "checkpoints"
+        if path.is_file() and path.name not in LEFT_OUT and "wall_clock" not in path.name and path.relative_to(root).parts[0] != "checkpoints"
     }
     mine, wanted = names(folder), names(whole)
     found = [f"{name}: only in one" for name in sorted(mine ^ wanted)]

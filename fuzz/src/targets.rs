@@ -139,7 +139,7 @@ static TARGETS: [Target; 11] = [
         repair: Some(fit_header),
         read: draws,
         memory: (64, 128 * KIB),
-        about_the_whole: &["holds no draws of this network"],
+        about_the_whole: &["holds no draws of this network", "does not hold draws_sha256"],
     },
     Target {
         name: "draw-log",
@@ -166,7 +166,7 @@ static TARGETS: [Target; 11] = [
         repair: None,
         read: |bytes| kelvin_cli::stored::read_run_record(Path::new(NAME), bytes).map_err(|error| format!("{error:#}")),
         memory: (256, 512 * KIB),
-        about_the_whole: &["has format", " must be ", "does not apply"],
+        about_the_whole: &["has format", " must be ", "does not apply", "do not have the SHA-256"],
     },
     Target {
         name: "model",

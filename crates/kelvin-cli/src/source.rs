@@ -10,7 +10,7 @@ use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, p
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
-use kelvin_report::text::wrapped;
+use kelvin_report::text::{few_names, wrapped};
 
 /// What an experiment starts from.
 pub struct Source {
@@ -61,7 +61,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     if let SourceData::Table(dataset) = &data
         && !dataset.dropped_constant.is_empty()
     {
-        let columns = dataset.dropped_constant.join(", ");
+        let columns = few_names(&dataset.dropped_constant);
         say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
     }
     Ok(Source { settings, data, automatic })

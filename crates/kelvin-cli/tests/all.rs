@@ -3,6 +3,7 @@
 mod support;
 
 mod architecture;
+mod attacks;
 mod book;
 mod cli;
 mod compare;

@@ -10,7 +10,7 @@ use crate::page::{Page, Story, page, page_of_several};
 use crate::run_files::RunFiles;
 use crate::tables::{Layout, NamedRun, Spread, Sweep, Table, paper_tables, selectors, tables_of};
 use kelvin_study::findings::{Findings, RunCommand};
-use kelvin_study::folder::{StoredSelection, write};
+use kelvin_study::folder::{StoredSelection, remove_leftovers, write};
 
 /// The name of the report in a run folder.
 pub const REPORT: &str = "report.html";
@@ -30,6 +30,7 @@ pub fn write_all(folder: &Path, findings: &Findings) -> Result<()> {
 /// If a file cannot be written.
 pub fn write_run(run: RunFiles, layout: Layout) -> Result<()> {
     let (folder, findings) = (run.folder.clone(), &run.findings);
+    remove_leftovers(&folder);
     let paper_tables = paper_tables(&named(std::slice::from_ref(&run)), layout);
     if findings.command == RunCommand::Sweep {
         // The one table of a run is scores.csv with fewer columns.
@@ -62,6 +63,7 @@ pub fn tables_of_all(runs: &[RunFiles], selections: &[StoredSelection], layout: 
 /// # Errors
 /// If a file cannot be written.
 pub fn write_several(folder: &Path, runs: Vec<RunFiles>, selections: &[StoredSelection], layout: Layout) -> Result<()> {
+    remove_leftovers(folder);
     let all = named(&runs);
     let labels: Vec<String> = all.iter().map(|run| run.label.clone()).collect();
     let tables = tables_of_all(&runs, selections, layout);

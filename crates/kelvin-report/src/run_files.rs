@@ -9,7 +9,7 @@ use kelvin_study::settings::Settings;
 use crate::cases::{Cases, read_pictures};
 use crate::compare::{Gain, gain};
 use kelvin_study::findings::{Findings, Predictions};
-use kelvin_study::folder::{PROVENANCE, Provenance, SETTINGS};
+use kelvin_study::folder::{PROVENANCE, Provenance, SETTINGS, check_keeps_to_itself};
 
 /// A finished run: what it found, how, and the predictions that the report shows one by one.
 pub struct RunFiles {
@@ -35,8 +35,9 @@ impl RunFiles {
     /// Reads a finished run.
     ///
     /// # Errors
-    /// If the run is not finished, or a file is missing or damaged.
+    /// If the run is not finished, a file is missing or damaged, or the folder holds links.
     pub fn read(folder: &Path) -> Result<Self> {
+        check_keeps_to_itself(folder)?;
         Self::of(folder, Findings::read(folder)?)
     }
 

@@ -5,18 +5,25 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use kelvin::draws::Draws;
 use kelvin::network::Tensor;
-use kelvin::write_file::{replace_with, write_atomically};
+use kelvin::write_file::{remove_leftovers, replace_folder_with, replace_with, write_atomically};
 use kelvin_study::experiment::Experiment;
 use kelvin_study::problem::Problem;
 
 use crate::arguments::{ExportArguments, ExportFormatArgument, MethodArgument};
 use crate::device;
 use crate::output::{WrongFlags, print_result, say};
-use kelvin_report::export::{Export, NpzFile, Selection, ZarrFolder, betas, tensors, write_draws, write_events};
+use kelvin_report::export::{
+    Export, NpzFile, Selection, ZarrFolder, betas, is_own_events, tensors, write_draws, write_events,
+};
 use kelvin_study::findings::{Findings, Method};
-use kelvin_study::folder::FinishedRun;
+use kelvin_study::folder::{FinishedRun, check_keeps_to_itself};
+
+/// Names of the tables that `--format csv` writes.
+const DRAWS: &str = "draws.csv";
+const PREDICTIONS: &str = "predictions-";
 
 pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
+    check_keeps_to_itself(&arguments.run)?;
     if arguments.format == ExportFormatArgument::Tensorboard {
         return export_events(arguments, &Findings::read(&arguments.run)?);
     }
@@ -31,6 +38,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     let asked = tensors(&run.draw_layout().position, &arguments.weights)?;
     let draws = open_draws(&run, &selection, !arguments.weights.is_empty())?;
     let out = place(arguments, &selection.name());
+    remove_leftovers(&out);
     match arguments.format {
         ExportFormatArgument::Csv => write_csv(&out, &run, &selection, &draws, &asked)?,
         ExportFormatArgument::Arviz | ExportFormatArgument::Npz | ExportFormatArgument::Tensorboard => {
@@ -51,7 +59,7 @@ pub fn export(arguments: &ExportArguments) -> anyhow::Result<()> {
     ))
 }
 
-/// Where to write, in a folder that exists.
+/// Where to write.
 fn place(arguments: &ExportArguments, name: &str) -> PathBuf {
     let folder = arguments.run.join("exports");
     arguments.out.clone().unwrap_or_else(|| match arguments.format {
@@ -111,6 +119,9 @@ fn export_events(arguments: &ExportArguments, findings: &Findings) -> anyhow::Re
         return Err(WrongFlags(reason.into()).into());
     }
     let out = place(arguments, "");
+    remove_leftovers(&out);
+    check_replaceable(&out, is_own_events)?;
+    create_parent(&out)?;
     let written = write_events(&out, findings).with_context(|| format!("cannot write to {}", out.display()))?;
     print_result(&format!("{}: {} runs for `tensorboard --logdir`\n", out.display(), written.len()))
 }
@@ -123,19 +134,22 @@ fn write_csv(
     tensors: &[Tensor],
 ) -> anyhow::Result<()> {
     let cannot = || format!("cannot write to {}", out.display());
-    std::fs::create_dir_all(out).with_context(cannot)?;
-    replace_with(&out.join("draws.csv"), |file| write_draws(file, &run.findings, selection, draws, tensors))
-        .with_context(cannot)?;
+    check_replaceable(out, is_own_tables)?;
+    create_parent(out)?;
     let rows = run.findings.rows.iter().filter(|row| {
         run.findings.chains_of(row).any(|chain| selection.chains.iter().any(|own| own.name == chain.name))
     });
-    for row in rows {
-        let name = format!("{}.csv", row.file_name());
-        let path = run.folder.join("predictions").join(&name);
-        let predictions = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        write_atomically(&out.join(format!("predictions-{name}")), &predictions).with_context(cannot)?;
-    }
-    Ok(())
+    replace_folder_with(out, |inside| -> anyhow::Result<()> {
+        replace_with(&inside.join(DRAWS), |file| write_draws(file, &run.findings, selection, draws, tensors))?;
+        for row in rows {
+            let name = format!("{}.csv", row.file_name());
+            let path = run.folder.join("predictions").join(&name);
+            let predictions = std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            write_atomically(&inside.join(format!("{PREDICTIONS}{name}")), &predictions)?;
+        }
+        Ok(())
+    })
+    .with_context(cannot)
 }
 
 fn write_arrays(
@@ -149,9 +163,7 @@ fn write_arrays(
 ) -> anyhow::Result<()> {
     let cannot = || format!("cannot write {}", out.display());
     let export = Export::new(run, selection, draws, tensors, experiment)?;
-    if let Some(folder) = out.parent() {
-        std::fs::create_dir_all(folder).with_context(cannot)?;
-    }
+    create_parent(out)?;
     if format == ExportFormatArgument::Npz {
         return replace_with(out, |file| -> anyhow::Result<()> {
             let mut npz = NpzFile::create(file, export.contents())?;
@@ -160,33 +172,43 @@ fn write_arrays(
         })
         .with_context(cannot);
     }
-    // A store is a folder: only one that kelvin wrote is replaced.
-    if out.exists() && !is_own_store(out) {
+    check_replaceable(out, is_own_store)?;
+    replace_folder_with(out, |inside| -> anyhow::Result<()> {
+        let mut store = ZarrFolder::create(inside, export.contents())?;
+        Ok(export.write(&mut store)?)
+    })
+    .with_context(cannot)
+}
+
+/// Refuses to replace a folder that kelvin did not write.
+fn check_replaceable(out: &Path, is_own: impl Fn(&Path) -> bool) -> anyhow::Result<()> {
+    if out.exists() && !is_own(out) {
         bail!(
             "{} is there and is no export of kelvin; nothing was changed. Name another place with --out",
             out.display()
         );
     }
-    let mut beside = out.as_os_str().to_os_string();
-    beside.push(format!(".{}.part", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let written = (|| -> anyhow::Result<()> {
-        std::fs::create_dir(&beside)?;
-        let mut store = ZarrFolder::create(&beside, export.contents())?;
-        export.write(&mut store)?;
-        if out.exists() {
-            std::fs::remove_dir_all(out)?;
-        }
-        Ok(std::fs::rename(&beside, out)?)
-    })();
-    if written.is_err() {
-        let _ = std::fs::remove_dir_all(&beside);
-    }
-    written.with_context(cannot)
+    Ok(())
+}
+
+fn create_parent(out: &Path) -> anyhow::Result<()> {
+    let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
+    folder.map_or(Ok(()), |folder| {
+        std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
+    })
 }
 
 fn is_own_store(folder: &Path) -> bool {
     let attributes = std::fs::read(folder.join(".zattrs")).ok();
     let attributes: Option<serde_json::Value> = attributes.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     attributes.is_some_and(|attributes| attributes["inference_library"] == "kelvin")
+}
+
+/// Whether a folder holds nothing but tables that `--format csv` writes.
+fn is_own_tables(folder: &Path) -> bool {
+    let is_own = |name: &str| name.starts_with(DRAWS) || name.starts_with(PREDICTIONS);
+    let entries = folder.read_dir();
+    entries.is_ok_and(|mut entries| {
+        entries.all(|entry| entry.is_ok_and(|entry| is_own(&entry.file_name().to_string_lossy())))
+    })
 }

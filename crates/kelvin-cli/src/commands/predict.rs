@@ -10,7 +10,7 @@ use kelvin::draws::Draws;
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::Shape;
 use kelvin::predictive::{NumberMixture, PredictiveModel};
-use kelvin::write_file::replace_with;
+use kelvin::write_file::{remove_leftovers, replace_with};
 use serde_json::{Map, Value};
 
 use crate::arguments::{ModelArgument, PredictArguments};
@@ -20,11 +20,15 @@ use crate::output::say;
 use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
 use kelvin_study::findings::{RowBlocks, RunCommand, outputs_of_draws};
-use kelvin_study::folder::{SavedModel, stored_run};
+use kelvin_study::folder::{SavedModel, check_keeps_to_itself, stored_run};
 
 const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
+    check_keeps_to_itself(&arguments.run)?;
+    if let Some(output) = &arguments.output {
+        remove_leftovers(output);
+    }
     let model = saved_model(&arguments.run)?;
     let engine = device::for_predictions(arguments.device, &model.network)?;
     let inputs = match &model.standardiser {

@@ -20,7 +20,8 @@ use crate::recomputed::{check_learning_theory, check_scores, named};
 use kelvin_report::text::wrapped;
 use kelvin_study::findings::{Agreement, ChainFindings, Findings, Method, RunCommand, metrics_csv, scores_csv};
 use kelvin_study::folder::{
-    CHECKPOINTS, DataHashes, FinishedRun, HASHES, Hashes, PROVENANCE, Provenance, SETTINGS, SavedModel, file_hash,
+    CHECKPOINTS, DataHashes, FinishedRun, HASHES, Hashes, PROVENANCE, Provenance, SETTINGS, SavedModel,
+    check_keeps_to_itself, file_hash,
 };
 
 #[derive(Serialize)]
@@ -37,6 +38,7 @@ pub fn verify(arguments: &VerifyArguments) -> anyhow::Result<()> {
     if !folder.join(kelvin_study::findings::FINDINGS).exists() {
         Findings::read(folder)?;
     }
+    check_keeps_to_itself(folder)?;
     let mut checks = Checks::default();
     if !folder.join(CHECKPOINTS).exists() {
         let found = "the folder is missing: its files, and that the settings are those asked for, cannot be checked";
@@ -47,6 +49,7 @@ pub fn verify(arguments: &VerifyArguments) -> anyhow::Result<()> {
         Ok(run) => {
             let found = if run.record.is_some() { "the settings are those of the run" } else { "can be read" };
             checks.push(SETTINGS, Outcome::Passed, found);
+            check_record(&run, &mut checks);
             check_run(arguments, &run, &mut checks)?;
         }
         Err(error) => checks.push(SETTINGS, Outcome::Failed, in_full(&error)),
@@ -114,6 +117,21 @@ fn check_files(folder: &Path, checks: &mut Checks) {
 
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
+}
+
+/// The record of the run, which has its own checksum unless it is of the format before.
+fn check_record(run: &FinishedRun, checks: &mut Checks) {
+    match &run.record {
+        None => {}
+        Some(record) if record.is_checked() => {
+            checks.push("run.json", Outcome::Passed, "has the SHA-256 that was written with it");
+        }
+        Some(_) => {
+            let found = "an older kelvin wrote it without a checksum: that settings and step size are those the run began with is not \
+                         checked";
+            checks.push("run.json", Outcome::Skipped, found);
+        }
+    }
 }
 
 fn check_run(arguments: &VerifyArguments, run: &FinishedRun, checks: &mut Checks) -> anyhow::Result<()> {

@@ -11,6 +11,7 @@ mod marks;
 mod panel;
 mod panels;
 mod pdf;
+mod pdf_order;
 mod png;
 mod range;
 mod series;

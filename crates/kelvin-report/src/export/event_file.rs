@@ -5,21 +5,52 @@
 
 use std::path::Path;
 
-use kelvin::write_file::write_atomically;
+use kelvin::write_file::{replace_folder_with, write_atomically};
 
 use kelvin_study::findings::Findings;
 
 const FILE_NAME: &str = "events.out.tfevents.0.kelvin";
 
-/// Writes the cycles of all chains and the paths of all searches; the names of their folders.
+/// What a file is called until all are whole: TensorBoard opens whatever has `tfevents` in its name.
+const UNFINISHED: &str = "events.unfinished";
+
+/// Writes the cycles of all chains and the paths of all searches, all or none of them, in the place of what `folder` holds; the names
+/// of their folders.
+///
+/// # Errors
+/// What the file system says; `folder` is then as it was.
 pub fn write_events(folder: &Path, findings: &Findings) -> std::io::Result<Vec<String>> {
-    let mut written = Vec::new();
-    let mut write = |name: String, events: Vec<Event>| -> std::io::Result<()> {
-        std::fs::create_dir_all(folder.join(&name))?;
-        write_atomically(&folder.join(&name).join(FILE_NAME), &file(&events))?;
-        written.push(name);
-        Ok(())
+    let runs = runs(findings);
+    replace_folder_with(folder, |inside| -> std::io::Result<()> {
+        for (name, events) in &runs {
+            std::fs::create_dir_all(inside.join(name))?;
+            write_atomically(&inside.join(name).join(UNFINISHED), &file(events))?;
+        }
+        let rename = |name: &String| {
+            let place = inside.join(name);
+            std::fs::rename(place.join(UNFINISHED), place.join(FILE_NAME))
+        };
+        runs.iter().try_for_each(|(name, _)| rename(name))
+    })?;
+    Ok(runs.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Whether a folder holds nothing but event files of kelvin, so that it may be replaced.
+pub fn is_own_events(folder: &Path) -> bool {
+    let names = |folder: &Path| {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
     };
+    let is_run = |name: &String| {
+        (name.starts_with("chain-") || name.starts_with("search-"))
+            && names(&folder.join(name)).iter().all(|file| file.starts_with(FILE_NAME))
+    };
+    folder.is_dir() && names(folder).iter().all(is_run)
+}
+
+/// The events of each chain and search, with the name of its folder.
+fn runs(findings: &Findings) -> Vec<(String, Vec<Event>)> {
+    let mut runs = Vec::new();
     for chain in &findings.chains {
         let num_draws = chain.potential_energy.len();
         let mut events = Vec::new();
@@ -39,7 +70,7 @@ pub fn write_events(folder: &Path, findings: &Findings) -> std::io::Result<Vec<S
             let seconds = chain.seconds * (draw + 1) as f64 / num_draws as f64;
             events.push(Event { seconds, step: findings.step_of_draw(draw), scalars });
         }
-        write(format!("chain-{}", chain.name), events)?;
+        runs.push((format!("chain-{}", chain.name), events));
     }
     for search in &findings.searches {
         let last = search.path.last().map_or(1, |visit| visit.step.max(1)) as f64;
@@ -48,9 +79,9 @@ pub fn write_events(folder: &Path, findings: &Findings) -> std::io::Result<Vec<S
             step: visit.step,
             scalars: vec![("search/beta", visit.beta), ("search/validation_lpd", visit.validation_lpd)],
         };
-        write(format!("search-{}", search.repetition + 1), search.path.iter().map(event).collect())?;
+        runs.push((format!("search-{}", search.repetition + 1), search.path.iter().map(event).collect()));
     }
-    Ok(written)
+    runs
 }
 
 /// Scalars of one moment.

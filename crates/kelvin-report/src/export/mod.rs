@@ -10,7 +10,7 @@ mod selection;
 mod zarr;
 
 pub use draws_table::write_draws;
-pub use event_file::write_events;
+pub use event_file::{is_own_events, write_events};
 pub use npz::NpzFile;
 pub use posterior::Export;
 pub use selection::{Selection, betas, tensors};

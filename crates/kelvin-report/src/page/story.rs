@@ -11,6 +11,7 @@ use crate::tables::{
     MISSING, Table, about, chains_table, stored_selection_legend, stored_selection_table, tables_of, theory_lines,
     theory_table,
 };
+use crate::text::few_names;
 use kelvin_study::findings::{Findings, RunCommand};
 use kelvin_study::folder::StoredSelection;
 
@@ -204,7 +205,7 @@ fn facts(run: &RunFiles) -> Vec<(String, String)> {
             ("SHA-256 of the data", provenance.data_sha256.clone()),
         ]);
         if !provenance.dropped_constant_columns.is_empty() {
-            facts.push(("left out, since the same in every row", provenance.dropped_constant_columns.join(", ")));
+            facts.push(("left out, since the same in every row", few_names(&provenance.dropped_constant_columns)));
         }
         let went_on = provenance
             .continued

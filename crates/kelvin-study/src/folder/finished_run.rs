@@ -9,6 +9,7 @@ use kelvin::draws::{DrawLayout, Draws};
 use kelvin::network::{Network, Shape};
 
 use crate::findings::Findings;
+use crate::folder::links::check_keeps_to_itself;
 use crate::folder::provenance::{Provenance, data_hashes};
 use crate::folder::record::{DataHashes, RunRecord};
 use crate::folder::run_folder::{PROVENANCE, SETTINGS, record_and_settings};
@@ -33,6 +34,7 @@ impl FinishedRun {
     /// # Errors
     /// If the run is not finished, a file is damaged, or experiment.toml was changed since.
     pub fn read(folder: &Path) -> Result<Self> {
+        check_keeps_to_itself(folder)?;
         let findings = Findings::read(folder)?;
         let (record, settings) = match record_and_settings(folder)? {
             Some((record, mut settings)) => {

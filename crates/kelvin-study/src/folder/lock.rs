@@ -8,6 +8,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use kelvin::write_file::open_in_place;
+
 /// The lock of a run folder, released when it is dropped.
 pub(super) struct Lock {
     file: File,
@@ -18,7 +20,8 @@ impl Lock {
     pub fn take(path: &Path, run: &Path) -> Result<Self> {
         let cannot = || format!("cannot write {}", path.display());
         let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).open(path).with_context(cannot)?;
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = open_in_place(&mut options, path).with_context(cannot)?;
         let mut owner = String::new();
         let _ = file.read_to_string(&mut owner);
         let owner = owner.trim();

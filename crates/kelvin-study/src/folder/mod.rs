@@ -2,6 +2,7 @@
 
 mod finished_run;
 mod hashes;
+mod links;
 mod lock;
 mod model;
 mod provenance;
@@ -12,11 +13,14 @@ mod status;
 
 pub use finished_run::FinishedRun;
 pub use hashes::{HASHES, Hashes, file_hash};
+pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;
 pub use model::SavedModel;
 pub use provenance::{Continued, Provenance, data_hashes};
 pub use record::{DataHashes, RunRecord, differing_settings};
-pub use run_folder::{CHECKPOINTS, PROVENANCE, RunFolder, SETTINGS, check_is_run, is_being_written, stored_run, write};
+pub use run_folder::{
+    CHECKPOINTS, PROVENANCE, RunFolder, SETTINGS, check_is_run, is_being_written, remove_leftovers, stored_run, write,
+};
 pub use selection_file::{SELECTION, SelectResult, StoredChoice, StoredSelection, is_selection, open_folder};
 pub use status::{ChainStatus, Moment, Phase, Stage, Status, duration};
 pub(crate) use status::{StatusFile, Timeline};

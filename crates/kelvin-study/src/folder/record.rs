@@ -11,8 +11,10 @@ use crate::settings::{RunSettings, Settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-/// The format of run.json that this kelvin writes and reads.
-const FORMAT: u32 = 1;
+/// The format of run.json that this kelvin writes and goes on from.
+const FORMAT: u32 = 2;
+/// The format before, without a checksum: of finished runs it is still read.
+const WITHOUT_CHECKSUM: u32 = 1;
 /// The most differences that are shown.
 const MOST_SHOWN: usize = 12;
 
@@ -37,6 +39,9 @@ pub struct RunRecord {
     pub working_folder: PathBuf,
     /// Where the files of known data sets were, if a folder was named.
     pub data_folder: Option<PathBuf>,
+    /// SHA-256 of all of the above, as JSON on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sha256: Option<String>,
 }
 
 /// SHA-256 of what a run read.
@@ -76,7 +81,37 @@ impl RunRecord {
             out_of_distribution_sha256: hashes.out_of_distribution,
             working_folder: absolute(Path::new(".")),
             data_folder: data_folder.map(absolute),
+            sha256: None,
         })
+    }
+
+    /// The record with its checksum, as it is written.
+    pub(crate) fn sealed(&self) -> Result<Self> {
+        Ok(Self { sha256: Some(self.checksum()?), ..self.clone() })
+    }
+
+    fn checksum(&self) -> Result<String> {
+        Ok(hex(&Sha256::digest(serde_json::to_vec(&Self { sha256: None, ..self.clone() })?)))
+    }
+
+    /// Whether nothing in it was changed since it was written; false for the format before, which has no checksum.
+    pub fn is_checked(&self) -> bool {
+        self.format == FORMAT
+    }
+
+    /// Checks that a run can go on from this record.
+    pub(crate) fn check_can_go_on(&self, path: &Path, run: &Path) -> Result<()> {
+        if self.is_checked() {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{} has format {}, which has no checksum, and this kelvin goes on from format {FORMAT} only; nothing was changed\n  \
+             if the run is finished, `kelvin report {2}` and `kelvin verify {2}` still read it\n  \
+             if not, go on with the kelvin that began it, or begin anew with --fresh",
+            path.display(),
+            self.format,
+            run.display(),
+        )))
     }
 
     /// Reads run.json; `None` if there is none.
@@ -99,17 +134,22 @@ impl RunRecord {
             #[serde(default)]
             format: serde_json::Value,
         }
-        let damaged = || format!("{} is damaged; begin anew with --fresh", path.display());
+        let damaged = || damaged(path);
         let format = serde_json::from_slice::<Format>(bytes).with_context(damaged)?.format.as_u64();
-        if format != Some(u64::from(FORMAT)) {
+        if ![FORMAT, WITHOUT_CHECKSUM].iter().any(|&known| format == Some(known.into())) {
             let found = format.map_or("no".into(), |format| format.to_string());
             return Err(refused(format!(
-                "{} has format {found}, and this kelvin knows {FORMAT}\n  \
-                 go on with the kelvin that began the run, or begin anew with --fresh",
+                "{} has format {found}, and this kelvin knows {FORMAT}; nothing was changed\n  \
+                 go on with the kelvin that began the run, or name another folder with --out",
                 path.display()
             )));
         }
-        serde_json::from_slice(bytes).with_context(damaged)
+        let record: Self = serde_json::from_slice(bytes).with_context(damaged)?;
+        if record.is_checked() && record.sha256.as_ref() != Some(&record.checksum()?) {
+            return Err(refused("its contents do not have the SHA-256 that was written with them"))
+                .with_context(damaged);
+        }
+        Ok(record)
     }
 
     /// SHA-256 of the numbers that were read.
@@ -122,10 +162,22 @@ impl RunRecord {
         self.automatic && self.tuned_learning_rate.is_none()
     }
 
-    /// SHA-256 of the command and the settings as they were asked for.
+    /// SHA-256 of the command and the settings as they were asked for: what folders are named after.
     pub fn identity(&self) -> String {
-        let hash = Sha256::digest(format!("{}\n{}", self.command.name(), self.asked));
-        hash.iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&Sha256::digest(format!("{}\n{}", self.command.name(), self.asked)))
+    }
+
+    /// Names the searches of this run, in checkpoints: all that decides their numbers.
+    pub(crate) fn identity_of_searches(&self) -> String {
+        let Self { automatic, data_sha256, out_of_distribution_sha256, .. } = self;
+        let other = out_of_distribution_sha256.as_deref().unwrap_or("none");
+        hex(&Sha256::digest(format!("{}\n{automatic}\n{data_sha256}\n{other}", self.identity())))
+    }
+
+    /// Names the chains of this run, in checkpoints: the searches, and the step size that a pilot found.
+    pub(crate) fn identity_of_chains(&self) -> String {
+        let rate = self.tuned_learning_rate.map_or("none".into(), |rate| format!("{:016x}", rate.to_bits()));
+        hex(&Sha256::digest(format!("{}\n{rate}", self.identity_of_searches())))
     }
 
     /// The settings as they were asked for; `place` names them in errors.
@@ -205,6 +257,17 @@ impl RunRecord {
     }
 }
 
+fn damaged(path: &Path) -> String {
+    format!(
+        "{} is damaged; nothing was changed. Put it back from a copy, or run the experiment again in another folder with --out",
+        path.display()
+    )
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// The settings that decide numbers, as TOML.
 fn numbers_of(settings: &Settings) -> Result<String> {
     let mut settings = settings.clone();
@@ -280,14 +343,43 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
         assert!(RunRecord::read(&path).unwrap().is_none());
-        std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+        let written = serde_json::to_string_pretty(&record.sealed().unwrap()).unwrap();
+        std::fs::write(&path, &written).unwrap();
         let read = RunRecord::read(&path).unwrap().unwrap();
+        assert!(read.is_checked());
         assert_eq!((read.identity(), read.tuned_learning_rate), (record.identity(), record.tuned_learning_rate));
         assert_eq!(read.settings(&path).unwrap(), settings);
         read.check_same(&record, folder.path()).unwrap();
         std::fs::write(&path, r#"{"format": 9}"#).unwrap();
         assert!(RunRecord::read(&path).unwrap_err().to_string().contains("format 9"));
-        std::fs::write(&path, r#"{"format": 1}"#).unwrap();
+        std::fs::write(&path, r#"{"format": 2}"#).unwrap();
         assert!(RunRecord::read(&path).unwrap_err().to_string().contains("damaged"));
+        std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
+        assert!(RunRecord::read(&path).unwrap_err().to_string().contains("damaged"), "its checksum was removed");
+        for (place, _) in written.char_indices().filter(|(_, letter)| letter.is_ascii_digit()) {
+            let mut bytes = written.clone().into_bytes();
+            bytes[place] = if bytes[place] == b'7' { b'8' } else { b'7' };
+            assert!(RunRecord::from_bytes(&path, &bytes).is_err(), "the digit at byte {place}");
+        }
+        // The format before had none: it is read, and not gone on from.
+        let older = RunRecord { format: WITHOUT_CHECKSUM, ..record };
+        std::fs::write(&path, serde_json::to_vec(&older).unwrap()).unwrap();
+        let read = RunRecord::read(&path).unwrap().unwrap();
+        assert!(!read.is_checked());
+        let refused = read.check_can_go_on(&path, folder.path()).unwrap_err().to_string();
+        assert!(refused.contains("has format 1") && refused.contains("--fresh"), "{refused}");
+    }
+
+    #[test]
+    fn chains_are_named_by_the_step_size_too() {
+        let settings = preset("concrete").unwrap().settings();
+        let hashes = DataHashes { data: "ab".into(), out_of_distribution: None };
+        let asked = RunRecord::new(RunCommand::Run, true, &settings, hashes, None).unwrap();
+        let tuned = |rate| RunRecord { tuned_learning_rate: Some(rate), ..asked.clone() };
+        let other_data = RunRecord { data_sha256: "ac".into(), ..asked.clone() };
+        assert_eq!(asked.identity_of_searches(), tuned(0.1).identity_of_searches());
+        assert_ne!(asked.identity_of_searches(), other_data.identity_of_searches());
+        let names = [&asked, &tuned(0.1), &tuned(0.2), &other_data].map(RunRecord::identity_of_chains);
+        assert!((1..4).all(|i| names[..i].iter().all(|other| *other != names[i])), "{names:?}");
     }
 }

@@ -1,16 +1,17 @@
 //! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
 
-use crate::error::{Context, Result, StudyError, refused};
+use crate::error::{Context, Result, refused};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::experiment::Experiment;
 use crate::settings::Settings;
-use kelvin::write_file::write_atomically;
+use kelvin::write_file::{remove_all_parts_in, remove_leftovers_in, write_atomically};
 use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings, Predictions, Row, metrics_csv, scores_csv};
 use crate::folder::hashes::{HASHES, Hashes};
+use crate::folder::links::check_keeps_to_itself;
 use crate::folder::lock;
 use crate::folder::lock::Lock;
 use crate::folder::provenance::Provenance;
@@ -24,7 +25,10 @@ pub const SETTINGS: &str = "experiment.toml";
 /// The name of the folder of checkpoints in a run folder: what a run needs to be resumed.
 pub const CHECKPOINTS: &str = "checkpoints";
 const LOCK: &str = "checkpoints/lock";
+/// The name of the record in a run folder: what it is a run of, and so that it is one.
 const RECORD: &str = "checkpoints/run.json";
+/// The folders that a run is begun with.
+const FOLDERS: [&str; 4] = ["draws", "figures", "predictions", CHECKPOINTS];
 
 /// A run folder that is locked for writing by this process.
 pub struct RunFolder {
@@ -46,22 +50,21 @@ impl RunFolder {
         if path.is_file() {
             return Err(refused(format!("{} is a file; name a folder with --out", path.display())));
         }
-        if !fresh {
-            check_contents(&path, &record)?;
-        } else if !is_run(&path) && !is_empty(&path) {
-            return Err(foreign(&path));
-        }
-        for inner in ["draws", "figures", "predictions", CHECKPOINTS] {
+        check_keeps_to_itself(&path)?;
+        check_contents(&path, &record, fresh)?;
+        for inner in FOLDERS {
             let inner = path.join(inner);
             std::fs::create_dir_all(&inner).with_context(|| format!("cannot create the folder {}", inner.display()))?;
         }
         let lock = Lock::take(&path.join(LOCK), &path)?;
+        // Another process may have come and gone in between.
+        check_keeps_to_itself(&path)?;
+        let there = check_contents(&path, &record, fresh)?;
+        sweep_up(&path);
         if fresh {
             forget(&path)?;
         }
-        sweep_up(&path);
-        // Another process may have come and gone in between.
-        let record = check_contents(&path, &record)?.unwrap_or(record);
+        let record = there.filter(|_| !fresh).unwrap_or(record);
         let status = Arc::new(StatusFile::new(&path, name, record.command));
         let folder = Self { path, record, status, _lock: lock };
         folder.write_record()?;
@@ -71,6 +74,11 @@ impl RunFolder {
     /// Its path, as it was asked for or named after the experiment.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether it was removed or renamed since it was opened.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.path.join(RECORD).exists()
     }
 
     /// What it is a run of.
@@ -148,7 +156,7 @@ impl RunFolder {
     }
 
     fn write_record(&self) -> Result<()> {
-        self.write_json(RECORD, &self.record)
+        self.write_json(RECORD, &self.record.sealed()?)
     }
 
     /// Writes the resolved settings; `kelvin run experiment.toml` repeats the run.
@@ -172,7 +180,8 @@ pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
 /// If the folder holds no run, has lost its record, or its experiment.toml was changed.
 pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
     check_is_run(path)?;
-    record_and_settings(path)?.with_context(|| {
+    check_keeps_to_itself(path)?;
+    let stored = record_and_settings(path)?.with_context(|| {
         let run = path.display();
         let finished = match path.join(FINDINGS).exists() {
             true => format!("\n  it is finished: `kelvin report {run}` shows it"),
@@ -183,7 +192,9 @@ pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
             format!("\n  `kelvin {command} {} --out {run}-again` runs it again", path.join(SETTINGS).display())
         });
         format!("cannot go on with {run}: it has lost {RECORD}, which says what it is a run of{finished}{again}")
-    })
+    })?;
+    stored.0.check_can_go_on(&path.join(RECORD), path)?;
+    Ok(stored)
 }
 
 /// The record of a run and the settings that were asked for, with the seconds between its checkpoints from experiment.toml;
@@ -230,58 +241,70 @@ fn is_run(path: &Path) -> bool {
     [LOCK, RECORD, PROVENANCE].iter().any(|name| path.join(name).exists())
 }
 
-fn is_empty(path: &Path) -> bool {
-    !path.read_dir().is_ok_and(|mut entries| entries.next().is_some())
-}
-
-fn foreign(path: &Path) -> StudyError {
-    refused(format!(
-        "{} holds files that are no run of kelvin; nothing was changed. Name another folder with --out",
-        path.display()
-    ))
-}
-
-/// Refuses a folder that holds anything but the same run; what it holds of it.
-fn check_contents(path: &Path, record: &RunRecord) -> Result<Option<RunRecord>> {
-    if is_empty(path) {
-        return Ok(None);
-    }
-    if !is_run(path) {
-        return Err(foreign(path));
-    }
-    if let Some(there) = RunRecord::read(&path.join(RECORD))? {
+/// Refuses a folder that holds anything but a run, and one of another run unless it begins anew; the record that it holds.
+fn check_contents(path: &Path, record: &RunRecord, fresh: bool) -> Result<Option<RunRecord>> {
+    let Some(there) = RunRecord::read(&path.join(RECORD))? else {
+        return match foreign_entry(path) {
+            None => Ok(None),
+            Some(entry) => Err(refused(format!(
+                "{} holds files that are no run of kelvin ({entry}), and no {RECORD} that says otherwise; nothing was changed. Name another \
+                 folder with --out",
+                path.display(),
+            ))),
+        };
+    };
+    if !fresh {
+        there.check_can_go_on(&path.join(RECORD), path)?;
         there.check_same(record, path)?;
         there.check_unchanged(&path.join(SETTINGS))?;
-        return Ok(Some(there));
     }
-    // Made by a kelvin that kept no record, or not yet begun.
-    match Provenance::read(&path.join(PROVENANCE)) {
-        Some(began) if began.asked_sha256 != record.identity() => Err(refused(format!(
-            "{} holds a run with other settings; nothing was changed. Name another folder with --out",
-            path.display()
-        ))),
-        _ => Ok(None),
-    }
+    Ok(Some(there))
 }
+
+/// Something in a folder that a run does not leave before its record is written; none in a folder that is empty or not there.
+fn foreign_entry(path: &Path) -> Option<String> {
+    let names = |folder: &Path| {
+        let entries = folder.read_dir().into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+    };
+    let is_ours = |inner: &str, name: &str| {
+        inner == CHECKPOINTS && (name == "lock" || name.starts_with("run.json.") && name.ends_with(".part"))
+    };
+    for name in names(path) {
+        let Some(inner) = FOLDERS.iter().find(|inner| **inner == name).filter(|_| path.join(&name).is_dir()) else {
+            return Some(name);
+        };
+        if let Some(foreign) = names(&path.join(inner)).into_iter().find(|name| !is_ours(inner, name)) {
+            return Some(format!("{inner}/{foreign}"));
+        }
+    }
+    None
+}
+
+/// The folders whose files are written whole.
+const WRITTEN: [&str; 7] = [".", "cases", "draws", "figures", "predictions", "tables", CHECKPOINTS];
 
 /// Removes files that were not finished when a process was killed; whoever has the lock is the only one to write.
 fn sweep_up(path: &Path) {
-    for folder in [".", "cases", "draws", "figures", "predictions", "tables", CHECKPOINTS] {
-        let entries = path.join(folder).read_dir().into_iter().flatten().flatten();
-        for file in entries.map(|entry| entry.path()).filter(|file| file.extension().is_some_and(|end| end == "part")) {
-            let _ = std::fs::remove_file(file);
-        }
+    WRITTEN.iter().for_each(|folder| remove_all_parts_in(&path.join(folder)));
+}
+
+/// Removes files of a folder that were not finished when a process was killed, unless one is writing there now.
+pub fn remove_leftovers(path: &Path) {
+    if !is_being_written(path) {
+        WRITTEN.iter().for_each(|folder| remove_leftovers_in(&path.join(folder)));
     }
 }
 
-/// Removes what was done so far.
+/// Removes what was done so far. The record stays until the next one takes its place: without it the folder would be nobody's.
 fn forget(path: &Path) -> Result<()> {
     let cannot = |path: &Path| format!("cannot remove {}", path.display());
     for folder in [CHECKPOINTS, "draws"] {
         let folder = path.join(folder);
         for entry in folder.read_dir().with_context(|| cannot(&folder))? {
-            let file = entry.with_context(|| cannot(&folder))?.path();
-            if file.is_file() && file != path.join(LOCK) {
+            let entry = entry.with_context(|| cannot(&folder))?;
+            let (file, is_file) = (entry.path(), entry.file_type().is_ok_and(|kind| kind.is_file()));
+            if is_file && file != path.join(LOCK) && file != path.join(RECORD) {
                 std::fs::remove_file(&file).with_context(|| cannot(&file))?;
             }
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::experiment::Experiment;
 use kelvin::predictive::Scores;
 use kelvin::selection::{BetaInterval, Cost, Goal};
+use kelvin::write_file::{remove_leftovers, replace_folder_with};
 use serde::{Deserialize, Serialize};
 
 use crate::findings::{Choice, Refusal, StartChoice};
@@ -56,14 +57,17 @@ impl<'a> SelectResult<'a> {
         }
     }
 
-    /// Writes selection.json, the settings as they were asked for (`asked`, TOML), and `table` as CSV.
+    /// Writes selection.json, the settings as they were asked for (`asked`, TOML), and `table` as CSV: all or none of them.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If a file cannot be written, or something was put into the folder since it was opened.
     pub fn write(&self, folder: &Path, asked: &str, table: &str) -> Result<()> {
-        write(folder, SETTINGS, asked.as_bytes())?;
-        write(folder, "selection.csv", table.as_bytes())?;
-        write(folder, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
+        check_is_empty(folder)?;
+        replace_folder_with(folder, |inside| {
+            write(inside, SETTINGS, asked.as_bytes())?;
+            write(inside, "selection.csv", table.as_bytes())?;
+            write(inside, SELECTION, format!("{}\n", serde_json::to_string_pretty(self)?).as_bytes())
+        })
     }
 }
 
@@ -75,6 +79,12 @@ pub fn open_folder(folder: &Path) -> Result<()> {
     if folder.is_file() {
         return Err(refused(format!("{} is a file; name a folder with --out", folder.display())));
     }
+    remove_leftovers(folder);
+    check_is_empty(folder)?;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
+}
+
+fn check_is_empty(folder: &Path) -> Result<()> {
     if folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()) {
         let what = if is_selection(folder) { "a selection" } else { "files" };
         return Err(refused(format!(
@@ -82,7 +92,7 @@ pub fn open_folder(folder: &Path) -> Result<()> {
             folder.display()
         )));
     }
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
+    Ok(())
 }
 
 /// Whether a folder holds what `kelvin select` wrote.

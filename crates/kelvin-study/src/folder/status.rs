@@ -1,12 +1,14 @@
 //! The progress of a running experiment, as checkpoints/status.json: what the terminal, `kelvin watch` and `kelvin diagnose` show.
 
 use crate::error::{Context, Result, refused};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
 use kelvin::mutex::lock;
 use kelvin::predictive::ByModel;
+use kelvin::write_file::create_new;
 use serde::{Deserialize, Serialize};
 
 use crate::findings::RunCommand;
@@ -227,7 +229,10 @@ impl StatusFile {
         // cannot be written a reason to end a run.
         let beside = path.with_extension(format!("json.{}.part", status.process));
         if let Ok(text) = serde_json::to_vec(&status)
-            && std::fs::write(&beside, text).and_then(|()| std::fs::rename(&beside, path)).is_err()
+            && create_new(&beside)
+                .and_then(|mut file| file.write_all(&text))
+                .and_then(|()| std::fs::rename(&beside, path))
+                .is_err()
         {
             let _ = std::fs::remove_file(&beside);
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::error::{ExperimentError, Result, StudyError};
+use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::Experiment;
 use crate::findings::{Findings, RunCommand};
 use crate::folder::{RunFolder, RunRecord, Stage, data_hashes};
@@ -123,15 +123,25 @@ impl OpenStudy {
             RunCommand::Run | RunCommand::RunGrid => run::run(&mut stages, command),
             RunCommand::Sweep => sweep::sweep(&mut stages),
         };
-        let findings = match found {
-            Ok(findings) => findings,
-            Err(StudyError::Experiment(ExperimentError::Interrupted)) => return Ok(Outcome::Stopped),
-            Err(error) => return Err(error),
-        };
         let folder = stages.folder;
-        folder.write_findings(&findings)?;
-        folder.write_hashes()?;
-        folder.status().write_stage(Stage::Done);
-        Ok(Outcome::Finished(FinishedStudy { findings, folder, problem }))
+        let stored = found.and_then(|findings| {
+            folder.write_findings(&findings)?;
+            folder.write_hashes()?;
+            Ok(findings)
+        });
+        match stored {
+            Err(_) if folder.is_gone() => Err(refused(format!(
+                "the run folder {} is gone: it was removed or renamed while the run was going on\n  \
+                 if it was renamed, put it back and go on with `{}`; if it was removed, nothing of the run is left",
+                folder.path().display(),
+                resume_command(folder.path()),
+            ))),
+            Err(StudyError::Experiment(ExperimentError::Interrupted)) => Ok(Outcome::Stopped),
+            Err(error) => Err(error),
+            Ok(findings) => {
+                folder.status().write_stage(Stage::Done);
+                Ok(Outcome::Finished(FinishedStudy { findings, folder, problem }))
+            }
+        }
     }
 }

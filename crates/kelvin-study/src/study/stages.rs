@@ -34,8 +34,9 @@ impl Stages {
     pub fn search(&self, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
         let members = repetitions.iter().map(|&repetition| Member::search(repetition)).collect();
         let progress = self.progress(Stage::Choosing, members, timeline::of_search(&self.experiment)?);
-        let (choices, seconds) =
-            self.stored(|durable| self.experiment.select_durably(repetitions, durable, &progress))?;
+        let (choices, seconds) = self.stored(&self.folder.record().identity_of_searches(), |durable| {
+            self.experiment.select_durably(repetitions, durable, &progress)
+        })?;
         progress.finish();
         if self.folder.record().wants_pilot() {
             self.folder.status().write_stage(Stage::Tuning);
@@ -79,7 +80,9 @@ impl Stages {
             ])
         };
         let files = DrawFiles { path: &path, about: &about };
-        let chains = self.stored(|durable| experiment.sample_durably(specs, &files, durable, &progress))?;
+        let chains = self.stored(&folder.record().identity_of_chains(), |durable| {
+            experiment.sample_durably(specs, &files, durable, &progress)
+        })?;
         progress.finish();
         folder.status().write_stage(Stage::Scoring);
         Ok(chains)
@@ -95,12 +98,12 @@ impl Stages {
         Progress::new(stage, members, timeline, Arc::clone(&self.observer), Some(status))
     }
 
-    /// Runs a stage that stores its checkpoints in the folder.
-    fn stored<T>(&self, stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>) -> Result<T> {
-        let (checkpoints, identity) = (self.folder.checkpoints(), self.folder.record().identity());
+    /// Runs a stage that stores its checkpoints in the folder, under a name that no other run has.
+    fn stored<T>(&self, identity: &str, stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>) -> Result<T> {
+        let checkpoints = self.folder.checkpoints();
         let durable = Durable {
             folder: &checkpoints,
-            identity: &identity,
+            identity,
             every: Duration::from_secs_f64(self.experiment.settings.run.checkpoint_seconds),
             should_stop: &|| self.cancel.is_cancelled(),
             tell: &|recovery: &Recovery| self.observer.note(&Note::Repaired(recovery)),

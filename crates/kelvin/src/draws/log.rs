@@ -18,6 +18,7 @@ use super::layout::DrawLayout;
 use super::lot::Lot;
 use super::measurements::Measurements;
 use crate::network::Weights;
+use crate::write_file::{create_new, open_in_place};
 
 const MAGIC: [u8; 8] = *b"KLVDRAWS";
 const FORMAT: u32 = 1;
@@ -68,7 +69,8 @@ pub(super) struct DrawLog {
 impl DrawLog {
     /// A new log in place of what is there.
     pub(super) fn create(path: &Path, shape: DrawShape) -> Result<Self, DrawsError> {
-        std::fs::write(path, shape.header()).map_err(|source| write_error(path, source))?;
+        let written = create_new(path).and_then(|mut file| file.write_all(&shape.header()));
+        written.map_err(|source| write_error(path, source))?;
         Ok(Self { path: path.into(), shape, count: 0 })
     }
 
@@ -79,14 +81,14 @@ impl DrawLog {
         log.check_header(&mut file)?;
         let measured = (0..count).map(|number| log.measurements(&mut file, number)).collect::<Result<_, _>>()?;
         let end = (HEADER + count * shape.record()) as u64;
-        let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(end));
+        let cut = open_in_place(OpenOptions::new().write(true), path).and_then(|file| file.set_len(end));
         cut.map_err(|source| write_error(path, source))?;
         Ok((log, measured))
     }
 
     /// Flushes it to disk.
     pub(super) fn sync(&self) -> Result<(), DrawsError> {
-        let synced = OpenOptions::new().append(true).open(&self.path).and_then(|file| file.sync_data());
+        let synced = open_in_place(OpenOptions::new().append(true), &self.path).and_then(|file| file.sync_data());
         synced.map_err(|source| write_error(&self.path, source))
     }
 
@@ -108,7 +110,8 @@ impl DrawLog {
         }
         record.extend(checksum(self.count, &record));
         // Half a record is in nobody's way: it is cut off when the log is opened again.
-        let written = OpenOptions::new().append(true).open(&self.path).and_then(|mut file| file.write_all(&record));
+        let file = open_in_place(OpenOptions::new().append(true), &self.path);
+        let written = file.and_then(|mut file| file.write_all(&record));
         written.map_err(|source| write_error(&self.path, source))?;
         self.count += 1;
         Ok(())

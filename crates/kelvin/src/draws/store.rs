@@ -117,7 +117,7 @@ impl Draws {
     }
 
     /// Opens draws of these tensors: measurements are read, weights stay in the file until they are asked for. All are checked
-    /// against the file's own hash, where it has one.
+    /// against the file's own hash; a file without one is refused as damaged.
     ///
     /// # Errors
     /// Where the file cannot be read, is damaged, or is another network's.
@@ -195,9 +195,13 @@ impl Draws {
         let draws = Self { potential_energy, configurational_temperature, kinetic_temperature, place };
         let about = header.metadata().as_ref().and_then(|metadata| metadata.get("kelvin"));
         let about: Option<HashMap<String, String>> = about.and_then(|text| serde_json::from_str(text).ok());
-        // Files of before have no hash.
-        if about.as_ref().and_then(|about| about.get(HASH)).is_some_and(|hash| draws.hash().ok().as_ref() != Some(hash))
-        {
+        let Some(hash) = about.as_ref().and_then(|about| about.get(HASH)) else {
+            return Err(damaged(format!(
+                "its header does not hold {HASH}, the hash that kelvin writes with draws: nothing shows that the numbers are those \
+                 that were kept"
+            )));
+        };
+        if draws.hash()? != *hash {
             return Err(damaged(format!(
                 "its numbers, from byte {data} on, do not have the hash that was written with them"
             )));
@@ -328,5 +332,21 @@ mod tests {
             assert!(place < data || Draws::open(&path, &network).is_err(), "byte {place}");
         }
         assert!(matches!(Draws::load(&folder.path().join("none"), &network), Err(DrawsError::File { .. })));
+    }
+
+    #[test]
+    fn a_file_without_its_hash_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("draws.safetensors");
+        let (network, draws) = example();
+        draws.save(&path, &network, &BTreeMap::new()).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let place = whole.windows(HASH.len()).position(|part| part == HASH.as_bytes()).unwrap();
+        let mut renamed = whole.clone();
+        renamed[place] = b'D';
+        std::fs::write(&path, renamed).unwrap();
+        let refused = Draws::open(&path, &network).unwrap_err();
+        assert!(matches!(refused, DrawsError::Damaged { .. }), "{refused}");
+        assert!(refused.to_string().contains("does not hold draws_sha256"), "{refused}");
     }
 }
