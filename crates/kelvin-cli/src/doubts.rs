@@ -47,6 +47,7 @@ fn brief(warning: &Warning) -> String {
         Warning::ChainDiverged { label, step } => format!("{label} (step {step})"),
         Warning::SelectionDiverged { start, step, .. } => format!("start {start} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
+        Warning::EnergyStillMoving { label, change, .. } => format!("{label} ({change:+.0})"),
         Warning::UnsteadyRows { label, share } => format!("{label} ({:.0} % of rows)", 100.0 * share),
         Warning::PredictionsDisagree { label, median_rhat, worst_rhat, .. } => {
             format!("{label} (median R̂ {}, worst {})", significant(*median_rhat, 3), significant(*worst_rhat, 3))

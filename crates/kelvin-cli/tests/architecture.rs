@@ -27,7 +27,7 @@ const HOUSES: [House; 5] = [
             &["network"],
             &["likelihood", "prior", "held_out"],
             &["potential"],
-            &["temperature"],
+            &["curvature", "temperature"],
             &["sampler"],
             &["draws"],
             &["predictive"],

@@ -20,6 +20,11 @@ pub(crate) fn kernel_number(integrator: Integrator) -> i64 {
 /// What was asked for, what there is, and what to do.
 pub(crate) fn check(motion: Motion<'_>) -> Result<(), String> {
     match motion {
+        Motion::Sample(rule) if rule.warm_up.is_some() => Err(
+            "its kernels do not find step size and masses of each chain (sampler.adapt): turn that off, or sample on the CPU \
+             (--device cpu)"
+                .into(),
+        ),
         Motion::Sample(rule) if !SAMPLERS.contains(&rule.integrator) => {
             let known = SAMPLERS.map(|integrator| integrator.to_string()).join(", ");
             Err(format!(
@@ -35,7 +40,15 @@ pub(crate) fn check(motion: Motion<'_>) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kelvin::sampler::Langevin;
+    use kelvin::sampler::{Langevin, WarmUp};
+
+    #[test]
+    fn chains_that_adapt_are_refused_with_what_to_do() {
+        let warm_up = Some(WarmUp { num_steps: 10, friction: None });
+        let rule = Langevin { warm_up, ..Langevin::new(Integrator::Baoa, 0.1, 0.9) };
+        let said = check(Motion::Sample(&rule)).unwrap_err();
+        assert!(said.contains("sampler.adapt") && said.contains("--device cpu"), "{said}");
+    }
 
     #[test]
     fn what_has_no_kernel_is_refused_with_what_to_do() {

@@ -155,14 +155,20 @@ fn to_the_end(folder: &Folder, experiment: &Experiment, steps: u64) -> (Vec<Samp
 fn sampling_that_is_stopped_again_and_again_ends_the_same() {
     for &integrator in Integrator::ALL {
         for steps in if integrator == Integrator::default() { &[400, 1700][..] } else { &[1700] } {
-            stop_again_and_again(integrator, *steps);
+            stop_again_and_again(integrator, false, *steps);
         }
     }
 }
 
-fn stop_again_and_again(integrator: Integrator, steps: u64) {
+/// Stopped also in the middle of a warm-up, which goes on with what it had found.
+#[test]
+fn chains_that_adapt_end_the_same() {
+    stop_again_and_again(Integrator::Baoab, true, 400);
+}
+
+fn stop_again_and_again(integrator: Integrator, adapt: bool, steps: u64) {
     let mut settings = settings();
-    settings.sampler.integrator = integrator;
+    (settings.sampler.integrator, settings.sampler.adapt) = (integrator, adapt);
     with_experiment(settings, |experiment| {
         let alone = experiment.sample(&specs(experiment), &Silent).unwrap();
         let folder = Folder::new();

@@ -1,11 +1,12 @@
 //! Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and predicts with it.
 //!
 //! ```text
-//! data ─▶ network ─▶ potential ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ selection
+//! data ─▶ network ─▶ potential ─▶ curvature ─▶ sampler (population, engine) ─▶ draws ─▶ predictive ─▶ selection
 //! ```
 //! A module imports only from its left (the architecture test of the workspace keeps it so); `random`, `exact` and
 //! `diagnostics` import nothing but each other and serve all.
 
+pub mod curvature;
 pub mod data;
 pub mod diagnostics;
 pub mod draws;

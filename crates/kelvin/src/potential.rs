@@ -6,9 +6,10 @@ use thiserror::Error;
 
 use crate::data::Examples;
 use crate::held_out::{HeldOut, SpareWorkspaces};
-use crate::likelihood::{Given, Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
+use crate::likelihood::{DrawnScores, Given, Likelihood, LikelihoodError, LikelihoodSum, LogLikelihood};
 use crate::network::{Evaluator, Layout, Mode, Network, PreparedInputs, Rows, Tensor, Workspace};
 use crate::prior::Prior;
+use crate::random::NoiseKey;
 
 /// The rows of a step and what their log-likelihood counts for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +41,20 @@ pub trait Potential: Sync {
     /// Overwrites `gradient` with ∇U of the batch: what a step needs, where U itself costs more.
     fn gradient(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Self::Workspace) {
         self.evaluate(position, batch, gradient, work);
+    }
+
+    /// Overwrites `diagonal` with a random estimate of the diagonal of U's Gauss–Newton matrix, right on average; the key names its
+    /// random numbers. `false` where the potential has no model of targets.
+    fn gauss_newton_diagonal(
+        &self,
+        position: &[f32],
+        batch: Batch<'_>,
+        key: NoiseKey,
+        diagonal: &mut [f32],
+        work: &mut Self::Workspace,
+    ) -> bool {
+        let _ = (position, batch, key, diagonal, work);
+        false
     }
 
     /// A fresh workspace.
@@ -264,6 +279,25 @@ impl Posterior {
         sum.unwrap_or(0.0)
     }
 
+    /// z ⊙ (−∇² log p(θ)) z with random signs z, by differences: the diagonal exactly where parameters are independent, on average otherwise.
+    fn prior_curvature(&self, position: &[f32], key: NoiseKey) -> impl Iterator<Item = f64> {
+        // As in `curvature/hessian.rs`; a sign moves every parameter as far.
+        const LEAST: f64 = 1.0 / 65_536.0;
+        let mean_square = position.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / position.len().max(1) as f64;
+        let epsilon = mean_square.sqrt().mul_add(1.0 / 1024.0, LEAST);
+        let signs: Vec<f64> = (0..position.len()).map(|index| key.sign(index as u32)).collect();
+        let gradient = |direction: f64| {
+            let moved = position.iter().zip(&signs).map(|(&x, z)| (f64::from(x) + direction * epsilon * z) as f32);
+            let (moved, mut gradient): (Vec<f32>, _) = (moved.collect(), vec![0.0; position.len()]);
+            self.add_prior_energy_gradient(&moved, 0.0, &mut gradient);
+            gradient
+        };
+        let (ahead, behind) = (gradient(1.0), gradient(-1.0));
+        let quotient =
+            move |((ahead, behind), z): ((f32, f32), f64)| z * (f64::from(ahead) - f64::from(behind)) / (2.0 * epsilon);
+        ahead.into_iter().zip(behind).zip(signs).map(quotient)
+    }
+
     /// Means and variances of batch norms at a position: the plain average of those of each batch.
     pub fn average_statistics<'r>(
         &self,
@@ -302,6 +336,29 @@ impl Potential for Posterior {
     fn gradient(&self, position: &[f32], batch: Batch<'_>, gradient: &mut [f32], work: &mut Workspace) {
         self.tempered_gradient(position, batch.rows, batch.mode, 1.0, gradient, work);
         self.add_prior_energy_gradient(position, -batch.likelihood_weight, gradient);
+    }
+
+    fn gauss_newton_diagonal(
+        &self,
+        position: &[f32],
+        batch: Batch<'_>,
+        key: NoiseKey,
+        diagonal: &mut [f32],
+        work: &mut Workspace,
+    ) -> bool {
+        let num_rows = batch.rows.listed().map_or(self.examples.len(), <[u32]>::len);
+        let mut scores = DrawnScores::new(self.likelihood, &position[self.prior_end..], num_rows, key);
+        let (of_network, others) = diagonal.split_at_mut(self.network_end);
+        let parameters = &position[..self.network_end];
+        self.evaluator().gradient(parameters, &self.inputs, batch.rows, batch.mode, &mut scores, of_network, work);
+        let (of_prior, of_likelihood) = others.split_at_mut(self.prior_end - self.network_end);
+        of_prior.fill(0.0);
+        scores.own_gradient(of_likelihood);
+        let prior = self.prior_curvature(position, key);
+        for (value, prior) in diagonal.iter_mut().zip(prior) {
+            *value = (batch.likelihood_weight * f64::from(*value).powi(2) + prior) as f32;
+        }
+        true
     }
 
     fn workspace(&self) -> Workspace {

@@ -5,6 +5,7 @@ mod support;
 mod batch_norm_biases;
 mod conformance;
 mod conjugate_selectors;
+mod curvature;
 mod data_files;
 mod golden_closed_forms;
 mod golden_diagnostics;

@@ -10,7 +10,7 @@ use kelvin::prior::{IsotropicGaussian, Prior};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Divergence, Integrator, JointAscent, Keep, Langevin,
-    LayerwiseMass, MassRule, Plan, PriorShare, Rule, Scratch, Silent, StepName, run_population,
+    LayerwiseMass, MassRule, Plan, PriorShare, Rule, Scratch, Silent, StepName, WarmUp, run_population,
 };
 use kelvin::temperature::{Schedule, Temperature, Tempering};
 
@@ -48,6 +48,11 @@ impl Rule<Posterior> for AnyRule {
 }
 
 impl AnyRule {
+    /// Whether it finds its step size itself.
+    fn adapts(&self) -> bool {
+        matches!(self, Self::Sampler(Langevin { warm_up: Some(_), .. }))
+    }
+
     fn with_learning_rate(&self, value: f64) -> Self {
         match self {
             Self::Sampler(rule) => Self::Sampler(Langevin { learning_rate: value, ..rule.clone() }),
@@ -71,6 +76,11 @@ fn rules() -> Vec<AnyRule> {
     rules.extend([
         AnyRule::Sampler(Langevin { mass: layerwise, ..sampler(Integrator::Sghmc) }),
         AnyRule::Sampler(Langevin { tempering: Tempering::Likelihood, ..sampler(Integrator::Baoa) }),
+        // 47 steps, where a run is cut below, are in the middle of it.
+        AnyRule::Sampler(Langevin {
+            warm_up: Some(WarmUp { num_steps: 60, friction: None }),
+            ..sampler(Integrator::Baoab)
+        }),
         AnyRule::Ascent(JointAscent {
             objective: AscentObjective { prior: PriorShare::Once, ..AscentObjective::default() },
             learning_rate: Schedule::CosineDecay { value: 1e-4, total: NUM_STEPS },
@@ -276,6 +286,9 @@ fn a_divergence_stops_its_chain_alone() {
 #[test]
 fn a_huge_learning_rate_diverges_without_bad_draws() {
     for_all(|problem, rule| {
+        if rule.adapts() {
+            return;
+        }
         let potential = problem.posterior();
         for learning_rate in [1e10, 1e25, 1e38, 1e200] {
             let rule = rule.with_learning_rate(learning_rate);
@@ -329,6 +342,9 @@ impl Prior for GradientAlone {
 #[test]
 fn steps_compute_no_energy() {
     for_all(|problem, rule| {
+        if rule.adapts() {
+            return; // a warm-up notes a few energies
+        }
         let prior = GradientAlone(IsotropicGaussian::new(0.5).unwrap());
         let potential = Posterior::new(&problem.network, problem.likelihood, prior, &problem.examples).unwrap();
         run_population(&potential, rule, &plan(1, 30), &mut problem.chains(0..1), &Silent);
@@ -379,12 +395,12 @@ impl Potential for Flat {
     fn workspace(&self) {}
 }
 
-/// C scales h and leaves γ alone: at every step of a cycle 1 − hγ = 1 − C(1 − μ), and BAOA keeps e^{−hγ} = μ^C.
+/// C scales h and leaves γ alone: at every step of a cycle 1 − hγ = 1 − C(1 − μ), and BAOA and BAOAB keep e^{−hγ} = μ^C.
 #[test]
 fn the_step_scale_keeps_the_friction() {
     let (learning_rate, momentum) = (0.04, 0.9);
     let step_scale = Schedule::CosineCycle { start: 2, period: 6, value: 1.0 };
-    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Baoab] {
         let rule = Langevin { step_scale: step_scale.clone(), ..Langevin::new(integrator, learning_rate, momentum) };
         let mut chain = Chain::new(0, Temperature::new(0.0).unwrap(), vec![0.0], &Flat.layout());
         chain.state.momentum = vec![1.0];

@@ -61,6 +61,10 @@ fn traces(run: &FinishedRun, chain: &ChainFindings) -> Vec<Trace> {
     }
     let about = "⟨θ, ∇E⟩/d, the temperature that positions show";
     push("sample_stats", "configurational_temperature", about, chain.configurational_temperature.clone());
+    // Chains that adapt each have their own, which runs do not store.
+    if settings.adapt {
+        return traces;
+    }
     let about = "step size h at the beginning of a cycle, from which it falls to 0 at its end";
     push("sample_stats", "step_size", about, vec![at.step_size; num_draws]);
     traces

@@ -92,6 +92,8 @@ fn settings_for(
         },
         sampler: SamplerSettings {
             integrator: Integrator::Sghmc,
+            adapt: false,
+            friction: None,
             tempering: Tempering::Posterior,
             start: Start::Search,
             learning_rate: sampler_rate,

@@ -138,6 +138,9 @@ impl<'e> ExperimentLaboratory<'e> {
         population.rule.step_scale = Schedule::CosineCycle { start: burn_in, period, value: 1.0 }.checked()?;
         population.rule.temperature_scale = Schedule::Constant { value: 1.0 };
         population.plan.keep.burn_in = burn_in;
+        if let Some(warm_up) = &mut population.rule.warm_up {
+            warm_up.num_steps = burn_in;
+        }
         population.plan.num_steps = num_steps;
         population.advance(self.progress)?;
         let named = names.into_iter().zip(population.draws);

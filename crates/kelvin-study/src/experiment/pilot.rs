@@ -20,11 +20,14 @@ const TRIALS: usize = 10;
 impl Experiment {
     /// Lowers `sampler.learning_rate` until chains that start at `position` are not heated by the discretisation or
     /// by minibatch noise at β = 1 and at the given β (the colder heats first, the hotter strays furthest); returns
-    /// the rate found.
+    /// the rate found. Chains that adapt have no use for a rate, and it stays.
     ///
     /// # Errors
     /// If the engine fails, or the batch size does not fit the rows.
     pub fn tune_learning_rate(&mut self, position: &[f32], inverse_temperature: f64) -> Result<f64, ExperimentError> {
+        if self.settings.sampler.adapt {
+            return Ok(self.settings.sampler.learning_rate);
+        }
         let coldest = Temperature::from_inverse(inverse_temperature.max(1.0))?;
         let hottest = Temperature::from_inverse(inverse_temperature.min(1.0))?;
         let layout = self.posterior.layout();

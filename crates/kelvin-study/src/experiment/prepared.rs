@@ -12,7 +12,9 @@ use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::predictive::Predictive;
-use kelvin::sampler::{Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan};
+use kelvin::sampler::{
+    Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan, WarmUp,
+};
 use kelvin::selection::JointChoice;
 use kelvin::temperature::{Schedule, Temperature};
 
@@ -134,17 +136,20 @@ impl Experiment {
         let batches = self.batches(settings.batch_size)?;
         let epoch = batches.steps_per_epoch();
         let (start, period) = (settings.burn_in * epoch, settings.cycle * epoch);
+        let constant = Schedule::Constant { value: 1.0 };
+        let (step_scale, temperature_scale) = match settings.adapt {
+            true => (constant.clone(), constant),
+            false => (
+                Schedule::CosineCycle { start, period, value: 1.0 },
+                Schedule::Ramp { start: settings.ramp_start * epoch, end: settings.ramp_end * epoch, value: 1.0 },
+            ),
+        };
         let rule = Langevin {
             integrator: settings.integrator,
             learning_rate: settings.learning_rate,
             momentum: settings.momentum,
-            step_scale: Schedule::CosineCycle { start, period, value: 1.0 }.checked()?,
-            temperature_scale: Schedule::Ramp {
-                start: settings.ramp_start * epoch,
-                end: settings.ramp_end * epoch,
-                value: 1.0,
-            }
-            .checked()?,
+            step_scale: step_scale.checked()?,
+            temperature_scale: temperature_scale.checked()?,
             tempering: settings.tempering,
             clip_norm: settings.clip_norm,
             mass: match settings.preconditioner {
@@ -155,6 +160,7 @@ impl Experiment {
                     ..LayerwiseMass::default()
                 }),
             },
+            warm_up: settings.adapt.then_some(WarmUp { num_steps: start, friction: settings.friction }),
         };
         let plan = Plan {
             seed: self.settings.run.seed,

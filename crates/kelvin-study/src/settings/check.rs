@@ -6,6 +6,7 @@ use crate::error::ExperimentError;
 use crate::settings::batch_size::BatchSize;
 use crate::settings::experiment::{RateSchedule, Settings};
 use crate::settings::sampler::{DrawStatistics, Preconditioner, PreconditionerStatistics};
+use kelvin::sampler::Integrator;
 
 /// Far beyond any experiment: a typo must neither overflow a step count nor run for ever.
 const MOST_EPOCHS: u64 = 1_000_000_000;
@@ -102,6 +103,7 @@ impl Settings {
             let key = "sampler.preconditioner_statistics";
             return Err(ExperimentError::DoesNotApply { key, reason: reason.into() });
         }
+        self.check_adaptation()?;
         let draws = self.draws_per_chain();
         check(
             draws <= MOST_DRAWS,
@@ -149,6 +151,46 @@ impl Settings {
 }
 
 impl Settings {
+    /// Refuses a chain that is to find its masses and step size, and is not let.
+    fn check_adaptation(&self) -> Result<(), ExperimentError> {
+        let sampler = &self.sampler;
+        let refuse =
+            |key: &'static str, reason: &'static str| Err(ExperimentError::DoesNotApply { key, reason: reason.into() });
+        match sampler.friction {
+            Some(_) if !sampler.adapt => {
+                return refuse(
+                    "sampler.friction",
+                    "chains that do not adapt take it from sampler.momentum; set sampler.adapt = true",
+                );
+            }
+            Some(friction) => {
+                let good = friction.is_finite() && friction > 0.0;
+                check(
+                    good,
+                    "sampler.friction",
+                    "a finite number > 0, or left out to follow the temperature",
+                    friction,
+                )?;
+            }
+            None => {}
+        }
+        if !sampler.adapt {
+            return Ok(());
+        }
+        if sampler.integrator != Integrator::Baoab {
+            return refuse("sampler.adapt", "it is for BAOAB; set sampler.integrator = \"baoab\"");
+        }
+        if sampler.preconditioner != Preconditioner::None {
+            return refuse("sampler.preconditioner", "chains that adapt find their own masses; set it to \"none\"");
+        }
+        check(
+            sampler.burn_in >= 1,
+            "sampler.burn_in",
+            "at least 1 where chains adapt: they do it then",
+            sampler.burn_in,
+        )
+    }
+
     /// Refuses what does not fit so many training rows, or a network with or without batch norm.
     pub(crate) fn check_against(&self, num_train: usize, has_batch_norm: bool) -> Result<(), ExperimentError> {
         let (selection, sampler) = (&self.selection, &self.sampler);
@@ -268,6 +310,33 @@ mod tests {
             let message =
                 "run.sampled_repetitions must be from 1 to 3 (run.repetitions), or left out for chains in all of them";
             assert_eq!(checked(3, Some(bad)), Err(format!("{message}, got {bad}")));
+        }
+    }
+
+    #[test]
+    fn chains_adapt_by_baoab_alone() {
+        let checked = |change: fn(&mut Settings)| {
+            let mut settings = preset("concrete").unwrap().settings();
+            (settings.sampler.adapt, settings.sampler.integrator) = (true, Integrator::Baoab);
+            change(&mut settings);
+            settings.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(|s| s.sampler.friction = Some(10.0)), Ok(()));
+        for (change, phrases) in [
+            ((|s| s.sampler.integrator = Integrator::Sghmc) as fn(&mut Settings), ["sampler.adapt", "\"baoab\""]),
+            (|s| s.sampler.preconditioner = Preconditioner::Layerwise, ["sampler.preconditioner", "\"none\""]),
+            (|s| s.sampler.friction = Some(0.0), ["sampler.friction", "got 0"]),
+            (
+                |s| (s.sampler.adapt, s.sampler.friction) = (false, Some(4.0)),
+                ["sampler.friction", "sampler.adapt = true"],
+            ),
+            (
+                |s| (s.sampler.burn_in, s.sampler.ramp_start, s.sampler.ramp_end) = (0, 0, 0),
+                ["sampler.burn_in must be at least 1", "got 0"],
+            ),
+        ] {
+            let error = checked(change).unwrap_err();
+            assert!(phrases.iter().all(|phrase| error.contains(phrase)), "{error}");
         }
     }
 

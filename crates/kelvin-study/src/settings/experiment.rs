@@ -67,7 +67,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 20] = [
+pub(crate) const OPTIONAL: [&str; 22] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -83,6 +83,8 @@ pub(crate) const OPTIONAL: [&str; 20] = [
     "model.layers",
     "selection.log_beta_prior",
     "selection.schedule",
+    "sampler.adapt",
+    "sampler.friction",
     "sampler.energy_rows",
     "sampler.draws",
     "run.sampled_repetitions",

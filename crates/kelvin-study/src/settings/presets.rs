@@ -95,6 +95,8 @@ mod tests {
             },
             sampler: SamplerSettings {
                 integrator: Integrator::Sghmc,
+                adapt: false,
+                friction: None,
                 tempering: Tempering::Posterior,
                 start: Start::Random,
                 learning_rate: 1e-3,

@@ -58,6 +58,14 @@ pub struct SamplerSettings {
     /// How the dynamics are discretised.
     #[serde(default)]
     pub integrator: Integrator,
+    /// Find masses, step size and friction of each chain while it burns in, from the curvature at states that it visits; they stay from then
+    /// on, and step size and temperature are constant. Needs `integrator = "baoab"` and the CPU. `learning_rate`, `momentum`, the ramp and the
+    /// shape of cycles then have no meaning; one draw is kept every `cycle` epochs.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub adapt: bool,
+    /// Friction γ of chains that adapt; 4 if not given, and 18 where the sampler's temperature is below 1/3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub friction: Option<f64>,
     /// What the temperature divides.
     #[serde(default)]
     pub tempering: Tempering,
@@ -120,6 +128,10 @@ impl DrawsSetting {
     fn is_stored(&self) -> bool {
         *self == Self::Stored
     }
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 fn sampler_momentum() -> f64 {

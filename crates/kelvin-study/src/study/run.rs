@@ -12,7 +12,7 @@ use crate::findings::{
 };
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
-use crate::study::stages::{Stages, chosen_draws, divergence_warnings, selection_warnings};
+use crate::study::stages::{Stages, chain_warnings, chosen_draws, selection_warnings};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
@@ -33,7 +33,7 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     findings.add_searches(&searches);
     findings.add_chains(experiment, &chains)?;
     findings.warnings = selection_warnings(&searches, std::iter::once(choice));
-    findings.warnings.extend(divergence_warnings(&chains));
+    findings.warnings.extend(chain_warnings(&chains));
     let search_seconds = searches.iter().map(|search| search.seconds).sum();
     let (row, predictions) = Row::sgd(experiment, choice, None, search_seconds)?;
     folder.add_row(&mut findings, row, &predictions)?;

@@ -134,11 +134,16 @@ pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 
-/// A warning for each chain whose weights or outputs became infinite or NaN, with or without draws.
-pub(crate) fn divergence_warnings(chains: &[SampledChain]) -> Vec<Warning> {
+/// A warning for each chain whose weights or outputs became infinite or NaN, with or without draws, and for each that adapted and whose energy had
+/// not settled when its warm-up ended.
+pub(crate) fn chain_warnings(chains: &[SampledChain]) -> Vec<Warning> {
     let step = |chain: &SampledChain| chain.scores.failed_at.or(chain.chain.divergence.map(|at| at.step));
     let diverged = chains.iter().filter_map(|chain| Some((chain, step(chain)?)));
-    diverged.map(|(chain, step)| Warning::ChainDiverged { label: chain.spec.label.clone(), step }).collect()
+    let diverged = diverged.map(|(chain, step)| Warning::ChainDiverged { label: chain.spec.label.clone(), step });
+    let moving = chains
+        .iter()
+        .filter_map(|chain| Limits::default().check_trend(&chain.spec.label, chain.chain.state.adapted.energy_trend()));
+    diverged.chain(moving).collect()
 }
 
 /// What the searches say about β̂*: whether the starts agree, whether those used had converged, which failed.

@@ -10,7 +10,7 @@ use crate::findings::{
     prediction_warnings, with_draws,
 };
 use crate::number::significant;
-use crate::study::stages::{Stages, divergence_warnings, selection_warnings};
+use crate::study::stages::{Stages, chain_warnings, selection_warnings};
 
 /// Carries out a sweep, or resumes what its folder holds.
 pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
@@ -27,7 +27,7 @@ pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
     findings.add_searches(&searches);
     findings.add_chains(experiment, &chains)?;
     findings.warnings = selection_warnings(&searches, searches.iter().map(|search| &search.choice));
-    findings.warnings.extend(divergence_warnings(&chains));
+    findings.warnings.extend(chain_warnings(&chains));
     for FinishedSearch { repetition, choice, seconds } in &searches {
         let (row, predictions) = Row::sgd(experiment, choice, Some(*repetition), *seconds)?;
         folder.add_row(&mut findings, row, &predictions)?;

@@ -1,6 +1,7 @@
 //! When a measured number becomes a warning.
 
 use super::kinetic::mean_temperature_band;
+use super::trend::Trend;
 use super::warning::{Reading, Stated, Warning};
 
 /// The borders beyond which a result is called doubtful; a measured NaN is always doubtful.
@@ -82,6 +83,13 @@ impl Limits {
     pub fn check_agreement(&self, label: &str, rhat: f64) -> Option<Warning> {
         let agree = rhat <= self.rhat;
         (!agree).then(|| Warning::ChainsDisagree { label: label.into(), rhat })
+    }
+
+    /// Asks whether U was seen to settle in a warm-up; without a trend (no warm-up, or a very short one) there is nothing to say.
+    pub fn check_trend(&self, label: &str, trend: Option<Trend>) -> Option<Warning> {
+        let Trend { change, standard_error, effective } =
+            trend.filter(|trend| trend.is_clear() || !trend.can_tell())?;
+        Some(Warning::EnergyStillMoving { label: label.into(), change, standard_error, effective })
     }
 
     /// Asks whether WAIC's correction holds: it is the first term of a series in how log densities vary over draws.

@@ -8,6 +8,7 @@ mod learning_theory;
 mod limits;
 mod mcse;
 mod rhat;
+mod trend;
 mod warning;
 
 pub use chains::ChainsError;
@@ -23,5 +24,6 @@ pub use learning_theory::{LearningTheory, TrainingDensities, UNSTEADY_VARIANCE, 
 pub use limits::Limits;
 pub use mcse::{mean_mcse, median_mcse, quantile_mcse, standard_deviation_mcse};
 pub use rhat::{basic_rhat, bulk_rhat, rhat, split_rhat, tail_rhat};
+pub use trend::Trend;
 pub use warning::{Reading, Stated, Warning};
 pub use warning::{number_or_nan, numbers_or_nan};

@@ -141,6 +141,20 @@ pub enum Warning {
         /// Draws that were weighted.
         num_draws: usize,
     },
+    /// U still rose or fell over the second half of a warm-up, or hung together too much to tell.
+    EnergyStillMoving {
+        /// Which chain.
+        label: String,
+        /// By how much, along a straight line.
+        #[serde(deserialize_with = "number_or_nan")]
+        change: f64,
+        /// Its standard error.
+        #[serde(deserialize_with = "number_or_nan")]
+        standard_error: f64,
+        /// Effective sample size of what the line leaves; below 8 there is nothing to tell by.
+        #[serde(deserialize_with = "number_or_nan")]
+        effective: f64,
+    },
     /// Log densities of training rows vary so much over draws that WAIC cannot be believed.
     UnsteadyRows {
         /// Which chains.
@@ -251,6 +265,7 @@ impl Warning {
             Self::SelectionDiverged { .. } => "selection diverged",
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
+            Self::EnergyStillMoving { .. } => "energy still moving",
             Self::UnsteadyRows { .. } => "unsteady rows",
             Self::PredictionsDisagree { .. } => "predictions disagree",
             Self::TensorTemperatureOff { .. } => "tensor temperature off",
@@ -306,6 +321,12 @@ impl Warning {
             Self::FewEffectiveWeights { label, ess, num_draws } => {
                 format!("the {num_draws} draws of {label} count for {} once they are weighted.", number(*ess))
             }
+            Self::EnergyStillMoving { label, change, standard_error, effective } => format!(
+                "the energy U of {label} changed by {} ± {} over the second half of its warm-up ({} effective readings).",
+                number(*change),
+                number(*standard_error),
+                number(*effective)
+            ),
             Self::UnsteadyRows { label, share } => format!(
                 "the log density of {:.0} % of the training rows varies by more than 0.4 (variance) over the draws of {label}.",
                 100.0 * share
@@ -390,6 +411,9 @@ impl Warning {
             Self::FewEffectiveWeights { .. } => {
                 "the weighted average rests on a few draws, and its standard error cannot be trusted either."
             }
+            Self::EnergyStillMoving { .. } => {
+                "draws are kept from here on, and the first of them may belong to the way towards the posterior, not to the posterior."
+            }
             Self::UnsteadyRows { .. } => {
                 "WAIC and ν̂ are the first term of a series in that variance; here the terms left out count as well."
             }
@@ -451,6 +475,9 @@ impl Warning {
                 "look at the training of the network before its temperature."
             }
             Self::FewEffectiveWeights { .. } => "keep more draws, or sample a chain at the temperature itself.",
+            Self::EnergyStillMoving { .. } => {
+                "lengthen the burn-in (sampler.burn_in), or start where the search ended."
+            }
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
             }
@@ -538,6 +565,7 @@ mod tests {
             Warning::BetaUnbounded { beta: 12.0, larger_is_better: true },
             Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
             Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },
+            Warning::EnergyStillMoving { label: label(), change: -30.5, standard_error: 4.0, effective: 22.0 },
             Warning::UnsteadyRows { label: label(), share: 0.25 },
             Warning::PredictionsDisagree { label: label(), median_rhat: 1.2, worst_rhat: 3.0, num_rows: 103 },
             Warning::TensorTemperatureOff {

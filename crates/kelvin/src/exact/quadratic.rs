@@ -106,6 +106,28 @@ impl Quadratic {
         })
     }
 
+    /// BAOAB: m ← m − h(kθ + noise)/2; θ ← θ + hm/(2M); m ← μm + √((1−μ²)TM) R; θ ← θ + hm/(2M); m ← m − h(kθ + noise)/2, where the
+    /// last kick and the first of the next step share their gradient.
+    ///
+    /// Positions are BAOA's, and momenta m = p − h(kθ + noise)/2 of its momenta p:
+    /// ```text
+    /// E[θm] = E[θp] − hk E[θ²]/2,   E[m²] = E[p²] − hk E[θp] + h²(k² E[θ²] + V_g)/4
+    /// ```
+    /// so without gradient noise k E[θ²] = T, E[m²]/M = T (1 − h²k/(4M)) and E[θm] = 0. `None` where BAOA has no law.
+    pub fn baoab(&self, step_size: f64, retained_momentum: f64) -> Option<PhaseLaw> {
+        let before = self.baoa(step_size, retained_momentum)?;
+        let (half_kick, variance) = (0.5 * step_size * self.curvature, before.position_variance);
+        let noise = 0.25 * step_size * step_size * self.gradient_noise_variance;
+        let momentum_variance =
+            before.momentum_variance - 2.0 * half_kick * before.covariance + half_kick * half_kick * variance + noise;
+        Some(PhaseLaw {
+            momentum_variance,
+            covariance: before.covariance - half_kick * variance,
+            kinetic_temperature: momentum_variance / self.mass,
+            ..before
+        })
+    }
+
     /// SGLD: θ ← θ − ε(kθ + noise)/M + √(2Tε/M) R, with ε = ℓ/n.
     ///
     /// ```text
@@ -220,6 +242,43 @@ mod tests {
                 noises: [[both * gradient, mu * gradient], [half * thermal, thermal]],
             };
             assert_stationary(&bowl.baoa(h, mu).unwrap(), &step);
+        }
+    }
+
+    /// (θ, m, noise) with the noise that the last kick and the next step share: Σ = A Σ Aᵀ + Q in three dimensions.
+    #[test]
+    fn baoab_is_a_fixed_point_of_its_recursion() {
+        for (bowl, h, mu) in settings() {
+            let law = bowl.baoab(h, mu).unwrap();
+            let (k, half, kick) = (bowl.curvature, h / (2.0 * bowl.mass), 0.5 * h);
+            let noise = bowl.gradient_noise_variance;
+            let before = [
+                [law.position_variance, law.covariance, 0.0],
+                [law.covariance, law.momentum_variance, -kick * noise],
+                [0.0, -kick * noise, noise],
+            ];
+            // p = m − kick (kθ + noise) drifts by `both`; then m' = μ p + R − kick (kθ' + noise').
+            let both = half * (1.0 + mu);
+            let p = [-kick * k, 1.0, -kick];
+            let theta = [1.0 + both * p[0], both * p[1], both * p[2]];
+            let m = [0, 1, 2].map(|i| mu * p[i] - kick * k * theta[i]);
+            let thermal = (1.0 - mu * mu) * bowl.temperature * bowl.mass;
+            let (in_theta, in_m) = (half, 1.0 - kick * k * half);
+            let after = |a: [f64; 3], b: [f64; 3]| -> f64 {
+                (0..3).map(|i| (0..3).map(|j| a[i] * b[j] * before[i][j]).sum::<f64>()).sum()
+            };
+            for (before, after) in [
+                (before[0][0], after(theta, theta) + in_theta * in_theta * thermal),
+                (before[0][1], after(theta, m) + in_theta * in_m * thermal),
+                (before[1][1], after(m, m) + in_m * in_m * thermal + kick * kick * noise),
+            ] {
+                assert!((after - before).abs() < 1e-13 * (1.0 + before.abs()), "{law:?}: {before} becomes {after}");
+            }
+            if noise == 0.0 {
+                assert_near(law.kinetic_temperature, bowl.temperature * (1.0 - h * h * k / (4.0 * bowl.mass)));
+                assert_near(law.configurational_temperature, bowl.temperature);
+                assert!(law.covariance.abs() < 1e-15);
+            }
         }
     }
 

@@ -10,6 +10,7 @@
 //! the network says of rows, each row's outputs are followed by them: these are the row's *values*.
 
 mod categorical;
+mod drawn;
 mod gaussian;
 mod known;
 mod learned_gaussian;
@@ -19,6 +20,7 @@ mod number;
 mod rows;
 mod sum;
 
+pub(crate) use drawn::DrawnScores;
 pub use known::Likelihood;
 pub use model::{LikelihoodError, LogBetaCurve, LogLikelihood, TargetKind, TemperedDensity};
 pub use number::NumberDistribution;

@@ -30,6 +30,8 @@ pub enum Purpose {
     TrainingSample = 12,
     /// Parameters from a prior, or from the Gaussian that stands for a posterior.
     GaussianDraw = 13,
+    /// Probes of the energy's curvature.
+    Curvature = 14,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.
@@ -74,6 +76,12 @@ impl NoiseKey {
         let at = 2 * (index % 2) as usize;
         let bits = (u64::from(words[at]) << 32 | u64::from(words[at + 1])) >> 12;
         (bits as f64 + 0.5) / (1u64 << 52) as f64
+    }
+
+    /// Random sign `index`: 1 or −1.
+    pub fn sign(&self, index: u32) -> f64 {
+        let word = self.words(index / 128)[(index % 128 / 32) as usize];
+        if word >> (index % 32) & 1 == 0 { 1.0 } else { -1.0 }
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::adapted::Adapted;
 use crate::diagnostics::{KineticTemperature, weighted_square};
 use crate::network::{Layout, Weights};
 use crate::temperature::Temperature;
@@ -26,6 +27,8 @@ pub struct ChainState {
     pub statistics: Vec<f32>,
     /// What the sampler carries beside θ and m, such as a thermostat; empty for most.
     pub auxiliary: Vec<f64>,
+    /// What its warm-up has found; empty without one.
+    pub adapted: Adapted,
 }
 
 impl ChainState {
@@ -42,6 +45,7 @@ impl ChainState {
             log_beta_velocity: 0.0,
             statistics: Vec::new(),
             auxiliary: Vec::new(),
+            adapted: Adapted::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 
 use super::chain::ChainState;
 use crate::network::Layout;
+use crate::vector::sum_of_squares;
 
 /// Schedules already read: a step sees numbers only.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -88,6 +89,17 @@ pub(super) trait Dynamics: Sync {
     /// Moves one tensor; returns Σ m²/M.
     fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64;
 
+    /// Whether a step also ends with a kick, by the gradient at its new position, which the next step begins with.
+    fn kicks_at_both_ends(&self) -> bool {
+        false
+    }
+
+    /// The last kick of one tensor, by the gradient at the new position; returns Σ m²/M. Asked of those that kick at both ends.
+    fn close(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64 {
+        let _ = (by, clip);
+        sum_of_squares(tensor.momentum) / tensor.mass
+    }
+
     /// Moves the chain's auxiliary numbers once all tensors have moved; `kinetic` has Σ m²/M of each.
     fn end_step(&self, at: &Conditions, kinetic: &[f64], num_parameters: usize, auxiliary: &mut [f64]) {
         let _ = (at, kinetic, num_parameters, auxiliary);
@@ -108,16 +120,42 @@ pub(super) fn advance(
 ) {
     state.auxiliary.resize(dynamics.num_auxiliary(), 0.0);
     let by = dynamics.coefficients(at, &state.auxiliary);
-    for ((tensor, &mass), kinetic) in layout.tensors().iter().zip(&state.mass).zip(&mut *kinetic) {
+    for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| dynamics.step(&by, clip, tensor));
+    dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
+}
+
+/// Ends a step of dynamics that kick at both ends, with the gradient at the new position.
+pub(super) fn close(
+    dynamics: &dyn Dynamics,
+    at: &Conditions,
+    clip: f64,
+    layout: &Layout,
+    gradient: &[f32],
+    state: &mut ChainState,
+    kinetic: &mut [f64],
+) {
+    let by = dynamics.coefficients(at, &state.auxiliary);
+    // Nothing reads the noise: the gradient stands in its place.
+    for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| dynamics.close(&by, clip, tensor));
+}
+
+/// Shows each tensor and notes Σ m²/M after it has moved.
+fn for_each_tensor(
+    layout: &Layout,
+    gradient: &[f32],
+    noise: &[f32],
+    state: &mut ChainState,
+    kinetic: &mut [f64],
+    mut step: impl FnMut(TensorSlices<'_>) -> f64,
+) {
+    for ((tensor, &mass), kinetic) in layout.tensors().iter().zip(&state.mass).zip(kinetic) {
         let range = tensor.range.clone();
-        let slices = TensorSlices {
+        *kinetic = step(TensorSlices {
             position: &mut state.position[range.clone()],
             momentum: &mut state.momentum[range.clone()],
             gradient: &gradient[range.clone()],
             noise: &noise[range],
             mass,
-        };
-        *kinetic = dynamics.step(&by, clip, slices);
+        });
     }
-    dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
 }

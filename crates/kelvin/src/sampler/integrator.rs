@@ -5,8 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::baoa::Baoa;
+use super::baoab::Baoab;
 use super::chain::ChainState;
-use super::dynamics::{Coefficients, Conditions, Dynamics, advance};
+use super::dynamics::{Coefficients, Conditions, Dynamics, advance, close};
 use super::sghmc::Sghmc;
 use super::sgld::Sgld;
 use super::sgnht::Sgnht;
@@ -22,6 +23,8 @@ pub enum Integrator {
     Sghmc,
     /// Splitting with exact friction.
     Baoa,
+    /// BAOA with its kick in two halves, so that positions and momenta belong to one moment.
+    Baoab,
     /// No momentum.
     Sgld,
     /// BAOA with a Nosé–Hoover thermostat against the noise of minibatches.
@@ -30,12 +33,13 @@ pub enum Integrator {
 
 impl Integrator {
     /// All there are.
-    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Sgld, Self::Sgnht];
+    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Baoab, Self::Sgld, Self::Sgnht];
 
     fn dynamics(self) -> &'static dyn Dynamics {
         match self {
             Self::Sghmc => &Sghmc,
             Self::Baoa => &Baoa,
+            Self::Baoab => &Baoab,
             Self::Sgld => &Sgld,
             Self::Sgnht => &Sgnht,
         }
@@ -105,6 +109,24 @@ impl Integrator {
         kinetic: &mut [f64],
     ) {
         advance(self.dynamics(), at, clip, layout, gradient, noise, state, kinetic);
+    }
+
+    /// Whether a step also ends with a kick, by [`Integrator::close`]; the gradient for it is the one the next step begins with.
+    pub fn kicks_at_both_ends(self) -> bool {
+        self.dynamics().kicks_at_both_ends()
+    }
+
+    /// Ends a step with the gradient at the new position, for integrators that kick at both ends.
+    pub fn close(
+        self,
+        at: &Conditions,
+        clip: f64,
+        layout: &Layout,
+        gradient: &[f32],
+        state: &mut ChainState,
+        kinetic: &mut [f64],
+    ) {
+        close(self.dynamics(), at, clip, layout, gradient, state, kinetic);
     }
 }
 

@@ -5,6 +5,7 @@ use super::dynamics::Conditions;
 use super::integrator::Integrator;
 use super::mass::MassRule;
 use super::rule::{Rule, Scratch, StepName};
+use super::warm_up::WarmUp;
 use crate::network::Mode;
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
@@ -30,6 +31,8 @@ pub struct Langevin {
     pub clip_norm: f64,
     /// Where masses come from.
     pub mass: MassRule,
+    /// Finds masses and a constant step size for each chain, in place of ℓ, μ, C and `mass`.
+    pub warm_up: Option<WarmUp>,
 }
 
 impl Langevin {
@@ -57,6 +60,7 @@ impl Langevin {
             tempering: Tempering::Posterior,
             clip_norm: f64::INFINITY,
             mass: MassRule::Fixed,
+            warm_up: None,
         }
     }
 
@@ -72,6 +76,33 @@ impl Langevin {
         let at = self.integrator.conditions(self.learning_rate, self.momentum, 1, scale, temperature);
         self.integrator.kinetic_target(&at)
     }
+
+    /// Overwrites the gradient with that of a step's batch at the chain's position; its norm. A gradient that was computed before, and was
+    /// lost with the scratch, is not new: its batch has been counted.
+    fn evaluate<P: Potential>(
+        &self,
+        potential: &P,
+        name: &StepName,
+        step: u64,
+        is_new: bool,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) -> f64 {
+        let likelihood_weight = name.batches.weight() * self.tempering.likelihood_power(chain.temperature);
+        let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
+        let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
+        let (position, gradient, work) = (&chain.state.position, &mut scratch.gradient, &mut scratch.work);
+        if is_new && self.warm_up.is_some_and(|warm_up| warm_up.notes_energy_at(step)) {
+            let energy = potential.evaluate(position, batch, gradient, work);
+            chain.state.adapted.energies.push(energy);
+        } else {
+            potential.gradient(position, batch, gradient, work);
+        }
+        if is_new {
+            potential.update_statistics(&scratch.work, &mut chain.state.statistics);
+        }
+        sum_of_squares(&scratch.gradient).sqrt()
+    }
 }
 
 impl<P: Potential> Rule<P> for Langevin {
@@ -84,20 +115,31 @@ impl<P: Potential> Rule<P> for Langevin {
     ) -> Result<(), Divergence> {
         let step = chain.state.step;
         let likelihood_weight = name.batches.weight() * self.tempering.likelihood_power(chain.temperature);
-        if let MassRule::Layerwise(estimate) = &self.mass
+        if let Some(warm_up) = &self.warm_up {
+            if warm_up.looks_at(step) {
+                warm_up.look(potential, name, likelihood_weight, chain, scratch);
+            }
+        } else if let MassRule::Layerwise(estimate) = &self.mass
             && step.is_multiple_of(name.batches.steps_per_epoch())
         {
             estimate.update(potential, name, likelihood_weight, chain, scratch);
+            scratch.gradient_of = None;
         }
 
-        let rows = name.batches.rows(name.seed, Purpose::BatchOrder, chain.id, step, &mut scratch.rows);
-        let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
-        potential.gradient(&chain.state.position, batch, &mut scratch.gradient, &mut scratch.work);
-        potential.update_statistics(&scratch.work, &mut chain.state.statistics);
-        let norm = sum_of_squares(&scratch.gradient).sqrt();
+        let kicks_at_both_ends = self.integrator.kicks_at_both_ends();
+        let norm = match scratch.gradient_of.take() {
+            Some((of, norm)) if of == step => norm,
+            _ => self.evaluate(potential, name, step, !kicks_at_both_ends || step == 0, chain, scratch),
+        };
 
         let temperature = self.tempering.sampler_temperature(chain.temperature);
-        let at = self.conditions(step, potential.num_examples(), temperature);
+        let at = match &self.warm_up {
+            None => self.conditions(step, potential.num_examples(), temperature),
+            Some(warm_up) => {
+                let scaled = self.temperature_scale.at(step) * temperature;
+                warm_up.conditions(step, &chain.state.adapted, temperature, scaled)
+            }
+        };
         if at.temperature > 0.0 {
             let key = NoiseKey { seed: name.seed, purpose: Purpose::StepNoise, chain: chain.id, step };
             key.fill_normal(&mut scratch.noise);
@@ -115,7 +157,16 @@ impl<P: Potential> Rule<P> for Langevin {
             state,
             &mut scratch.kinetic,
         );
-        if norm.is_finite() && scratch.kinetic.iter().all(|kinetic| kinetic.is_finite()) {
+        let mut is_finite = norm.is_finite();
+        if kicks_at_both_ends {
+            let norm = self.evaluate(potential, name, step + 1, true, chain, scratch);
+            let clip = clip_factor(norm, self.clip_norm);
+            let state = &mut chain.state;
+            self.integrator.close(&at, clip, &scratch.layout, &scratch.gradient, state, &mut scratch.kinetic);
+            scratch.gradient_of = Some((step + 1, norm));
+            is_finite &= norm.is_finite();
+        }
+        if is_finite && scratch.kinetic.iter().all(|kinetic| kinetic.is_finite()) {
             Ok(())
         } else {
             Err(Divergence { step })

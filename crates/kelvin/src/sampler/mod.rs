@@ -1,6 +1,8 @@
 //! Moves a population of chains: update rules, the loop that runs them, and what it reports.
 
+mod adapted;
 mod baoa;
+mod baoab;
 mod batches;
 mod chain;
 mod dynamics;
@@ -15,9 +17,11 @@ mod rule;
 mod sghmc;
 mod sgld;
 mod sgnht;
+mod warm_up;
 #[cfg(test)]
 mod worked_steps;
 
+pub use adapted::Adapted;
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
 pub use dynamics::{Coefficients, Conditions};
@@ -29,3 +33,4 @@ pub use mass::{LayerwiseMass, MassRule};
 pub use motion::Motion;
 pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};
 pub use rule::{Rule, Scratch, StepName};
+pub use warm_up::WarmUp;

@@ -1,5 +1,6 @@
 //! The contract of an update rule: one step of one chain.
 
+use super::adapted::LookScratch;
 use super::batches::{Batches, RowStore};
 use super::chain::{Chain, Divergence};
 use crate::network::Layout;
@@ -18,6 +19,8 @@ pub struct StepName {
 pub struct Scratch<W> {
     pub(super) layout: Layout,
     pub(super) gradient: Vec<f32>,
+    /// The step whose gradient `gradient` is, with its norm, where the next step can begin with it.
+    pub(super) gradient_of: Option<(u64, f64)>,
     pub(super) noise: Vec<f32>,
     pub(super) rows: RowStore,
     pub(super) work: W,
@@ -25,6 +28,8 @@ pub struct Scratch<W> {
     pub(super) kinetic: Vec<f64>,
     /// The masses being estimated, one for each tensor.
     pub(super) mass: Vec<f64>,
+    /// What looks of a warm-up write to; made at the first.
+    pub(super) look: Option<Box<LookScratch>>,
 }
 
 impl<W> Scratch<W> {
@@ -33,11 +38,13 @@ impl<W> Scratch<W> {
         let layout = potential.layout();
         Self {
             gradient: vec![0.0; layout.len()],
+            gradient_of: None,
             noise: vec![0.0; layout.len()],
             rows: RowStore::default(),
             work: if has_threads_to_spare { potential.workspace_over_threads() } else { potential.workspace() },
             kinetic: vec![0.0; layout.tensors().len()],
             mass: vec![0.0; layout.tensors().len()],
+            look: None,
             layout,
         }
     }

@@ -1,0 +1,52 @@
+//! What a warm-up has found of a chain, and what it writes to on the way; `warm_up.rs` says how it is found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::curvature::{GaussNewtonMeans, LargestCurvature};
+use crate::diagnostics::Trend;
+use crate::network::Layout;
+
+/// What a warm-up has found so far; empty for chains without one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Adapted {
+    /// How often curvature was looked at.
+    pub num_looks: u64,
+    /// Mean Gauss–Newton diagonal of each tensor.
+    pub curvature: Vec<f64>,
+    /// Mean of λmax.
+    pub largest: f64,
+    /// h.
+    pub step_size: f64,
+    /// Where the last power iteration ended.
+    pub direction: Vec<f32>,
+    /// U of the step's batch along the warm-up, equally far apart.
+    pub energies: Vec<f64>,
+}
+
+impl Adapted {
+    /// How U moved over the second half of the warm-up; none where too little was noted.
+    pub fn energy_trend(&self) -> Option<Trend> {
+        Trend::of(&self.energies[self.energies.len() / 2..])
+    }
+}
+
+/// What a look writes to on the way.
+pub(super) struct LookScratch {
+    pub diagonal: GaussNewtonMeans,
+    pub largest: LargestCurvature,
+    /// One number for each tensor.
+    pub means: Vec<f64>,
+    pub masses: Vec<f64>,
+}
+
+impl LookScratch {
+    pub fn new(layout: &Layout) -> Self {
+        let (dim, tensors) = (layout.len(), layout.tensors().len());
+        Self {
+            diagonal: GaussNewtonMeans::new(dim),
+            largest: LargestCurvature::new(dim),
+            means: vec![0.0; tensors],
+            masses: vec![1.0; tensors],
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Finds masses and step size of a chain while it warms up, from states that it visits itself.
+//!
+//! ```text
+//! M of a tensor  =  mean Gauss–Newton diagonal over the tensor and the latest states, divided so that Σ log M over all parameters is 0
+//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}
+//! ```
+//! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
+//! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
+//! first fifth of the warm-up keeps at most 0.95 of the momentum in a step, since a chain that falls from a random start has much heat to lose.
+//! After the warm-up masses and step size stay, so that the chain has a stationary law.
+//!
+//! A look costs 2 + 2·3 gradients (2·20 more at the first); some 120 looks make a warm-up of 10 000 steps. What was found is part of [`ChainState`], random
+//! numbers are named by the step: a chain that goes on in the middle of its warm-up goes on bit by bit.
+
+use super::adapted::{Adapted, LookScratch};
+use super::chain::Chain;
+use super::dynamics::Conditions;
+use super::rule::{Scratch, StepName};
+use crate::network::{Layout, Mode};
+use crate::potential::{Batch, Potential};
+use crate::random::{NoiseKey, Purpose};
+
+/// Gauss–Newton probes of a look.
+const PROBES: u64 = 2;
+/// Rounds of power iteration of a look, and more of them at the first, which begins in a random direction.
+const ROUNDS: usize = 3;
+const FIRST_ROUNDS: usize = 20;
+/// Names of random numbers that belong to one step.
+const NAMES: u64 = 8;
+/// Looks that a mean remembers.
+const REMEMBERED: f64 = 16.0;
+/// The largest share of the momentum that a step keeps in the first fifth.
+const EARLY_KEEP: f64 = 0.95;
+/// The most energies that are noted.
+const MOST_ENERGIES: u64 = 256;
+
+/// A warm-up of fixed length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WarmUp {
+    /// Its steps, counted from the chain's first.
+    pub num_steps: u64,
+    /// γ; by temperature if not given.
+    pub friction: Option<f64>,
+}
+
+impl WarmUp {
+    /// γ at a temperature of the noise.
+    pub fn friction_at(&self, temperature: f64) -> f64 {
+        self.friction.unwrap_or(if temperature < 1.0 / 3.0 { 18.0 } else { 4.0 })
+    }
+
+    /// Whether curvature is looked at before this step; at the first in any case, since there is no step size without.
+    pub fn looks_at(&self, step: u64) -> bool {
+        let longest = (self.num_steps / 64).max(1);
+        let apart = (step / 8).checked_ilog2().map_or(1, |power| 1 << power).min(longest);
+        step == 0 || step < self.num_steps && step.is_multiple_of(apart)
+    }
+
+    /// Whether U is noted at the state that so many steps led to.
+    pub fn notes_energy_at(&self, step: u64) -> bool {
+        step < self.num_steps && step.is_multiple_of(self.num_steps.div_ceil(MOST_ENERGIES).max(1))
+    }
+
+    /// The numbers of a step, from what was found.
+    pub(super) fn conditions(
+        &self,
+        step: u64,
+        found: &Adapted,
+        chain_temperature: f64,
+        temperature: f64,
+    ) -> Conditions {
+        let h = found.step_size;
+        let keep = (-h * self.friction_at(chain_temperature)).exp();
+        let is_early = step < self.num_steps / 5;
+        let retained_momentum = if is_early { keep.min(EARLY_KEEP) } else { keep };
+        Conditions { step_size: h, retained_momentum, temperature }
+    }
+
+    /// Looks at the curvature where the chain is, and sets its masses and step size.
+    pub(super) fn look<P: Potential>(
+        &self,
+        potential: &P,
+        name: &StepName,
+        likelihood_weight: f64,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) {
+        let Scratch { layout, rows, work, look, .. } = scratch;
+        let look = look.get_or_insert_with(|| Box::new(LookScratch::new(layout)));
+        let step = chain.state.step;
+        let key = |index: u64| NoiseKey {
+            seed: name.seed,
+            purpose: Purpose::Curvature,
+            chain: chain.id,
+            step: step * NAMES + index,
+        };
+        let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, step, rows);
+        let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
+        let position = &chain.state.position;
+
+        look.means.fill(0.0);
+        for probe in 0..PROBES {
+            let share = 1.0 / PROBES as f64;
+            look.diagonal.add_probe(potential, position, batch, layout, key(probe), share, &mut look.means, work);
+        }
+        let found = &mut chain.state.adapted;
+        let is_first = found.num_looks == 0;
+        if is_first {
+            found.curvature = vec![0.0; look.means.len()];
+            found.direction = vec![0.0; layout.len()];
+            key(PROBES).fill_normal(&mut found.direction);
+        }
+        let weight = 1.0 / (found.num_looks as f64 + 1.0).min(REMEMBERED);
+        if look.means.iter().all(|mean| mean.is_finite()) {
+            for (mean, latest) in found.curvature.iter_mut().zip(&look.means) {
+                *mean += weight * (latest - *mean);
+            }
+        }
+        masses(&found.curvature, layout, &mut look.masses);
+        let rounds = if is_first { FIRST_ROUNDS } else { ROUNDS };
+        let (masses, direction) = (&look.masses, &mut found.direction);
+        let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
+        found.num_looks += 1;
+        // Where curvature is no number the chain itself is about to say so.
+        if latest > 0.0 && latest.is_finite() {
+            found.largest += weight * (latest - found.largest);
+            found.step_size = 1.0 / found.largest.max(latest).sqrt();
+        }
+        chain.state.set_mass(layout, &look.masses);
+    }
+}
+
+/// Curvatures divided by their geometric mean over all parameters; tensors that nothing is known of weigh as the lightest other.
+fn masses(curvature: &[f64], layout: &Layout, masses: &mut [f64]) {
+    let smallest = curvature.iter().copied().filter(|&mean| mean > 0.0).fold(f64::INFINITY, f64::min);
+    let least = if smallest.is_finite() { smallest } else { 1.0 };
+    let sizes = || layout.tensors().iter().map(|tensor| tensor.range.len() as f64);
+    let log_mean = curvature.iter().zip(sizes()).map(|(mean, size)| size * mean.max(least).ln()).sum::<f64>()
+        / layout.len() as f64;
+    for (mass, mean) in masses.iter_mut().zip(curvature) {
+        *mass = mean.max(least) / log_mean.exp();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Role;
+
+    #[test]
+    fn looks_come_often_at_first_and_end_with_the_warm_up() {
+        let warm_up = WarmUp { num_steps: 10_000, friction: None };
+        let looks: Vec<u64> = (0..20_000).filter(|&step| warm_up.looks_at(step)).collect();
+        assert_eq!(looks[..17], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
+        assert!((100..140).contains(&looks.len()), "{}", looks.len());
+        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= 156) && *looks.last().unwrap() < 10_000);
+        assert_eq!((0..20_000).filter(|&step| warm_up.notes_energy_at(step)).count(), 250);
+        let none = WarmUp { num_steps: 0, friction: None };
+        assert!(none.looks_at(0) && !none.looks_at(1) && !none.notes_energy_at(0));
+    }
+
+    #[test]
+    fn friction_is_by_temperature_unless_it_is_asked_for() {
+        let warm_up = WarmUp { num_steps: 10, friction: None };
+        assert_eq!((warm_up.friction_at(1.0), warm_up.friction_at(0.3)), (4.0, 18.0));
+        assert_eq!(WarmUp { friction: Some(7.0), ..warm_up }.friction_at(0.3), 7.0);
+    }
+
+    #[test]
+    fn masses_have_the_geometric_mean_one_over_parameters() {
+        let mut layout = Layout::default();
+        layout.push("many", Role::Bias, &[3]);
+        layout.push("one", Role::Bias, &[1]);
+        layout.push("unknown", Role::Bias, &[4]);
+        let mut found = [0.0; 3];
+        masses(&[2.0, 32.0, 0.0], &layout, &mut found);
+        let scale = 2f64.powf((7.0 + 5.0) / 8.0);
+        for (found, expected) in found.iter().zip([2.0, 32.0, 2.0]) {
+            assert!((found * scale / expected - 1.0).abs() < 1e-12);
+        }
+    }
+}
