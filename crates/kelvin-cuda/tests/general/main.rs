@@ -1,4 +1,5 @@
 //! The engine of any network, against the CPU and the golden files.
+#![allow(clippy::duplicate_mod)] // `support` and `reference` both say what they skip
 
 mod dense;
 mod diverge;
