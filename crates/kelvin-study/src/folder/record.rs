@@ -339,7 +339,7 @@ mod tests {
         let settings = preset("stripes").unwrap().settings();
         let hashes = DataHashes { data: "ab".into(), out_of_distribution: None };
         let mut record = RunRecord::new(RunCommand::Sweep, true, &settings, hashes, None).unwrap();
-        record.tuned_learning_rate = Some(0.1 + 0.2);
+        record.tuned_learning_rate = Some(0.25);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
         assert!(RunRecord::read(&path).unwrap().is_none());

@@ -5,6 +5,7 @@
 
 mod cancel;
 mod conduct;
+mod cross_validate;
 mod each_start;
 mod observer;
 mod progress;
