@@ -401,6 +401,7 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "f64" => "number",
         "u64" | "u32" | "usize" => "whole number",
         "String" => "text",
+        "bool" => "`true` or `false`",
         "Vec<f64>" => "list of numbers",
         "Vec<usize>" => "list of whole numbers",
         "Vec<String>" => "list of texts",
@@ -422,8 +423,10 @@ fn default_of(source: &Source, key: &Key, defaults: &Table, least: &Settings) ->
         return None;
     }
     // What is left out of a written file where it has its default.
-    if key.name == "run.checkpoint_seconds" {
-        return Some(least.run.checkpoint_seconds.to_string());
+    match key.name.as_str() {
+        "run.checkpoint_seconds" => return Some(least.run.checkpoint_seconds.to_string()),
+        "sampler.adapt" => return Some(least.sampler.adapt.to_string()),
+        _ => {}
     }
     if let Some(value) = value_of(defaults, &key.name) {
         return Some(shown(&value));

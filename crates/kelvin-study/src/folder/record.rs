@@ -20,6 +20,7 @@ const MOST_SHOWN: usize = 12;
 
 /// What a run folder is a run of, written as checkpoints/run.json.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunRecord {
     format: u32,
     /// The command that fills the folder.
