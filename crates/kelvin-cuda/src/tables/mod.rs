@@ -140,6 +140,8 @@ pub(crate) fn example_kernels() -> Vec<KernelSource> {
         (sizes(14, 64, 1), 128, false, KernelRule::Sghmc),
         (sizes(14, 64, 1), 128, false, KernelRule::JointAscent),
         (sizes(8, 100, 1), 20_000, true, KernelRule::Baoa),
+        (sizes(8, 64, 1), 824, true, KernelRule::Baoab),
+        (sizes(100, 64, 1), 128, false, KernelRule::Baoab),
         (sizes(10, 64, 8), 128, false, KernelRule::Sgld),
         (sizes(100, 64, 1), 128, false, KernelRule::MassEstimate),
     ]

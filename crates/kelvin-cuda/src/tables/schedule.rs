@@ -4,12 +4,12 @@ use kelvin::sampler::{Batches, Chain, ClipScope, JointAscent, Motion};
 
 use super::arguments::{StepNumbers, TableChain};
 use super::shape::KernelRule;
-use crate::samplers::kernel_number;
+use crate::samplers::{OF_TABLES, number_in};
 
 /// The rule by which a kernel moves chains.
 pub(super) fn kernel_rule(motion: Motion<'_>) -> KernelRule {
     match motion {
-        Motion::Sample(rule) => KernelRule::SAMPLERS[kernel_number(rule.integrator) as usize],
+        Motion::Sample(rule) => KernelRule::SAMPLERS[number_in(OF_TABLES, rule.integrator)],
         Motion::Search(_) => KernelRule::JointAscent,
     }
 }
@@ -40,23 +40,21 @@ pub(super) fn step_numbers(motion: Motion<'_>, step: u64, num_examples: usize) -
     }
 }
 
-/// The numbers of a chain.
+/// The numbers of a chain: what it multiplies those of each step by.
 pub(super) fn chain_numbers(motion: Motion<'_>, batches: &Batches, chain: &Chain, slot: usize) -> TableChain {
     let masses: [f64; 4] = std::array::from_fn(|tensor| chain.state.mass[tensor]);
-    let noise_factor = match motion {
-        Motion::Search(_) => [0.0; 4],
-        Motion::Sample(rule) => {
-            let temperature = rule.tempering.sampler_temperature(chain.temperature);
-            masses.map(|mass| rule.integrator.noise_factor(temperature, mass))
-        }
-    };
-    TableChain {
-        noise_factor,
-        inverse_mass: masses.map(f64::recip),
+    let shared = TableChain {
+        noise_factor: [0.0; 4],
+        drift_factor: masses.map(f64::recip),
+        kick_factor: 1.0,
+        keep_factor: 1.0,
         likelihood_weight: motion.likelihood_weight(batches, chain),
         log_beta: chain.state.log_beta,
         log_beta_velocity: chain.state.log_beta_velocity,
         id: chain.id,
         slot: slot as u32,
-    }
+    };
+    let Motion::Sample(rule) = motion else { return shared };
+    let temperature = rule.tempering.sampler_temperature(chain.temperature);
+    TableChain { noise_factor: masses.map(|mass| rule.integrator.noise_factor(temperature, mass)), ..shared }
 }
