@@ -22,11 +22,11 @@ pub(crate) fn number_in(samplers: &[Integrator], integrator: Integrator) -> usiz
 /// What was asked for, what there is, and what to do.
 pub(crate) fn check_tables(motion: Motion<'_>) -> Result<(), String> {
     match motion {
-        Motion::Sample(rule) if rule.warm_up.is_some() => Err(
-            "its kernels do not find step size and masses of each chain (sampler.adapt): turn that off, or sample on the CPU \
-             (--device cpu)"
-                .into(),
-        ),
+        Motion::Sample(rule) if rule.warm_up.is_some() && rule.integrator != Integrator::Baoab => Err(format!(
+            "its kernels find step size and masses of each chain (sampler.adapt) for baoab alone, not for {}: set \
+             sampler.integrator = \"baoab\", turn sampler.adapt off, or sample on the CPU (--device cpu)",
+            rule.integrator
+        )),
         Motion::Sample(rule) => check_integrator(rule.integrator, OF_TABLES, "its kernels"),
         Motion::Search(_) => Ok(()),
     }
@@ -65,9 +65,10 @@ mod tests {
     use kelvin::sampler::{Langevin, WarmUp};
 
     #[test]
-    fn chains_that_adapt_are_refused_with_what_to_do() {
+    fn chains_adapt_on_tables_by_baoab_and_are_refused_elsewhere_with_what_to_do() {
         let warm_up = Some(WarmUp { num_steps: 10, friction: None });
         let adaptive = |integrator| Langevin { warm_up, ..Langevin::new(integrator, 0.1, 0.9) };
+        assert_eq!(check_tables(Motion::Sample(&adaptive(Integrator::Baoab))), Ok(()));
         for said in [
             check_tables(Motion::Sample(&adaptive(Integrator::Baoa))).unwrap_err(),
             check_any_network(Motion::Sample(&adaptive(Integrator::Baoab))).unwrap_err(),
