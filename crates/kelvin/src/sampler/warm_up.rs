@@ -154,19 +154,26 @@ mod tests {
         let looks: Vec<u64> = (0..20_000).filter(|&step| warm_up.looks_at(step)).collect();
         assert_eq!(looks[..17], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
         assert!((100..140).contains(&looks.len()), "{}", looks.len());
-        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= 156) && *looks.last().unwrap() < 10_000);
+        // 128 and then 156 apart: where one gives way to the other, both may pass.
+        assert!(looks.windows(2).all(|pair| pair[1] - pair[0] <= 128 + 156) && *looks.last().unwrap() < 10_000);
         assert_eq!((0..20_000).filter(|&step| warm_up.notes_energy_at(step)).count(), 250);
-        let mut at = 0;
-        while at < 10_000 {
-            let next = warm_up.next_stop(at);
-            let numbers = |step| warm_up.conditions(step, &Adapted { step_size: 1e-3, ..Adapted::default() }, 1.0, 1.0);
-            let between = at + 1..next.min(20_000);
-            assert!(between.clone().all(|step| !warm_up.looks_at(step) && !warm_up.notes_energy_at(step)));
-            assert!(between.into_iter().all(|step| numbers(step) == numbers(at)), "one set of numbers from {at} on");
-            at = next;
-        }
         let none = WarmUp { num_steps: 0, friction: None };
         assert!(none.looks_at(0) && !none.looks_at(1) && !none.notes_energy_at(0));
+    }
+
+    #[test]
+    fn between_stops_nothing_changes() {
+        let warm_up = WarmUp { num_steps: 10_000, friction: None };
+        let found = Adapted { step_size: 1e-3, ..Adapted::default() };
+        let numbers = |step| warm_up.conditions(step, &found, 1.0, 1.0);
+        assert_ne!(numbers(1999), numbers(2000), "the early bound on the momentum");
+        let mut at = 0;
+        while at < 20_000 {
+            let next = warm_up.next_stop(at).min(20_000);
+            assert!((at + 1..next).all(|step| !warm_up.looks_at(step) && !warm_up.notes_energy_at(step)));
+            assert!((at..next).all(|step| numbers(step) == numbers(at)), "one set of numbers from {at} on");
+            at = next;
+        }
     }
 
     #[test]
