@@ -14,6 +14,7 @@ mod golden_joint_sgd;
 mod golden_mlp;
 mod golden_predictive;
 mod golden_trajectory;
+mod hmc;
 mod instructions;
 mod known_posterior;
 mod learned_noise;

@@ -1,7 +1,9 @@
 //! An experiment: settings in; chosen temperature, draws, scores and warnings out.
 
+mod audit;
 mod automatic;
 mod chain_spec;
+mod estimates;
 mod kept_draws;
 mod laboratory;
 mod out_of_distribution;
@@ -12,8 +14,10 @@ pub(crate) mod prepared;
 pub(crate) mod running_scores;
 pub(crate) mod sampling;
 
+pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
 pub use automatic::automatic_settings;
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
+pub use estimates::{Agreement, Compared, Estimate, PredictionMixing, SamplerComparison, SamplerEstimates};
 pub use laboratory::{ExperimentLaboratory, Searched};
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured};
