@@ -104,9 +104,12 @@ fn double_well() {
 fn linear_regression() {
     let regression = Regression::new();
     let hmc = Hmc { num_warm_up: BURN_IN, num_looks: 10, ..Hmc::default() };
-    for (tempering, temperature) in
-        [(Tempering::Posterior, 0.3), (Tempering::Posterior, 1.0), (Tempering::Posterior, 3.0), (Tempering::Likelihood, 2.5)]
-    {
+    for (tempering, temperature) in [
+        (Tempering::Posterior, 0.3),
+        (Tempering::Posterior, 1.0),
+        (Tempering::Posterior, 3.0),
+        (Tempering::Likelihood, 2.5),
+    ] {
         let (noise_variance, posterior_temperature) = match tempering {
             Tempering::Posterior => (NOISE_VARIANCE, temperature),
             Tempering::Likelihood => (NOISE_VARIANCE * temperature, 1.0),

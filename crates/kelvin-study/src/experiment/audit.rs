@@ -102,12 +102,19 @@ impl Experiment {
     /// # Errors
     /// [`ExperimentError::DoesNotApply`] where U is not a function of the weights alone, or a gradient is too dear; says what it would cost.
     pub fn audit_cost(&self, num_temperatures: usize, plan: &AuditPlan) -> Result<AuditCost, ExperimentError> {
-        let refuse = |reason: String| Err(ExperimentError::DoesNotApply { key: "the exact audit", reason: reason.into() });
+        let refuse =
+            |reason: String| Err(ExperimentError::DoesNotApply { key: "the exact audit", reason: reason.into() });
         if self.problem.network.has_batch_norm() {
-            return refuse("HMC needs an energy that depends on the weights alone, and with batch norm it depends on the batches".into());
+            return refuse(
+                "HMC needs an energy that depends on the weights alone, and with batch norm it depends on the batches"
+                    .into(),
+            );
         }
         if self.settings.data.augmentation > 0.0 {
-            return refuse("HMC needs an energy that depends on the weights alone, and augmented images change at each step".into());
+            return refuse(
+                "HMC needs an energy that depends on the weights alone, and augmented images change at each step"
+                    .into(),
+            );
         }
         let num_rows = self.posterior.num_examples();
         let multiply_adds = PASSES * num_rows as u64 * self.problem.network.program().multiply_adds();
@@ -247,7 +254,12 @@ impl Experiment {
         (burn_in + num_draws * every, Keep { burn_in, every })
     }
 
-    fn audit_row(&self, group: &ChainGroup<'_>, hmc: &Hmc, exact: &[SampledChain]) -> Result<AuditRow, ExperimentError> {
+    fn audit_row(
+        &self,
+        group: &ChainGroup<'_>,
+        hmc: &Hmc,
+        exact: &[SampledChain],
+    ) -> Result<AuditRow, ExperimentError> {
         let ChainGroup { label, inverse_temperature, chains } = group;
         let beta = *inverse_temperature;
         let kept: Vec<&SampledChain> = exact.iter().filter(|chain| !chain.draws.is_empty()).collect();

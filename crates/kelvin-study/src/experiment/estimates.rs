@@ -128,9 +128,8 @@ impl SamplerEstimates {
         for index in (0..chains.len()).filter(|_| chains.len() > 1) {
             without.push(pooled(Some(index))?.scores()?);
         }
-        let jackknife = |of: &dyn Fn(&Scores) -> f64| {
-            Estimate::jackknife(of(&scores), &without.iter().map(of).collect::<Vec<_>>())
-        };
+        let jackknife =
+            |of: &dyn Fn(&Scores) -> f64| Estimate::jackknife(of(&scores), &without.iter().map(of).collect::<Vec<_>>());
         let lpd = ByModel::from_fn(|model| jackknife(&|scores| *scores.lpd().get(model)));
         Ok(Self {
             num_chains: chains.len(),
