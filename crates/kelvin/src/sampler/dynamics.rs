@@ -57,6 +57,52 @@ pub(super) struct TensorSlices<'a> {
     pub mass: f64,
 }
 
+/// Sums over a whole chain, for dynamics that turn all tensors together; gradients are clipped, R is the step's noise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    /// d.
+    pub dim: usize,
+    /// Σ m²/M.
+    pub momentum_squares: f64,
+    /// Σ g²/M.
+    pub gradient_squares: f64,
+    /// Σ g m/M.
+    pub gradient_momentum: f64,
+    /// Σ m R/√M.
+    pub momentum_noise: f64,
+    /// Σ g R/√M.
+    pub gradient_noise: f64,
+    /// Σ R².
+    pub noise_squares: f64,
+}
+
+impl Sums {
+    fn new(layout: &Layout, clip: f64, gradient: &[f32], noise: &[f32], state: &ChainState) -> Self {
+        let mut all = Self { dim: layout.len(), ..Self::default() };
+        for (tensor, mass) in layout.tensors().iter().zip(&state.mass) {
+            let range = tensor.range.clone();
+            let numbers = gradient[range.clone()].iter().zip(&noise[range.clone()]).zip(&state.momentum[range]);
+            let mut of = Self::default();
+            for ((&g, &r), &m) in numbers {
+                let (g, r, m) = (f64::from(g), f64::from(r), f64::from(m));
+                of.momentum_squares += m * m;
+                of.gradient_squares += g * g;
+                of.gradient_momentum += g * m;
+                of.momentum_noise += m * r;
+                of.gradient_noise += g * r;
+                of.noise_squares += r * r;
+            }
+            all.momentum_squares += of.momentum_squares / mass;
+            all.gradient_squares += clip * clip * of.gradient_squares / mass;
+            all.gradient_momentum += clip * of.gradient_momentum / mass;
+            all.momentum_noise += of.momentum_noise / mass.sqrt();
+            all.gradient_noise += clip * of.gradient_noise / mass.sqrt();
+            all.noise_squares += of.noise_squares;
+        }
+        all
+    }
+}
+
 /// A sampler: settings, state and step, in the order in which its file has them.
 pub(super) trait Dynamics: Sync {
     /// h and μ' from the learning rate ℓ, momentum μ, n rows and the scale C of the step size; C leaves the friction as it is.
@@ -73,9 +119,14 @@ pub(super) trait Dynamics: Sync {
         at.temperature
     }
 
-    /// Whether noise and gradient act on a momentum, which then has a temperature.
+    /// Whether noise and gradient act on a momentum.
     fn has_momentum(&self) -> bool {
         true
+    }
+
+    /// Whether Σ m²/M measures a temperature.
+    fn has_momentum_temperature(&self) -> bool {
+        self.has_momentum()
     }
 
     /// How many numbers a chain carries for it in [`ChainState::auxiliary`]; they start at 0.
@@ -85,6 +136,23 @@ pub(super) trait Dynamics: Sync {
 
     /// What a step multiplies by.
     fn coefficients(&self, at: &Conditions, auxiliary: &[f64]) -> Coefficients;
+
+    /// Whether what a step multiplies by depends on sums over all tensors, which [`Dynamics::whole_coefficients`] then gets.
+    fn needs_sums(&self) -> bool {
+        false
+    }
+
+    /// What a step multiplies by, given the sums at its start. Asked of those that need them.
+    fn whole_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
+        let _ = sums;
+        self.coefficients(at, &[])
+    }
+
+    /// What the last kick multiplies by, given the sums at the new position. Asked of those that need them.
+    fn closing_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
+        let _ = sums;
+        self.coefficients(at, &[])
+    }
 
     /// Moves one tensor; returns Σ m²/M.
     fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64;
@@ -119,7 +187,10 @@ pub(super) fn advance(
     kinetic: &mut [f64],
 ) {
     state.auxiliary.resize(dynamics.num_auxiliary(), 0.0);
-    let by = dynamics.coefficients(at, &state.auxiliary);
+    let by = match dynamics.needs_sums() {
+        true => dynamics.whole_coefficients(at, &Sums::new(layout, clip, gradient, noise, state)),
+        false => dynamics.coefficients(at, &state.auxiliary),
+    };
     for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| dynamics.step(&by, clip, tensor));
     dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
 }
@@ -134,7 +205,10 @@ pub(super) fn close(
     state: &mut ChainState,
     kinetic: &mut [f64],
 ) {
-    let by = dynamics.coefficients(at, &state.auxiliary);
+    let by = match dynamics.needs_sums() {
+        true => dynamics.closing_coefficients(at, &Sums::new(layout, clip, gradient, gradient, state)),
+        false => dynamics.coefficients(at, &state.auxiliary),
+    };
     // Nothing reads the noise: the gradient stands in its place.
     for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| dynamics.close(&by, clip, tensor));
 }

@@ -13,6 +13,7 @@ mod integrator;
 mod joint_ascent;
 mod langevin;
 mod mass;
+mod mclmc;
 mod motion;
 mod population;
 mod rule;
