@@ -274,7 +274,7 @@ fn energy(posterior: &Posterior, position: &[f32]) -> f64 {
 
 fn head() {
     println!(
-        "| β | sampler | U ± error | against HMC | SM ± error | TM ± error | MSE ± error | effective predictions: median | 5 % | R̂: median | worst | R̂ of U |"
+        "| β | sampler | U ± error | minus HMC, of ½dT | SM ± error | TM ± error | MSE ± error | effective predictions: median | 5 % | R̂: median | worst | R̂ of U |"
     );
     println!("|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
 }
@@ -282,11 +282,9 @@ fn head() {
 fn row(audited: &AuditRow, name: &str, found: &SamplerEstimates, gradients: u64) {
     let exact = audited.exact.potential_energy;
     let difference = found.potential_energy.value - exact.value;
-    let against = format!(
-        "{:+.1} % ± {:.1}",
-        100.0 * difference / exact.value.abs(),
-        100.0 * exact.error.hypot(found.potential_energy.error) / exact.value.abs()
-    );
+    let percent = 100.0 / audited.exact.thermal_energy;
+    let error = exact.error.hypot(found.potential_energy.error);
+    let against = format!("{:+.1} ± {:.1} %", percent * difference, percent * error);
     let mixing = found.predictions;
     let number = |of: Option<f64>| of.map_or("–".into(), |number| format!("{number:.3}"));
     let effective = |ess: f64| 1000.0 * ess / gradients as f64;

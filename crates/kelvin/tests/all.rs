@@ -20,6 +20,7 @@ mod known_posterior;
 mod learned_noise;
 mod learning_theory;
 mod logistic_models;
+mod mclmc;
 mod parsers;
 mod small_models;
 

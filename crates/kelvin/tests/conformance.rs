@@ -90,6 +90,10 @@ fn rules() -> Vec<AnyRule> {
             warm_up: Some(WarmUp { num_steps: 60, friction: None }),
             ..sampler(Integrator::Baoab)
         }),
+        AnyRule::Sampler(Langevin {
+            warm_up: Some(WarmUp { num_steps: 60, friction: None }),
+            ..sampler(Integrator::Mclmc)
+        }),
         AnyRule::Exact(Hmc { num_warm_up: 60, num_looks: 10, ..Hmc::default() }),
         AnyRule::Ascent(JointAscent {
             objective: AscentObjective { prior: PriorShare::Once, ..AscentObjective::default() },

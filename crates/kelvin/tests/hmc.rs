@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use kelvin::network::Layout;
 use kelvin::potential::Potential;
-use kelvin::sampler::{Batches, Chain, Hmc, Keep, Plan, Silent, run_population};
+use kelvin::sampler::{Batches, Chain, Hmc, Keep, Plan, Rule, Silent, run_population};
 use kelvin::temperature::{Temperature, Tempering};
 
 use crate::known_posterior::{
@@ -18,7 +18,7 @@ const CHAINS: u32 = 192;
 const WARM_UP: u64 = 150;
 const TRAJECTORIES: u64 = 1200;
 
-fn plan(temperature: f64) -> Plan {
+pub(crate) fn plan(temperature: f64) -> Plan {
     Plan {
         seed: temperature.to_bits(),
         batches: Batches::full(1),
@@ -27,31 +27,32 @@ fn plan(temperature: f64) -> Plan {
     }
 }
 
-fn chains(layout: &Layout, temperature: f64, start: impl Fn(usize) -> f32) -> Vec<Chain> {
+pub(crate) fn chains(layout: &Layout, temperature: f64, start: impl Fn(usize) -> f32) -> Vec<Chain> {
     let temperature = Temperature::new(temperature).unwrap();
     (0..CHAINS).map(|id| Chain::new(id, temperature, (0..layout.len()).map(&start).collect(), layout)).collect()
 }
 
 /// For each statistic of a position its average over time, one for each chain.
-fn averages<P: Potential, const N: usize>(
+pub(crate) fn averages<P: Potential, const N: usize>(
     potential: &P,
-    hmc: &Hmc,
+    rule: &impl Rule<P>,
     plan: &Plan,
     chains: &mut [Chain],
     statistics: impl Fn(&[f32]) -> [f64; N] + Sync,
 ) -> [Vec<f64>; N] {
+    let num_draws = ((plan.num_steps - plan.keep.burn_in) / plan.keep.every) as f64;
     let sums = Mutex::new([(); N].map(|()| vec![0.0; chains.len()]));
-    run_population(potential, hmc, plan, chains, &|index: usize, chain: &Chain| {
+    run_population(potential, rule, plan, chains, &|index: usize, chain: &Chain| {
         let values = statistics(&chain.state.position);
         for (sum, value) in sums.lock().unwrap().iter_mut().zip(values) {
-            sum[index] += value / TRAJECTORIES as f64;
+            sum[index] += value / num_draws;
         }
     });
     assert!(chains.iter().all(|chain| chain.divergence.is_none()));
     sums.into_inner().unwrap()
 }
 
-fn mean_square(numbers: &[f32]) -> f64 {
+pub(crate) fn mean_square(numbers: &[f32]) -> f64 {
     numbers.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / numbers.len() as f64
 }
 

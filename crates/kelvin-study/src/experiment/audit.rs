@@ -24,6 +24,9 @@ use kelvin::sampler::{Batches, Chain, Hmc, HmcRecord, Keep, Observer, Plan, run_
 const MOST_MULTIPLY_ADDS: u64 = 100_000_000;
 /// A gradient is a pass forward and one backward, which costs two.
 const PASSES: u64 = 3;
+/// The share of gradients that the warm-up may take, and the fewest trajectories of one.
+const WARM_UP_SHARE: f64 = 0.2;
+const FEWEST_WARM_UP: u64 = 50;
 /// The share of trajectories after the warm-up that nothing is kept of.
 const BURN_IN_SHARE: f64 = 0.1;
 /// Numbers of all kept draws: 256 MiB.
@@ -178,6 +181,7 @@ impl Experiment {
         }
         let have_masses = chains.iter().all(|chain| chain.state.adapted.step_size > 0.0);
         let hmc = Hmc {
+            num_warm_up: warm_up_trajectories(plan, &chains),
             num_looks: if have_masses { 0 } else { Hmc::default().num_looks },
             trajectory: plan.trajectory,
             tempering: self.settings.sampler.tempering,
@@ -288,6 +292,15 @@ impl Experiment {
             comparison,
         })
     }
+}
+
+/// Trajectories of the warm-up: as many as HMC would have, but about a fifth of the gradients at most where the step size to begin with is known.
+fn warm_up_trajectories(plan: &AuditPlan, chains: &[Chain]) -> u64 {
+    // The accepted step is about half of 1/√λmax.
+    let leapfrog_steps = chains.iter().map(|chain| 2.0 * plan.trajectory / chain.state.adapted.step_size);
+    let mean = leapfrog_steps.sum::<f64>() / chains.len() as f64;
+    let affordable = (WARM_UP_SHARE * plan.gradients as f64 / mean) as u64;
+    affordable.clamp(FEWEST_WARM_UP, Hmc::default().num_warm_up)
 }
 
 /// An error where a chain was stopped on its way.

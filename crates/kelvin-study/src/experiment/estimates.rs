@@ -12,11 +12,12 @@ use crate::experiment::prepared::Experiment;
 use crate::experiment::sampling::SampledChain;
 use crate::number::{fixed, significant};
 use kelvin::diagnostics::{bulk_ess, mean_mcse, number_or_nan, rhat};
+use kelvin::potential::Potential;
 use kelvin::predictive::{ByModel, Predictive, Scores, predictions_by_row};
 
 /// A difference of so many standard errors is one. With the six degrees of freedom of four chains on each side chance reaches it once in 42 times.
 const SEEN: f64 = 3.0;
-/// Differences that matter: of U as a share, of an LPD in nats, of an MSE as a share, of an accuracy.
+/// Differences that matter: of U as a share of ½dT (U itself has an arbitrary zero), of an LPD in nats, of an MSE as a share, of an accuracy.
 const ENERGY_SHARE: f64 = 0.02;
 const LPD_NATS: f64 = 0.02;
 const MSE_SHARE: f64 = 0.05;
@@ -84,6 +85,8 @@ pub struct SamplerEstimates {
     pub num_draws: usize,
     /// Mean U, with the error between chains.
     pub potential_energy: Estimate,
+    /// ½dT: what U has from heat where it is a quadratic, and the measure of its differences.
+    pub thermal_energy: f64,
     /// The error of mean U by the effective number of draws; too small where chains do not mix.
     #[serde(deserialize_with = "number_or_nan")]
     pub energy_error_by_ess: f64,
@@ -135,6 +138,9 @@ impl SamplerEstimates {
             num_chains: chains.len(),
             num_draws: energies.iter().map(|chain| chain.len()).sum(),
             potential_energy: Estimate::mean(&means),
+            thermal_energy: 0.5
+                * experiment.posterior.dim() as f64
+                * experiment.sampler_temperature(inverse_temperature)?,
             energy_error_by_ess: mean_mcse(&energies).unwrap_or(f64::NAN),
             energy_rhat: rhat(&energies).ok(),
             energy_ess: bulk_ess(&energies).ok(),
@@ -209,7 +215,7 @@ impl Compared {
 /// A sampler beside an exact one, number by number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SamplerComparison {
-    /// Mean U: 2 % matter.
+    /// Mean U: 2 % of ½dT matter.
     pub potential_energy: Compared,
     /// Test LPD: 0.02 nats matter.
     pub lpd: ByModel<Compared>,
@@ -220,11 +226,14 @@ pub struct SamplerComparison {
 impl SamplerComparison {
     /// Of estimates at the same inverse temperature.
     pub fn new(fast: &SamplerEstimates, exact: &SamplerEstimates) -> Self {
-        let energy = exact.potential_energy;
         let metric = exact.point_metric;
         let matters = if exact.is_accuracy { ACCURACY } else { MSE_SHARE * metric.value };
         Self {
-            potential_energy: Compared::new(fast.potential_energy, energy, ENERGY_SHARE * energy.value.abs()),
+            potential_energy: Compared::new(
+                fast.potential_energy,
+                exact.potential_energy,
+                ENERGY_SHARE * exact.thermal_energy,
+            ),
             lpd: ByModel::from_fn(|model| {
                 let from_few_draws = (fast.lpd_bias.get(model) - exact.lpd_bias.get(model)).abs();
                 let tolerance = LPD_NATS + if from_few_draws.is_finite() { from_few_draws } else { 0.0 };

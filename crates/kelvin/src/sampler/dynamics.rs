@@ -137,21 +137,9 @@ pub(super) trait Dynamics: Sync {
     /// What a step multiplies by.
     fn coefficients(&self, at: &Conditions, auxiliary: &[f64]) -> Coefficients;
 
-    /// Whether what a step multiplies by depends on sums over all tensors, which [`Dynamics::whole_coefficients`] then gets.
-    fn needs_sums(&self) -> bool {
-        false
-    }
-
-    /// What a step multiplies by, given the sums at its start. Asked of those that need them.
-    fn whole_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
-        let _ = sums;
-        self.coefficients(at, &[])
-    }
-
-    /// What the last kick multiplies by, given the sums at the new position. Asked of those that need them.
-    fn closing_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
-        let _ = sums;
-        self.coefficients(at, &[])
+    /// The dynamics of a whole chain, where a tensor's step depends on sums over all of them; it then moves by these alone.
+    fn whole(&self) -> Option<&dyn WholeDynamics> {
+        None
     }
 
     /// Moves one tensor; returns Σ m²/M.
@@ -174,6 +162,15 @@ pub(super) trait Dynamics: Sync {
     }
 }
 
+/// Dynamics that turn all tensors of a chain together.
+pub(super) trait WholeDynamics {
+    /// Moves one tensor, given the sums at the start of the step; returns Σ m²/M.
+    fn step(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64;
+
+    /// The last kick of one tensor, given the sums at the new position; returns Σ m²/M.
+    fn close(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64;
+}
+
 /// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
 #[expect(clippy::too_many_arguments, reason = "a step is a function of exactly these")]
 pub(super) fn advance(
@@ -187,10 +184,11 @@ pub(super) fn advance(
     kinetic: &mut [f64],
 ) {
     state.auxiliary.resize(dynamics.num_auxiliary(), 0.0);
-    let by = match dynamics.needs_sums() {
-        true => dynamics.whole_coefficients(at, &Sums::new(layout, clip, gradient, noise, state)),
-        false => dynamics.coefficients(at, &state.auxiliary),
-    };
+    if let Some(whole) = dynamics.whole() {
+        let sums = Sums::new(layout, clip, gradient, noise, state);
+        return for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| whole.step(at, &sums, clip, tensor));
+    }
+    let by = dynamics.coefficients(at, &state.auxiliary);
     for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| dynamics.step(&by, clip, tensor));
     dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
 }
@@ -205,11 +203,14 @@ pub(super) fn close(
     state: &mut ChainState,
     kinetic: &mut [f64],
 ) {
-    let by = match dynamics.needs_sums() {
-        true => dynamics.closing_coefficients(at, &Sums::new(layout, clip, gradient, gradient, state)),
-        false => dynamics.coefficients(at, &state.auxiliary),
-    };
     // Nothing reads the noise: the gradient stands in its place.
+    if let Some(whole) = dynamics.whole() {
+        let sums = Sums::new(layout, clip, gradient, gradient, state);
+        return for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| {
+            whole.close(at, &sums, clip, tensor)
+        });
+    }
+    let by = dynamics.coefficients(at, &state.auxiliary);
     for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| dynamics.close(&by, clip, tensor));
 }
 

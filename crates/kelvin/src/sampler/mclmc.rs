@@ -2,36 +2,68 @@
 //!
 //! ```text
 //! u = M^{-1/2} m / √(dT),  |u| = 1,      e = −M^{-1/2} g / G,  G = |M^{-1/2} g|,      δ = ½h √(d/T) G / (d − 1)
-//! u ← (u + ν R)/|u + ν R|,               ν² d = 1/μ'² − 1                                                  so that ⟨u, u'⟩ ≈ μ'
 //! u ← (u + e (sinh δ + ⟨e,u⟩ (cosh δ − 1))) / (cosh δ + ⟨e,u⟩ sinh δ)                                      half a kick
-//! θ ← θ + h M⁻¹ m;   half a kick by the gradient at the end, which the next step begins with
+//! θ ← θ + ½h M⁻¹ m;   u ← (u + ν R)/|u + ν R|,  ν² d = 1/μ'² − 1  so that ⟨u, u'⟩ ≈ μ';   θ ← θ + ½h M⁻¹ m
+//! half a kick by the gradient at the end, which the next step begins with
 //! ```
-//! Target: exp(−U/T) as h → 0, whatever the noise; the step sets the bias. Robnik, De Luca, Silverstein & Seljak 2023, "Microcanonical Hamiltonian Monte Carlo".
-//! In their words the step is ε = h√(dT) and the momentum decoheres over L = ε/−log μ' = √(dT)/γ. Momenta are written so that h, γ and T mean what they mean in BAOAB, which it becomes as
-//! d → ∞, and take what the same warm-up finds: h = 1/√λmax, and γ by temperature. Σ m²/M is dT at every step: it measures no temperature.
+//! Target: exp(−U/T) as h → 0, whatever the noise; the step sets the bias. Robnik, De Luca, Silverstein & Seljak 2023, "Microcanonical Hamiltonian Monte Carlo", in BAOAB's order, which
+//! leaves the least bias in positions. In their words the step is ε = h√(dT), and the momentum decoheres over L = ε/−log μ' = √(dT)/γ. Momenta are written so that h, γ and T mean what they mean
+//! in BAOAB, which it becomes as d → ∞, and take what the same warm-up finds: h = 1/√λmax, and γ by temperature. Σ m²/M is dT at every step: it measures no temperature.
 
 use super::baoa::Baoa;
-use super::dynamics::{Coefficients, Conditions, Dynamics, Sums, TensorSlices};
-use super::sghmc::Sghmc;
+use super::dynamics::{Coefficients, Conditions, Dynamics, Sums, TensorSlices, WholeDynamics};
 use crate::vector::{scale_and_add, sum_of_squares};
 
 pub(super) struct Mclmc;
 
-/// What half a kick multiplies momentum and gradient by, given |u| = 1, ⟨e, u⟩ and √(dT)/G.
-fn half_kick(delta: f64, cosine: f64, length_over_gradient: f64) -> (f64, f64) {
-    // All multiplied by 2e^{−δ}, so that nothing overflows.
-    let zeta = (-delta).exp();
-    let norm = (1.0 + zeta * zeta) + cosine * (1.0 - zeta * zeta);
-    let along = (1.0 - zeta) * (1.0 + zeta + cosine * (1.0 - zeta));
-    if norm > f64::MIN_POSITIVE { (2.0 * zeta / norm, -along / norm * length_over_gradient) } else { (1.0, 0.0) }
+/// Half a kick, m ← keep m + kick g, of a momentum of length √(dT).
+#[derive(Clone, Copy)]
+struct HalfKick {
+    keep: f64,
+    kick: f64,
 }
 
-impl Mclmc {
-    /// δ, and √(dT)/G.
-    fn turn(at: &Conditions, sums: &Sums) -> (f64, f64) {
-        let (d, gradient) = (sums.dim as f64, sums.gradient_squares.sqrt());
+impl HalfKick {
+    fn new(at: &Conditions, sums: &Sums) -> Self {
+        let (d, speed, gradient) = (sums.dim as f64, sums.momentum_squares.sqrt(), sums.gradient_squares.sqrt());
         let delta = 0.5 * at.step_size * (d / at.temperature).sqrt() * gradient / (d - 1.0).max(1.0);
-        (delta, (d * at.temperature).sqrt() / gradient)
+        let cosine = -sums.gradient_momentum / (speed * gradient);
+        if cosine.is_finite() { Self::by(delta, cosine, speed / gradient) } else { Self { keep: 1.0, kick: 0.0 } }
+    }
+
+    /// Given δ, ⟨e, u⟩ and √(dT)/G.
+    fn by(delta: f64, cosine: f64, speed_over_gradient: f64) -> Self {
+        // All multiplied by 2e^{−δ}, so that nothing overflows.
+        let zeta = (-delta).exp();
+        let norm = (1.0 + zeta * zeta) + cosine * (1.0 - zeta * zeta);
+        let along = (1.0 - zeta) * (1.0 + zeta + cosine * (1.0 - zeta));
+        // Straight against an endless gradient there is no direction to turn to.
+        let norm = norm.max(f64::MIN_POSITIVE);
+        Self { keep: 2.0 * zeta / norm, kick: -along / norm * speed_over_gradient }
+    }
+}
+
+/// The noise's turn, m ← keep m + noise M^{1/2} R, to the length √(dT); a momentum at rest takes the direction of the noise.
+struct Turn {
+    keep: f64,
+    noise: f64,
+}
+
+impl Turn {
+    fn new(at: &Conditions, sums: &Sums, kicked: HalfKick) -> Self {
+        let (d, length) = (sums.dim as f64, (sums.dim as f64 * at.temperature).sqrt());
+        let speed = sums.momentum_squares.sqrt();
+        if length == 0.0 {
+            return Self { keep: 0.0, noise: 0.0 };
+        }
+        if speed == 0.0 {
+            return Self { keep: 0.0, noise: length / sums.noise_squares.sqrt() };
+        }
+        // A kick keeps the length; u has the length 1.
+        let noise = ((at.retained_momentum.powi(-2) - 1.0) / d).sqrt();
+        let along_noise = (kicked.keep * sums.momentum_noise + kicked.kick * sums.gradient_noise) / speed;
+        let turned = (1.0 + 2.0 * noise * along_noise + noise * noise * sums.noise_squares).sqrt();
+        Self { keep: length / (speed * turned), noise: length * noise / turned }
     }
 }
 
@@ -45,62 +77,39 @@ impl Dynamics for Mclmc {
         false
     }
 
-    /// Before the gradient is known: those of a velocity at right angles to the noise.
-    fn coefficients(&self, at: &Conditions, _: &[f64]) -> Coefficients {
-        let keep = at.retained_momentum;
-        Coefficients { keep, kick: 0.0, drift: at.step_size, heat: at.temperature * (1.0 - keep * keep) }
-    }
-
-    fn needs_sums(&self) -> bool {
-        true
-    }
-
-    fn whole_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
-        let length = (sums.dim as f64 * at.temperature).sqrt();
-        if length == 0.0 {
-            return Coefficients { keep: 0.0, kick: 0.0, drift: at.step_size, heat: 0.0 };
-        }
-        // The refreshed momentum is a m + b M^{1/2} R, of length √(dT). One at rest takes the direction of the noise.
-        let noise = ((at.retained_momentum.powi(-2) - 1.0) / sums.dim as f64).sqrt();
-        let speed = sums.momentum_squares.sqrt();
-        let (of_momentum, of_noise) = if speed > 0.0 { (1.0 / speed, noise) } else { (0.0, 1.0) };
-        let squares = of_momentum.powi(2) * sums.momentum_squares
-            + 2.0 * of_momentum * of_noise * sums.momentum_noise
-            + of_noise.powi(2) * sums.noise_squares;
-        let scale = length / squares.sqrt();
-        let (a, b) = (scale * of_momentum, scale * of_noise);
-
-        let (delta, length_over_gradient) = Self::turn(at, sums);
-        if delta == 0.0 {
-            return Coefficients { keep: a, kick: 0.0, drift: at.step_size, heat: b * b };
-        }
-        let product = a * sums.gradient_momentum + b * sums.gradient_noise;
-        let cosine = -product / (sums.gradient_squares.sqrt() * length);
-        let (keep, kick) = half_kick(delta, cosine, length_over_gradient);
-        Coefficients { keep: keep * a, kick, drift: at.step_size, heat: (keep * b).powi(2) }
+    /// Those that it has as d → ∞: BAOAB's. Where they depend on the chain they are worked out there.
+    fn coefficients(&self, at: &Conditions, auxiliary: &[f64]) -> Coefficients {
+        Coefficients { kick: -0.5 * at.step_size, ..Baoa.coefficients(at, auxiliary) }
     }
 
     fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64 {
-        Sghmc.step(by, clip, tensor)
+        Baoa.step(by, clip, tensor)
     }
 
     fn kicks_at_both_ends(&self) -> bool {
         true
     }
 
-    fn closing_coefficients(&self, at: &Conditions, sums: &Sums) -> Coefficients {
-        let none = Coefficients { keep: 1.0, kick: 0.0, drift: 0.0, heat: 0.0 };
-        let (delta, length_over_gradient) = Self::turn(at, sums);
-        if at.temperature == 0.0 || delta == 0.0 {
-            return none;
-        }
-        let cosine = -sums.gradient_momentum / (sums.gradient_squares * sums.momentum_squares).sqrt();
-        let (keep, kick) = half_kick(delta, cosine, length_over_gradient);
-        Coefficients { keep, kick, ..none }
+    fn whole(&self) -> Option<&dyn WholeDynamics> {
+        Some(self)
+    }
+}
+
+impl WholeDynamics for Mclmc {
+    fn step(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64 {
+        let kick = HalfKick::new(at, sums);
+        let turn = Turn::new(at, sums, kick);
+        let half_drift = 0.5 * at.step_size / tensor.mass;
+        scale_and_add(tensor.momentum, kick.keep, kick.kick * clip, tensor.gradient);
+        scale_and_add(tensor.position, 1.0, half_drift, tensor.momentum);
+        scale_and_add(tensor.momentum, turn.keep, turn.noise * tensor.mass.sqrt(), tensor.noise);
+        scale_and_add(tensor.position, 1.0, half_drift, tensor.momentum);
+        sum_of_squares(tensor.momentum) / tensor.mass
     }
 
-    fn close(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64 {
-        scale_and_add(tensor.momentum, by.keep, by.kick * clip, tensor.gradient);
+    fn close(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64 {
+        let kick = HalfKick::new(at, sums);
+        scale_and_add(tensor.momentum, kick.keep, kick.kick * clip, tensor.gradient);
         sum_of_squares(tensor.momentum) / tensor.mass
     }
 }
@@ -144,10 +153,13 @@ mod tests {
             let at_end = gradient(&state);
             close(&Mclmc, &at, 0.25, &layout, &at_end, &mut state, &mut kinetic);
             let nu = ((1.0 / (keep * keep) - 1.0) / d).sqrt();
+            let drift =
+                |theta: [f64; 2], u: [f64; 2]| [0, 1].map(|i| theta[i] + 0.5 * h * length * u[i] / masses[i].sqrt());
+            u = kick(theta, u, 0.5);
+            theta = drift(theta, u);
             let turned = [0, 1].map(|i| u[i] + nu * f64::from(noise[i]));
             u = turned.map(|x| x / turned[0].hypot(turned[1]));
-            u = kick(theta, u, 0.5);
-            theta = [0, 1].map(|i| theta[i] + h * length * u[i] / masses[i].sqrt());
+            theta = drift(theta, u);
             u = kick(theta, u, 0.25);
             assert_all_near("θ", &state.position, theta);
             assert_all_near("m", &state.momentum, [0, 1].map(|i| length * masses[i].sqrt() * u[i]));
@@ -160,7 +172,7 @@ mod tests {
         for delta in [1e-9, 1e-3, 1.0, 30.0, 800.0] {
             for cosine in [-0.999, -0.3, 0.0, 0.7, 1.0_f64] {
                 // In the plane of u and e: e = (1, 0), u = (cos, sin), G = √(dT) = 1 and g = −e.
-                let (keep, kick) = half_kick(delta, cosine, 1.0);
+                let HalfKick { keep, kick } = HalfKick::by(delta, cosine, 1.0);
                 let turned = [keep * cosine - kick, keep * (1.0 - cosine * cosine).sqrt()];
                 assert!((turned[0].hypot(turned[1]) - 1.0).abs() < 1e-9, "{delta} {cosine}: {turned:?}");
                 assert!(turned[0] >= cosine, "towards e");
