@@ -3,7 +3,7 @@
 use crate::error::{Context, Result, StudyError, refused};
 use std::path::Path;
 
-use crate::experiment::{Experiment, SampledChain};
+use crate::experiment::{AuditRow, Experiment, SampledChain};
 use crate::problem::{ProblemSource, Units};
 use kelvin::diagnostics::{
     LearningTheory, TrainingDensities, Warning, independent_readings, number_or_nan, numbers_or_nan,
@@ -64,6 +64,9 @@ pub struct Findings {
     /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_validation: Option<CrossValidation>,
+    /// The chains beside exact ones at the same temperatures; empty where no audit was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audit: Vec<AuditRow>,
     /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }
@@ -249,6 +252,7 @@ impl Findings {
             agreement: Vec::new(),
             which_way: None,
             cross_validation: None,
+            audit: Vec::new(),
             warnings: Vec::new(),
         })
     }
