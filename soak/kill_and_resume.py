@@ -28,12 +28,12 @@ import time
 HOLD_TIMES = {"provenance.json", "report.html", "status.json", "lock"}
 EXPORTS = ["csv", "npz", "arviz", "tensorboard"]
 SMALL = {
-    "selection.epochs": 2000,
+    "selection.epochs": 1000,
     "sampler.ramp_start": 100,
     "sampler.ramp_end": 200,
     "sampler.burn_in": 500,
-    "sampler.cycle": 200,
-    "sampler.epochs": 4500,
+    "sampler.cycle": 100,
+    "sampler.epochs": 1500,
     "model.hidden": "[16]",
     "run.grid": "[0.3, 1.0, 3.0]",
     "run.chains": 2,
@@ -93,7 +93,8 @@ def contents(path, compared):
     if path.name == "hashes.json":
         run = path.parent.name
         times = {"results.json", "scores.csv", "hashes.json"}
-        return {name: sha for name, sha in json.loads(path.read_text()).items() if f"{run}/{name}" in compared and name not in times}
+        hashes = json.loads(path.read_text())["files"]
+        return {name: sha for name, sha in hashes.items() if f"{run}/{name}" in compared and name not in times}
     if path.name in ("scores.csv", "selection.csv"):
         rows = list(csv.reader(path.read_text().splitlines()))
         times = {number for number, name in enumerate(rows[0]) if "second" in name}
@@ -156,6 +157,9 @@ def main():
                 # Before the folder was begun there is nothing to resume.
                 if resume and (folder / resume[1] / "checkpoints" / "run.json").exists():
                     command = resume
+                # A selection is there whole or not at all, and is not written over.
+                if name == "select" and (folder / "chosen" / "selection.json").exists():
+                    break
             else:
                 kelvin.run(folder, command)
         compared, found = differences(folder, whole)
