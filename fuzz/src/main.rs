@@ -1,7 +1,7 @@
 //! Runs the parsers of kelvin on bad input: `kelvin-fuzz csv --executions 1000000`.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,7 @@ use anyhow::{Context, bail};
 use kelvin_fuzz::{Target, execute, input, target, targets};
 
 const USAGE: &str = "usage: kelvin-fuzz TARGET|all [--executions N] [--seed N] [--from N] [--keep FILE]\n       \
-                     kelvin-fuzz TARGET --input FILE\n       \
-                     kelvin-fuzz TARGET --write-valid FOLDER\n       kelvin-fuzz --list";
+                     kelvin-fuzz TARGET --input FILE";
 /// The most findings that are shown of a target.
 const MOST_SHOWN: u64 = 10;
 
@@ -24,10 +23,6 @@ struct Arguments {
     keep: Option<PathBuf>,
     /// One input alone.
     input: Option<PathBuf>,
-    /// The valid files are written here, and the words of the format printed as a dictionary of libFuzzer.
-    write_valid: Option<PathBuf>,
-    /// The names of the targets alone.
-    list: bool,
 }
 
 fn main() -> ExitCode {
@@ -46,19 +41,10 @@ fn arguments() -> anyhow::Result<Arguments> {
     let name = words.next().context(USAGE)?;
     let known: Vec<&str> = targets().iter().map(|target| target.name).collect();
     let chosen = match name.as_str() {
-        "all" | "--list" => targets().iter().collect(),
+        "all" => targets().iter().collect(),
         name => vec![target(name).with_context(|| format!("no target `{name}` among {}\n{USAGE}", known.join(", ")))?],
     };
-    let mut arguments = Arguments {
-        targets: chosen,
-        executions: 1_000_000,
-        seed: 1,
-        from: 0,
-        keep: None,
-        input: None,
-        write_valid: None,
-        list: name == "--list",
-    };
+    let mut arguments = Arguments { targets: chosen, executions: 1_000_000, seed: 1, from: 0, keep: None, input: None };
     while let Some(flag) = words.next() {
         let value = words.next().with_context(|| format!("{flag} needs a value\n{USAGE}"))?;
         let number = || value.parse::<u64>().with_context(|| format!("{flag} needs a number, got `{value}`"));
@@ -68,7 +54,6 @@ fn arguments() -> anyhow::Result<Arguments> {
             "--from" => arguments.from = number()?,
             "--keep" => arguments.keep = Some(value.into()),
             "--input" => arguments.input = Some(value.into()),
-            "--write-valid" => arguments.write_valid = Some(value.into()),
             _ => bail!("there is no {flag}\n{USAGE}"),
         }
     }
@@ -77,13 +62,6 @@ fn arguments() -> anyhow::Result<Arguments> {
 
 /// How many findings there were.
 fn run(arguments: &Arguments) -> anyhow::Result<u64> {
-    if arguments.list {
-        arguments.targets.iter().for_each(|target| println!("{}", target.name));
-        return Ok(0);
-    }
-    if let Some(folder) = &arguments.write_valid {
-        return write_valid(arguments.targets[0], folder).map(|()| 0);
-    }
     // A panic is counted and shown with its number; its usual words on standard error would be in the way.
     std::panic::set_hook(Box::new(|_| {}));
     if let Some(path) = &arguments.input {
@@ -102,19 +80,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<u64> {
         findings += run_target(target, arguments)?;
     }
     Ok(findings)
-}
-
-/// What a fuzzer guided by coverage begins with.
-fn write_valid(target: &Target, folder: &Path) -> anyhow::Result<()> {
-    for (number, bytes) in (target.valid)().iter().enumerate() {
-        let path = folder.join(format!("valid-{number}"));
-        std::fs::write(&path, bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    for word in target.words {
-        let escaped: String = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-        println!("\"{escaped}\"");
-    }
-    Ok(())
 }
 
 fn run_target(target: &Target, arguments: &Arguments) -> anyhow::Result<u64> {

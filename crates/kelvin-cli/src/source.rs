@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use kelvin::data::{Dataset, Table};
-use kelvin_study::experiment::automatic_settings;
+use kelvin::data::{Dataset, Table, Task};
+use kelvin_study::experiment::{after_a_trial, provisional_settings};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
+use kelvin_study::study::{Asked, Cost, Worker};
 
 use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
+use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
 use kelvin_report::text::{few_names, wrapped};
@@ -20,11 +22,14 @@ pub struct Source {
     pub automatic: bool,
 }
 
-/// Reads settings and rows. `--seed`, then `--quick`, then `--set` have the last word; what `--set` says of the data is
-/// heard before they are read.
-pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
+/// Costs below so many seconds are not told.
+const WORTH_TELLING: f64 = 60.0;
+
+/// Reads settings and rows, and tells or refuses what they would cost before anything long is begun. `--seed`, then `--quick`, then
+/// `--set` have the last word; what `--set` says of the data is heard before they are read.
+pub fn read(source: &SourceArguments, common: &CommonArguments, asked: &Asked) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
-    let (mut settings, data, automatic) = match (&source.experiment, &source.data) {
+    let (settings, data, automatic) = match (&source.experiment, &source.data) {
         (Some(name), _) => {
             let mut settings = named(name)?;
             if common.seed.is_some() {
@@ -33,19 +38,45 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
             let data = Problem::read_dataset(&settings, common.conduct.data_dir.as_deref())?;
+            let settings = adjusted(settings, &data, source, common)?;
+            price(asked, &settings, &data, common, false)?;
             (settings, data, false)
         }
         (None, Some(file)) => {
             refuse_overrides_of_the_table(&common.overrides)?;
-            let (settings, dataset) = own_table(file, source, seed)?;
+            let (provisional, dataset) = own_table(file, source, seed)?;
+            let has_trial = dataset.task() == Task::Regression;
+            let data = SourceData::Table(dataset);
+            price(asked, &adjusted(provisional.clone(), &data, source, common)?, &data, common, has_trial)?;
+            let settings = match &data {
+                SourceData::Table(dataset) => after_a_trial(provisional, dataset),
+                SourceData::Images { .. } => provisional,
+            };
+            let settings = adjusted(settings, &data, source, common)?;
             // A rate that was asked for is not tuned.
             let rate_is_given = common.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
-            (settings, dataset.into(), !rate_is_given)
+            (settings, data, !rate_is_given)
         }
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
+    if let SourceData::Table(dataset) = &data
+        && !dataset.dropped_constant.is_empty()
+    {
+        let columns = few_names(&dataset.dropped_constant);
+        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    }
+    Ok(Source { settings, data, automatic })
+}
+
+/// The settings as `--quick` and `--set` change them.
+fn adjusted(
+    mut settings: Settings,
+    data: &SourceData,
+    source: &SourceArguments,
+    common: &CommonArguments,
+) -> anyhow::Result<Settings> {
     if source.quick {
-        settings = match &data {
+        settings = match data {
             SourceData::Table(dataset) => {
                 let num_train = dataset.num_rows() * 4 / 5;
                 let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
@@ -58,13 +89,30 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
     }
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
-    if let SourceData::Table(dataset) = &data
-        && !dataset.dropped_constant.is_empty()
-    {
-        let columns = few_names(&dataset.dropped_constant);
-        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    Ok(settings)
+}
+
+/// Says what all of it would cost where that is long, and refuses what is beyond `run.most_hours`.
+fn price(
+    asked: &Asked,
+    settings: &Settings,
+    data: &SourceData,
+    common: &CommonArguments,
+    has_trial: bool,
+) -> anyhow::Result<()> {
+    let (cost, most_hours) = (Cost::of(asked, settings, data, has_trial)?, settings.run.most_hours);
+    let conduct = &common.conduct;
+    let mut worker = Worker::Cores(rayon::current_num_threads());
+    // A GPU is looked for only where it makes a difference.
+    let is_long = cost.seconds(worker) > WORTH_TELLING || cost.check(worker, most_hours).is_err();
+    if is_long && device::open(conduct.device, true).is_ok_and(|engine| engine.moves_chains_together()) {
+        worker = Worker::Gpu;
     }
-    Ok(Source { settings, data, automatic })
+    cost.check(worker, most_hours)?;
+    if cost.seconds(worker) > WORTH_TELLING && !conduct.quiet && !conduct.json {
+        say(&wrapped(&format!("note: {}", cost.told(worker)), "  "));
+    }
+    Ok(())
 }
 
 /// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.
@@ -130,5 +178,5 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
     let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
     let run = RunSettings { seed, ..RunSettings::default() };
-    Ok((automatic_settings(&name, data, &dataset, run), dataset))
+    Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }

@@ -417,8 +417,10 @@ fn default_of(source: &Source, key: &Key, defaults: &Table, least: &Settings) ->
         return None;
     }
     // What is left out of a written file where it has its default.
-    if key.name == "run.checkpoint_seconds" {
-        return Some(least.run.checkpoint_seconds.to_string());
+    match key.name.as_str() {
+        "run.checkpoint_seconds" => return Some(least.run.checkpoint_seconds.to_string()),
+        "run.most_hours" => return Some(least.run.most_hours.to_string()),
+        _ => {}
     }
     if let Some(value) = value_of(defaults, &key.name) {
         return Some(shown(&value));

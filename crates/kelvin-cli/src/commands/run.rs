@@ -9,6 +9,7 @@ use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::{Findings, Row, RunCommand, WhichWay};
+use kelvin_study::study::Asked;
 use serde::Serialize;
 
 use super::conduct::{carry_out, threads};
@@ -30,8 +31,8 @@ struct RunResult<'a> {
 pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
-    let source = source::read(&arguments.source, common)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
+    let source = source::read(&arguments.source, common, &Asked::Study(command))?;
     carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
 }
 

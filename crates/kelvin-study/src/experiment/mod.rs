@@ -12,7 +12,7 @@ pub(crate) mod prepared;
 pub(crate) mod running_scores;
 pub(crate) mod sampling;
 
-pub use automatic::automatic_settings;
+pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
 pub use laboratory::{ExperimentLaboratory, Searched};
 pub use out_of_distribution::OutOfDistributionScores;

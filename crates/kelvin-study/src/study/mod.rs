@@ -5,6 +5,7 @@
 
 mod cancel;
 mod conduct;
+mod cost;
 mod each_start;
 mod observer;
 mod progress;
@@ -17,5 +18,6 @@ mod watched_laboratory;
 
 pub use cancel::Cancel;
 pub use conduct::{FinishedStudy, OpenStudy, Outcome, Study};
+pub use cost::{Asked, Cost, Worker};
 pub use observer::{Note, StageEnd, StudyObserver, Unobserved};
 pub use select::{Methods, SelectStudy, Selected};

@@ -59,8 +59,12 @@ impl Table {
     fn read_once(name: &str, source: impl Read, are_words: &[bool]) -> Result<Self, DataError> {
         let mut text = TextReader::new(name, source, MAX_BYTES);
         let delimiter = text.delimiter()?;
-        let mut reader =
-            ReaderBuilder::new().has_headers(false).flexible(true).delimiter(delimiter).buffer_capacity(PIECE).from_reader(text);
+        let mut reader = ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .buffer_capacity(PIECE)
+            .from_reader(text);
         let mut record = StringRecord::new();
         let next = |reader: &mut csv::Reader<TextReader<_>>, record: &mut StringRecord| {
             let found = reader.read_record(record);

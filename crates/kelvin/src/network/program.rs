@@ -168,6 +168,19 @@ impl Program {
         self.values.last().map_or(Shape::flat(0), |value| value.shape)
     }
 
+    /// Multiply-adds of one row on its way forward: those of dense layers and of convolutions, beside which all else is little.
+    pub fn multiply_adds(&self) -> u64 {
+        let one = |operation: &Operation| match operation {
+            Operation::Dense { kernel, .. } => kernel.len() as u64,
+            Operation::Conv { to, kernel, .. } => {
+                let Shape { height, width, .. } = self.values[*to].shape;
+                (height * width * kernel.len()) as u64
+            }
+            _ => 0,
+        };
+        self.operations.iter().map(one).sum()
+    }
+
     fn value(&mut self, layer: &str, shape: Shape) -> Result<usize, NetworkError> {
         let product = shape.height.checked_mul(shape.width).and_then(|pixels| pixels.checked_mul(shape.channels));
         if product.is_none_or(|len| len > MOST_ACTIVATIONS) {
