@@ -38,7 +38,8 @@ fn write_seeds(folder: &Path) -> std::io::Result<()> {
     }
     let escaped = |word: &&str| word.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
     let words: String = asked().words.iter().map(|word| format!("\"{}\"\n", escaped(word))).collect();
-    std::fs::write(folder.join("words.dict"), words)
+    // libFuzzer does not take an empty file.
+    std::fs::write(folder.join("words.dict"), format!("# words of the format\n{words}"))
 }
 
 fuzz_target!(init: begin(), |input: &[u8]| {

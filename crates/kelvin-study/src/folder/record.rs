@@ -20,6 +20,7 @@ const MOST_SHOWN: usize = 12;
 
 /// What a run folder is a run of, written as checkpoints/run.json.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunRecord {
     format: u32,
     /// The command that fills the folder.
@@ -366,9 +367,14 @@ mod tests {
         assert!(RunRecord::read(&path).unwrap_err().to_string().contains("damaged"));
         std::fs::write(&path, serde_json::to_vec(&record).unwrap()).unwrap();
         assert!(RunRecord::read(&path).unwrap_err().to_string().contains("damaged"), "its checksum was removed");
+        let whole: serde_json::Value = serde_json::from_str(&written).unwrap();
         for (place, _) in written.char_indices().filter(|(_, letter)| letter.is_ascii_digit()) {
             let mut bytes = written.clone().into_bytes();
             bytes[place] = if bytes[place] == b'7' { b'8' } else { b'7' };
+            // The last digit of a number may be beyond what 64 bits tell apart.
+            if serde_json::from_slice::<serde_json::Value>(&bytes).is_ok_and(|value| value == whole) {
+                continue;
+            }
             assert!(RunRecord::from_bytes(&path, &bytes).is_err(), "the digit at byte {place}");
         }
         // The format before had none: it is read, and not gone on from.

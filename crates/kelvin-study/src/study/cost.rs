@@ -4,10 +4,11 @@
 //! F: multiply-adds of one row forward, d: parameters, k: outputs.   A row's outputs cost F + 40 k, its gradient 3 F + 40 k,
 //! a step (rows of a batch) gradients + 30 d: noise, momentum, position.
 //! search: steps, and outputs of the validation rows at each of its checkpoints
-//! chain:  steps, batches for masses, and for each draw gradients of the energy's rows, outputs and 200 k at the held-out rows
+//! chain:  steps, batches for masses, and for each draw gradients of the energy's rows, outputs and scores at the held-out rows,
+//!         10⁴ for a number (a mixture's quantiles) and 200 for each class
 //! ```
-//! The rate of a core is one that large dense layers and convolutions exceed and that small networks reach with some effort, so that hours are
-//! rather too many than too few. It is a constant, not a measurement: whether a study is refused does not depend on how busy a machine is.
+//! The rate of a core is a round number that convolutions exceed severalfold and that networks of a few hundred parameters do not always reach.
+//! It is a constant, not a measurement: whether a study is refused does not depend on how busy a machine is.
 
 use std::fmt;
 
@@ -26,7 +27,8 @@ const CORE_RATE: f64 = 1e10;
 const GPU_RATE: f64 = 1e13;
 /// Of an output and of a parameter, in multiply-adds: exponentials, random numbers.
 const OUTPUT: f64 = 40.0;
-const SCORED_OUTPUT: f64 = 200.0;
+const SCORED_NUMBER: f64 = 1e4;
+const SCORED_CLASS: f64 = 200.0;
 const PARAMETER: f64 = 30.0;
 /// The most training rows that learning theory looks at.
 const THEORY_ROWS: usize = 2000;
@@ -134,9 +136,10 @@ impl Cost {
             Preconditioner::Layerwise => sampler.epochs as f64 * sampler.preconditioner_batches as f64 * step,
         };
         let num_draws = settings.draws_per_chain() as f64;
+        let scored = if network.num_outputs() == 1 { SCORED_NUMBER } else { SCORED_CLASS * outputs };
         let num_evaluated = (num_validation + num_test + num_train.min(THEORY_ROWS)) as f64;
         let energy_rows = sampler.energy_rows.unwrap_or(num_train) as f64;
-        let draw = energy_rows * gradient + num_evaluated * (evaluation + SCORED_OUTPUT * outputs);
+        let draw = energy_rows * gradient + num_evaluated * (evaluation + scored);
         let chain_steps = epoch * sampler.epochs as f64;
         let chain = chain_steps * step + masses + num_draws * draw;
 
@@ -321,7 +324,7 @@ mod tests {
         let step = 824.0 * (3.0 * 576.0 + 40.0) + 30.0 * 641.0;
         let (selection, sampler) = (&settings.selection, &settings.sampler);
         let search = selection.epochs as f64 * step + selection.checkpoints as f64 * 103.0 * 616.0;
-        let draw = 824.0 * 1768.0 + (206.0 + 824.0) * 816.0;
+        let draw = 824.0 * 1768.0 + (206.0 + 824.0) * (616.0 + 1e4);
         let draws = settings.draws_per_chain() as f64;
         let chain = sampler.epochs as f64 * step + draws * draw;
         assert_eq!((found.searches.0, found.chains.0), (5.0, 50.0));
