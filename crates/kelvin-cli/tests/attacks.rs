@@ -493,7 +493,7 @@ fn what_takes_long_is_told_before_it_begins_and_a_limit_can_be_moved() {
         writeln!(csv, "{},{},kind {}", i * 7 % 131, i * i % 171, i % 500).unwrap();
     }
     std::fs::write(here.join("many.csv"), csv).unwrap();
-    let run = ["run", "--data", "many.csv", "--target", "kind", "--device=cpu", "--threads=1"];
+    let run = ["run", "--data", "many.csv", "--target", "kind", "--sampler=paper", "--device=cpu", "--threads=1"];
     // Told, then stopped by the first thing that goes wrong.
     std::fs::write(here.join("file"), "").unwrap();
     let output = kelvin(here, &[&run[..], &["--out", "file/run"]].concat());

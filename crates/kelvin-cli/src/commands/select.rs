@@ -12,7 +12,7 @@ use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::SEARCHING;
 use kelvin_study::folder::{SELECTION, SelectResult, StoredSelection, open_folder};
 use kelvin_study::problem::Problem;
-use kelvin_study::study::{Asked, Methods, Outcome, SelectStudy, Selected};
+use kelvin_study::study::{Methods, Outcome, SelectStudy, Selected, Workload};
 
 use super::conduct::threads;
 use crate::arguments::{CommonArguments, SelectArguments};
@@ -36,8 +36,8 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
         true => Methods::Usual,
         false => Methods::Named(method),
     };
-    let asked = Asked::Selection { methods: methods.clone(), num_starts: starts };
-    let source = source::read(&source, &common, &asked)?;
+    let work = Workload::Selection { methods: methods.clone(), num_starts: starts };
+    let source = source::read(&source, &common, &work)?;
     let (conduct, asked) = (&common.conduct, source.settings.to_toml()?);
     out.as_deref().map(open_folder).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;

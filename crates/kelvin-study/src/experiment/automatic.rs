@@ -128,6 +128,7 @@ fn settings_for(
             energy_rows: None,
             draws: DrawsSetting::Stored,
         },
+        stopping: None,
         run,
     }
 }

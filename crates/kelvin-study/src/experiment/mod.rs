@@ -1,20 +1,29 @@
 //! An experiment: settings in; chosen temperature, draws, scores and warnings out.
 
 mod automatic;
+mod budget;
 mod chain_spec;
+mod convergence;
 mod kept_draws;
 mod laboratory;
+mod linear_baseline;
 mod out_of_distribution;
 mod outcome;
 mod pilot;
 pub(crate) mod population;
 pub(crate) mod prepared;
+pub(crate) mod reach;
 pub(crate) mod running_scores;
 pub(crate) mod sampling;
+mod step_ratio;
+mod watched_rows;
 
 pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
+pub use convergence::Convergence;
+pub(crate) use convergence::jackknife;
 pub use laboratory::{ExperimentLaboratory, Searched};
+pub(crate) use linear_baseline::LinearBaseline;
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured};
 pub use prepared::Experiment;

@@ -15,6 +15,7 @@ use kelvin::selection::{Checkpoint, JointChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::findings::command::RunCommand;
+use crate::findings::cross_validation::CrossValidation;
 use crate::findings::row::{Method, Row};
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
@@ -60,6 +61,9 @@ pub struct Findings {
     /// Which way β should move from β̂* of a run; none for large networks and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which_way: Option<ByModel<WhichWay>>,
+    /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_validation: Option<CrossValidation>,
     /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }
@@ -244,6 +248,7 @@ impl Findings {
             chains: Vec::new(),
             agreement: Vec::new(),
             which_way: None,
+            cross_validation: None,
             warnings: Vec::new(),
         })
     }

@@ -350,7 +350,7 @@ mod tests {
         (settings.run.checkpoint_seconds, settings.run.most_hours) = (0.5, 7.0);
         let hashes = DataHashes { data: "ab".into(), out_of_distribution: None };
         let mut record = RunRecord::new(RunCommand::Sweep, true, &settings, hashes, None).unwrap();
-        record.tuned_learning_rate = Some(0.1 + 0.2);
+        record.tuned_learning_rate = Some(0.25);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
         assert!(RunRecord::read(&path).unwrap().is_none());

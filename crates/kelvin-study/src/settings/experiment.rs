@@ -7,6 +7,7 @@ use crate::error::ExperimentError;
 use crate::settings::batch_size::BatchSize;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
+use crate::settings::stopping::StoppingSettings;
 use kelvin::data::{Halves, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
@@ -25,6 +26,9 @@ pub struct Settings {
     pub selection: SelectionSettings,
     /// The sampler of the tempered posterior; times are in epochs.
     pub sampler: SamplerSettings,
+    /// When sampling may end before its longest length; chains have a fixed length if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<StoppingSettings>,
     /// Seed, chains, repetitions, grid of β, checkpoints.
     #[serde(default)]
     pub run: RunSettings,
@@ -67,7 +71,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 23] = [
+pub(crate) const OPTIONAL: [&str; 28] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -87,6 +91,11 @@ pub(crate) const OPTIONAL: [&str; 23] = [
     "sampler.friction",
     "sampler.energy_rows",
     "sampler.draws",
+    "stopping.effective_median",
+    "stopping.effective_low",
+    "stopping.lpd_error",
+    "run.folds",
+    "run.splits",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -186,6 +195,13 @@ pub struct RunSettings {
     pub seed: u64,
     /// Chains at each temperature of a `run`; also the number of starts of the search for β.
     pub chains: u32,
+    /// Cross-validation of a `run` on a table: its rows are dealt into so many folds, and each is predicted by chains that have not seen it; none if
+    /// not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folds: Option<u32>,
+    /// Repeated random splits instead of folds: so many divisions of 80 % to learn from, 10 % to choose by and 10 % to be judged on; none if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub splits: Option<u32>,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -212,6 +228,8 @@ impl Default for RunSettings {
         Self {
             seed: 0,
             chains: 4,
+            folds: None,
+            splits: None,
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,

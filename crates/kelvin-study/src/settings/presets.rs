@@ -115,6 +115,7 @@ mod tests {
                 energy_rows: None,
                 draws: DrawsSetting::Stored,
             },
+            stopping: None,
             run: RunSettings {
                 repetitions: 5,
                 grid: vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],

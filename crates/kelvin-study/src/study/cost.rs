@@ -18,8 +18,7 @@ use crate::number::{fixed, significant};
 use crate::problem::SourceData;
 use crate::settings::{DrawsSetting, Preconditioner, Settings};
 use crate::study::select::Methods;
-use kelvin::data::Target;
-use kelvin::network::{Network, Shape};
+use kelvin::network::Network;
 
 /// Multiply-adds a second that one core is taken to do.
 const CORE_RATE: f64 = 1e10;
@@ -39,7 +38,7 @@ const REFINEMENT: f64 = 2.0;
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Workload {
     /// A run or a sweep.
     Study(RunCommand),
     /// Ways to choose β side by side.
@@ -77,6 +76,8 @@ pub struct Cost {
     pub state_bytes: f64,
     /// Bytes of draws on disk.
     pub draws_bytes: f64,
+    /// Whether chains may end before: when they have seen enough.
+    pub is_the_most: bool,
 }
 
 impl Cost {
@@ -84,38 +85,34 @@ impl Cost {
     ///
     /// # Errors
     /// If the network cannot be built for these rows.
-    pub fn of(asked: &Asked, settings: &Settings, data: &SourceData, has_trial: bool) -> Result<Self, ExperimentError> {
-        let (shape, num_outputs, rows) = match data {
+    pub fn of(
+        work: &Workload,
+        settings: &Settings,
+        data: &SourceData,
+        has_trial: bool,
+    ) -> Result<Self, ExperimentError> {
+        let rows = match data {
             SourceData::Table(table) => {
                 let num_train = table.num_rows() * 4 / 5;
-                let num_outputs = match &table.target {
-                    Target::Real(_) => 1,
-                    Target::Classes { names, .. } => names.len(),
-                };
                 let num_held_out = table.num_rows() - num_train;
-                (
-                    Shape::flat(table.num_features()),
-                    num_outputs,
-                    [num_train, num_held_out.div_ceil(2), num_held_out / 2],
-                )
+                [num_train, num_held_out.div_ceil(2), num_held_out / 2]
             }
             SourceData::Images { images, .. } => {
                 let of = |there: usize, asked: Option<usize>| asked.map_or(there, |asked| asked.min(there));
                 let data = &settings.data;
-                let rows = [
+                [
                     of(images.train.len(), data.train_images),
                     of(images.validation.len(), data.validation_images),
                     of(images.test.len(), data.test_images),
-                ];
-                (images.shape(), images.num_classes(), rows)
+                ]
             }
         };
-        let network = settings.model.build(shape, num_outputs)?;
-        Ok(Self::of_rows(asked, settings, &network, rows, has_trial))
+        let network = data.network(settings)?;
+        Ok(Self::of_rows(work, settings, &network, rows, has_trial))
     }
 
     /// Counts what is asked for of so many training, validation and test rows.
-    fn of_rows(asked: &Asked, settings: &Settings, network: &Network, rows: [usize; 3], has_trial: bool) -> Self {
+    fn of_rows(work: &Workload, settings: &Settings, network: &Network, rows: [usize; 3], has_trial: bool) -> Self {
         let [num_train, num_validation, num_test] = rows;
         let (selection, sampler) = (&settings.selection, &settings.sampler);
         let num_parameters = network.layout().len();
@@ -143,7 +140,7 @@ impl Cost {
         let chain_steps = epoch * sampler.epochs as f64;
         let chain = chain_steps * step + masses + num_draws * draw;
 
-        let (num_searches, num_chains) = asked.population(settings);
+        let (num_searches, num_chains) = work.population(settings);
         let num_searches = num_searches + f64::from(u8::from(has_trial));
         let stored = if sampler.draws == DrawsSetting::Stored { num_draws } else { 0.0 };
         let numbers = 4.0 * num_parameters as f64;
@@ -155,6 +152,7 @@ impl Cost {
             multiply_adds: num_searches * search + num_chains * chain,
             state_bytes: NUMBERS_OF_STATE * numbers * num_chains.max(num_searches),
             draws_bytes: numbers * num_chains * stored,
+            is_the_most: settings.stopping.is_some(),
         }
     }
 
@@ -202,7 +200,8 @@ impl Cost {
             Worker::Cores(1) => "one core".into(),
             Worker::Cores(cores) => format!("{cores} cores"),
         };
-        format!("{self}: about {} on {on}", duration(self.seconds(worker)))
+        let about = if self.is_the_most { "at most about" } else { "about" };
+        format!("{self}: {about} {} on {on}", duration(self.seconds(worker)))
     }
 }
 
@@ -242,14 +241,16 @@ fn duration(seconds: f64) -> String {
     format!("{} {unit}", significant(value, 2))
 }
 
-impl Asked {
+impl Workload {
     /// The numbers of searches and of chains; of selections at most so many.
     fn population(&self, settings: &Settings) -> (f64, f64) {
         let run = &settings.run;
         let (starts, grid) = (f64::from(run.chains), run.grid.len() as f64);
+        // The run's own division, and each fold or split.
+        let of_run = starts * f64::from(1 + run.folds.unwrap_or(0) + run.splits.unwrap_or(0));
         match self {
-            Self::Study(RunCommand::Run) => (starts, 2.0 * starts),
-            Self::Study(RunCommand::RunGrid) => (starts, (2.0 + grid) * starts),
+            Self::Study(RunCommand::Run) => (of_run, 2.0 * of_run),
+            Self::Study(RunCommand::RunGrid) => (of_run, (2.0 + grid) * of_run),
             Self::Study(RunCommand::Sweep) => {
                 let searched = run.own_repetitions();
                 let sampled = searched.clone().filter(|repetition| *repetition < run.num_sampled_repetitions()).count();
@@ -272,8 +273,9 @@ impl Asked {
 mod tests {
     use super::*;
     use crate::settings::{presets, with_override};
+    use kelvin::network::Shape;
 
-    const SWEEP: Asked = Asked::Study(RunCommand::Sweep);
+    const SWEEP: Workload = Workload::Study(RunCommand::Sweep);
     const CORES: Worker = Worker::Cores(2);
 
     /// Shape, outputs and rows of the presets' data, which need not be at hand.
@@ -289,13 +291,13 @@ mod tests {
         }
     }
 
-    fn cost(asked: &Asked, settings: &Settings) -> Cost {
+    fn cost(work: &Workload, settings: &Settings) -> Cost {
         let (shape, num_outputs, rows) = sizes(&settings.data.source);
         let network = settings.model.build(shape, num_outputs).unwrap();
         let of = |there: usize, asked: Option<usize>| asked.unwrap_or(there);
         let data = &settings.data;
         let rows = [of(rows[0], data.train_images), of(rows[1], data.validation_images), of(rows[2], data.test_images)];
-        Cost::of_rows(asked, settings, &network, rows, false)
+        Cost::of_rows(work, settings, &network, rows, false)
     }
 
     #[test]
@@ -303,10 +305,10 @@ mod tests {
         for preset in presets() {
             let settings = preset.settings();
             for asked in [
-                Asked::Study(RunCommand::Run),
-                Asked::Study(RunCommand::RunGrid),
+                Workload::Study(RunCommand::Run),
+                Workload::Study(RunCommand::RunGrid),
                 SWEEP,
-                Asked::Selection { methods: Methods::All, num_starts: None },
+                Workload::Selection { methods: Methods::All, num_starts: None },
             ] {
                 let cost = cost(&asked, &settings);
                 cost.check(CORES, settings.run.most_hours)
@@ -357,7 +359,7 @@ mod tests {
     #[test]
     fn a_selection_asks_for_what_its_methods_need() {
         let settings = presets().iter().find(|preset| preset.name == "concrete").unwrap().settings();
-        let named = |names: &[&str]| Asked::Selection {
+        let named = |names: &[&str]| Workload::Selection {
             methods: Methods::Named(names.iter().map(|&name| name.to_owned()).collect()),
             num_starts: Some(2),
         };
