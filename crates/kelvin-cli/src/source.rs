@@ -3,16 +3,21 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kelvin::data::{Dataset, Table};
-use kelvin_study::experiment::automatic_settings;
+use kelvin::data::{Dataset, Table, Task};
+use kelvin_study::experiment::{after_a_trial, provisional_settings};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
+use kelvin_study::study::{Cost, Worker, Workload};
 
 use crate::arguments::{CommonArguments, SamplerArgument, SourceArguments, TaskArgument};
 use crate::budget::Budget;
+use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
 use kelvin_report::text::{few_names, wrapped};
+
+/// Costs below so many seconds are not told.
+const WORTH_TELLING: f64 = 60.0;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -35,15 +40,21 @@ pub struct Sampling {
 }
 
 /// Reads settings and rows of a sweep or a selection, which sample as the settings say.
-pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
-    read_for(source, common, Sampling { sampler: Some(SamplerArgument::Paper), ..Sampling::default() })
+pub fn read(source: &SourceArguments, common: &CommonArguments, work: &Workload) -> anyhow::Result<Source> {
+    read_for(source, common, Sampling { sampler: Some(SamplerArgument::Paper), ..Sampling::default() }, work)
 }
 
-/// Reads settings and rows. `--seed`, then `--sampler`, `--quick`, `--folds` and `--budget`, then `--set` have the last word; what `--set` says
-/// of the data is heard before they are read.
-pub fn read_for(source: &SourceArguments, common: &CommonArguments, sampling: Sampling) -> anyhow::Result<Source> {
+/// Reads settings and rows, and tells or refuses what the work would cost before anything long is begun. `--seed`, then `--sampler`, `--quick`,
+/// `--folds` and `--budget`, then `--set` have the last word; what `--set` says of the data is heard before they are read.
+pub fn read_for(
+    source: &SourceArguments,
+    common: &CommonArguments,
+    sampling: Sampling,
+    work: &Workload,
+) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
-    let (mut settings, data, automatic) = match (&source.experiment, &source.data) {
+    let adjusted = |settings: Settings, data: &SourceData| adjusted(settings, data, source, common, sampling);
+    let (settings, time, data, automatic) = match (&source.experiment, &source.data) {
         (Some(name), _) => {
             let mut settings = named(name)?;
             if common.seed.is_some() {
@@ -52,24 +63,52 @@ pub fn read_for(source: &SourceArguments, common: &CommonArguments, sampling: Sa
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
             let data = Problem::read_dataset(&settings, common.conduct.data_dir.as_deref())?;
-            (settings, data, false)
+            let (settings, time) = adjusted(settings, &data)?;
+            price(work, &settings, &data, common, false)?;
+            (settings, time, data, false)
         }
         (None, Some(file)) => {
             refuse_overrides_of_the_table(&common.overrides)?;
-            let (settings, dataset) = own_table(file, source, seed)?;
+            let (provisional, dataset) = own_table(file, source, seed)?;
+            let has_trial = dataset.task() == Task::Regression;
+            let data = SourceData::Table(dataset);
+            price(work, &adjusted(provisional.clone(), &data)?.0, &data, common, has_trial)?;
+            let settings = match &data {
+                SourceData::Table(dataset) => after_a_trial(provisional, dataset),
+                SourceData::Images { .. } => provisional,
+            };
+            let (settings, time) = adjusted(settings, &data)?;
             // A rate that was asked for is not tuned.
             let rate_is_given = common.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
-            (settings, dataset.into(), !rate_is_given)
+            (settings, time, data, !rate_is_given)
         }
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
-    let is_adaptive = is_adaptive(source, common, &settings, &data, sampling.sampler)?;
-    if is_adaptive && let SourceData::Table(dataset) = &data {
-        let problem = Problem::new(dataset.clone(), &settings)?;
-        settings = settings.adaptive(dataset.num_rows(), problem.network.layout().len());
+    let automatic = automatic && !settings.sampler.adapt;
+    if let SourceData::Table(dataset) = &data
+        && !dataset.dropped_constant.is_empty()
+    {
+        let columns = few_names(&dataset.dropped_constant);
+        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    }
+    Ok(Source { settings, data, automatic, time })
+}
+
+/// The settings as flags and `--set` change them, and the time that sampling may take.
+fn adjusted(
+    mut settings: Settings,
+    data: &SourceData,
+    source: &SourceArguments,
+    common: &CommonArguments,
+    sampling: Sampling,
+) -> anyhow::Result<(Settings, Option<Duration>)> {
+    let is_adaptive = is_adaptive(source, common, &settings, data, sampling.sampler)?;
+    if is_adaptive && let SourceData::Table(dataset) = data {
+        let num_parameters = data.network(&settings)?.layout().len();
+        settings = settings.adaptive(dataset.num_rows(), num_parameters);
     }
     if source.quick {
-        settings = match &data {
+        settings = match data {
             SourceData::Table(_) if is_adaptive => settings.quick_adaptive(),
             SourceData::Table(dataset) => {
                 let num_train = dataset.num_rows() * 4 / 5;
@@ -81,17 +120,33 @@ pub fn read_for(source: &SourceArguments, common: &CommonArguments, sampling: Sa
             }
         };
     }
-    let time = judge(&mut settings, &data, sampling)?;
+    let time = judge(&mut settings, data, sampling)?;
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
-    let automatic = automatic && !settings.sampler.adapt;
-    if let SourceData::Table(dataset) = &data
-        && !dataset.dropped_constant.is_empty()
-    {
-        let columns = few_names(&dataset.dropped_constant);
-        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    Ok((settings, time))
+}
+
+/// Says what all of it would cost where that is long, and refuses what is beyond `run.most_hours`.
+fn price(
+    work: &Workload,
+    settings: &Settings,
+    data: &SourceData,
+    common: &CommonArguments,
+    has_trial: bool,
+) -> anyhow::Result<()> {
+    let (cost, most_hours) = (Cost::of(work, settings, data, has_trial)?, settings.run.most_hours);
+    let conduct = &common.conduct;
+    let mut worker = Worker::Cores(rayon::current_num_threads());
+    // A GPU is looked for only where it makes a difference.
+    let is_long = cost.seconds(worker) > WORTH_TELLING || cost.check(worker, most_hours).is_err();
+    if is_long && device::open(conduct.device, true).is_ok_and(|engine| engine.moves_chains_together()) {
+        worker = Worker::Gpu;
     }
-    Ok(Source { settings, data, automatic, time })
+    cost.check(worker, most_hours)?;
+    if cost.seconds(worker) > WORTH_TELLING && !conduct.quiet && !conduct.json {
+        say(&wrapped(&format!("note: {}", cost.told(worker)), "  "));
+    }
+    Ok(())
 }
 
 /// Whether chains are to adapt: those of presets and own tables are, unless something else is asked for, or a setting of the sampler is given,
@@ -221,5 +276,5 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
     let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
     let run = RunSettings { seed, ..RunSettings::default() };
-    Ok((automatic_settings(&name, data, &dataset, run), dataset))
+    Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }

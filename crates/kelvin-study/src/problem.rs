@@ -33,6 +33,25 @@ impl From<Dataset> for SourceData {
     }
 }
 
+impl SourceData {
+    /// The network that the settings ask for, built for these data.
+    ///
+    /// # Errors
+    /// If it does not fit them.
+    pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
+        match self {
+            Self::Table(table) => {
+                let num_outputs = match &table.target {
+                    Target::Real(_) => 1,
+                    Target::Classes { names, .. } => names.len(),
+                };
+                settings.model.build(Shape::flat(table.num_features()), num_outputs)
+            }
+            Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
+        }
+    }
+}
+
 /// Everything an experiment learns from and is judged on.
 #[derive(Clone, Debug)]
 pub struct Problem {

@@ -425,6 +425,7 @@ fn default_of(source: &Source, key: &Key, defaults: &Table, least: &Settings) ->
     // What is left out of a written file where it has its default.
     match key.name.as_str() {
         "run.checkpoint_seconds" => return Some(least.run.checkpoint_seconds.to_string()),
+        "run.most_hours" => return Some(least.run.most_hours.to_string()),
         "sampler.adapt" => return Some(least.sampler.adapt.to_string()),
         _ => {}
     }

@@ -9,6 +9,7 @@ use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::{CrossValidation, Findings, Row, RunCommand, WhichWay};
+use kelvin_study::study::Workload;
 use serde::Serialize;
 
 use super::conduct::{carry_out, threads};
@@ -32,9 +33,10 @@ struct RunResult<'a> {
 pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
-    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
-    let source = source::read_for(&arguments.source, common, Sampling { sampler, folds, splits, budget, exact })?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
+    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, folds, splits, budget, exact };
+    let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
     carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
 }
 

@@ -21,7 +21,7 @@ mod step_ratio;
 mod watched_rows;
 
 pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
-pub use automatic::automatic_settings;
+pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
 pub use convergence::Convergence;
 pub(crate) use convergence::jackknife;

@@ -121,6 +121,8 @@ impl Settings {
             "from 0.001 to 1000000",
             run.checkpoint_seconds,
         )?;
+        let hours = run.most_hours;
+        check((1e-9..=1e9).contains(&hours), "run.most_hours", "from 1e-9 to 1e9", hours)?;
         check((1..=1024).contains(&run.repetitions), "run.repetitions", "from 1 to 1024", run.repetitions)?;
         let sampled = run.num_sampled_repetitions();
         check(

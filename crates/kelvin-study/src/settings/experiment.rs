@@ -71,7 +71,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 28] = [
+pub(crate) const OPTIONAL: [&str; 29] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -100,6 +100,7 @@ pub(crate) const OPTIONAL: [&str; 28] = [
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
+    "run.most_hours",
 ];
 
 /// The task, or leave to guess it from the target.
@@ -219,6 +220,10 @@ pub struct RunSettings {
     /// Longest time between two checkpoints in seconds; results do not depend on it.
     #[serde(skip_serializing_if = "is_default_checkpoint_seconds")]
     pub checkpoint_seconds: f64,
+    /// Refuse to begin what would take more hours than this of one core (at 10¹⁰ multiply-adds a second), or of one GPU (at 10¹³); results
+    /// do not depend on it.
+    #[serde(skip_serializing_if = "is_default_most_hours")]
+    pub most_hours: f64,
 }
 
 impl Default for RunSettings {
@@ -235,6 +240,7 @@ impl Default for RunSettings {
             only_repetition: None,
             grid,
             checkpoint_seconds: CHECKPOINT_SECONDS,
+            most_hours: MOST_HOURS,
         }
     }
 }
@@ -259,6 +265,13 @@ fn is_false(value: &bool) -> bool {
 
 fn is_default_checkpoint_seconds(seconds: &f64) -> bool {
     *seconds == CHECKPOINT_SECONDS
+}
+
+/// Two days of a core: more than any table of the paper takes, less than a person waits for by mistake.
+const MOST_HOURS: f64 = 48.0;
+
+fn is_default_most_hours(hours: &f64) -> bool {
+    *hours == MOST_HOURS
 }
 
 fn selection_momentum() -> f64 {
