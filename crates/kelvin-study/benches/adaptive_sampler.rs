@@ -6,11 +6,12 @@
 //! - `steps`: both adaptive samplers with multiples of the warm-up's step size, from the end of one warm-up;
 //! - `friction`: the same with other frictions.
 //!
-//! Four chains a temperature, GRADIENTS steps each (default 30 000), PRESET `concrete` (default) or `energy`. HMC has `exact` gradients a chain (default: five times as
+//! Four chains a temperature, GRADIENTS steps each (default 30 000), PRESET `concrete` (default) or `energy` (whose file is in the folder KELVIN_DATA). HMC has `exact` gradients a chain (default: five times as
 //! many) and begins where the adaptive chains ended. Effective predictions are bulk ESS of what draws predict for a test row, for 1000 gradients after burn-in.
 //! results/adaptive.md has a longer run.
 
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -98,7 +99,8 @@ fn main() -> Fallible<()> {
 }
 
 fn experiment(settings: Settings) -> Fallible<Experiment> {
-    let dataset = Problem::read_dataset(&settings, None)?;
+    let folder = std::env::var_os("KELVIN_DATA").map(PathBuf::from);
+    let dataset = Problem::read_dataset(&settings, folder.as_deref())?;
     Ok(Experiment::new(Problem::new(dataset, &settings)?, settings)?)
 }
 
