@@ -300,7 +300,8 @@ fn a_divergence_stops_its_chain_alone() {
 #[test]
 fn a_huge_learning_rate_diverges_without_bad_draws() {
     for_all(|problem, rule| {
-        if rule.adapts() {
+        // Nor has MCLMC, whose speed is bounded, any learning rate of this size at which it must fail.
+        if rule.adapts() || matches!(rule, AnyRule::Sampler(Langevin { integrator: Integrator::Mclmc, .. })) {
             return;
         }
         let potential = problem.posterior();
@@ -365,7 +366,7 @@ fn steps_compute_no_energy() {
     });
 }
 
-/// At T = 0 a full batch leaves nothing to chance: the seed is no matter, and the energy falls.
+/// At T = 0 a full batch leaves nothing to chance: the seed is no matter, and the energy falls; MCLMC, whose speed goes with √T, stands still.
 #[test]
 fn no_noise_at_temperature_zero() {
     for problem in &problems() {
@@ -386,7 +387,8 @@ fn no_noise_at_temperature_zero() {
             let (mut gradient, mut work) = (vec![0.0; potential.dim()], potential.workspace());
             let mut energy = |position: &[f32]| potential.evaluate(position, Batch::ALL, &mut gradient, &mut work);
             let (before, after) = (energy(&problem.network.initial_parameters(2, 0)), energy(&run(1, 0.0).position));
-            assert!(after < before, "{integrator:?}: U went from {before} to {after}");
+            let stands_still = integrator == Integrator::Mclmc && after == before;
+            assert!(after < before || stands_still, "{integrator:?}: U went from {before} to {after}");
         }
     }
 }

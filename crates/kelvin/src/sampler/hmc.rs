@@ -153,9 +153,8 @@ impl<P: Potential> Rule<P> for Hmc {
         let likelihood_weight = self.tempering.likelihood_power(chain.temperature);
         let batch = Batch { rows: Rows::All, likelihood_weight, mode: Mode::Training };
         let temperature = self.tempering.sampler_temperature(chain.temperature);
-        let mut gradients = 0;
-
         let is_first = chain.state.auxiliary.len() != Carried::COUNT;
+        let mut gradients = u64::from(is_first);
         if step < self.num_looks || is_first && chain.state.adapted.step_size == 0.0 {
             gradients += self.look(potential, name, likelihood_weight, chain, scratch);
         }
@@ -174,10 +173,8 @@ impl<P: Potential> Rule<P> for Hmc {
         let start = start.get_or_insert_with(|| Box::new(TrajectoryStart::new(layout.len())));
         let energy = match start.energy_of.take() {
             Some((of, energy)) if of == step => energy,
-            _ => {
-                gradients += 1;
-                potential.evaluate(&chain.state.position, batch, gradient, work)
-            }
+            // One that was lost with the scratch has been counted.
+            _ => potential.evaluate(&chain.state.position, batch, gradient, work),
         };
         if !energy.is_finite() {
             return Err(Divergence { step });
