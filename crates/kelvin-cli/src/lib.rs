@@ -1,7 +1,6 @@
 //! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
 
 mod arguments;
-mod budget;
 mod checks;
 mod commands;
 mod device;

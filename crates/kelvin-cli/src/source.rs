@@ -9,8 +9,7 @@ use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
 use kelvin_study::study::{Cost, Worker, Workload};
 
-use crate::arguments::{CommonArguments, SamplerArgument, SourceArguments, TaskArgument};
-use crate::budget::Budget;
+use crate::arguments::{Budget, CommonArguments, SamplerArgument, SourceArguments, TaskArgument};
 use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;

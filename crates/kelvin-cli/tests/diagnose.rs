@@ -36,16 +36,12 @@ fn warnings_fail_a_strict_diagnosis_and_no_other() {
         "The band holds 99 % of the means over 16 draws",
         "start 2",
         "over 2 starts",
-        "Which way from β̂* = ",
-        "\n  SM ",
-        " (d LPD/dβ = ",
+        "Which way ",
         "No chain of 4 diverged.",
         "  try: ",
     ] {
         assert!(out.contains(phrase), "no `{phrase}` in\n{out}");
     }
-    let in_one_line = out.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.contains("; effective sample size ") && in_one_line.contains(" of 16)."), "{out}");
     let warnings = out.lines().last().unwrap().split(' ').next().unwrap().parse::<usize>().unwrap();
     assert!(warnings > 1 && out.ends_with(" warnings\n"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 104), "{out}");

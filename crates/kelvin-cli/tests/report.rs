@@ -80,8 +80,8 @@ fn a_report_is_made_again_from_the_files_alone() {
     assert!(unbroken(&out).contains("The standard error of the difference, of one run, is not known."), "{out}");
     // The story, in order.
     let headings =
-        ["Scores", "The search for β", "Calibration", "Predictions", "Cases to look at", "Temperatures", "Chains"];
-    let headings = headings.into_iter().chain(["Warnings", "Settings and provenance"]);
+        ["Warnings", "Scores", "The search for β", "Calibration", "Predictions", "Cases to look at", "Temperatures"];
+    let headings = headings.into_iter().chain(["Chains", "Settings and provenance"]);
     let places: Vec<usize> = headings.map(|name| page.find(&format!("<h2>{name}</h2>")).expect(name)).collect();
     assert!(places.is_sorted(), "{places:?}");
 }

@@ -284,7 +284,7 @@ impl Posterior {
         // As in `curvature/hessian.rs`; a sign moves every parameter as far.
         const LEAST: f64 = 1.0 / 65_536.0;
         let mean_square = position.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / position.len().max(1) as f64;
-        let epsilon = mean_square.sqrt().mul_add(1.0 / 1024.0, LEAST);
+        let epsilon = mean_square.sqrt() / 1024.0 + LEAST;
         let signs: Vec<f64> = (0..position.len()).map(|index| key.sign(index as u32)).collect();
         let gradient = |direction: f64| {
             let moved = position.iter().zip(&signs).map(|(&x, z)| (f64::from(x) + direction * epsilon * z) as f32);

@@ -6,18 +6,18 @@
 
 mod file;
 mod member;
+mod reach;
 
 pub use file::CheckpointError;
 pub(crate) use file::{forget, previous, set_aside};
 pub(crate) use member::Member;
+pub(crate) use reach::Reach;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use postcard::de_flavors::Slice;
 use serde::{Deserialize, Serialize};
-
-use crate::experiment::reach::Reach;
 
 /// A running population. Members are found by the ids of their chains, whatever the order in which chains are asked for.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

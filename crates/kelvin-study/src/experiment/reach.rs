@@ -5,8 +5,8 @@
 
 use kelvin::diagnostics::Trend;
 use kelvin::sampler::Chain;
-use serde::{Deserialize, Serialize};
 
+use crate::checkpoint::Reach;
 use crate::error::ExperimentError;
 use crate::experiment::convergence::Convergence;
 use crate::experiment::population::Sampled;
@@ -14,15 +14,6 @@ use crate::experiment::running_scores::RunningScores;
 
 /// Draws that a chain keeps before predictions are first looked at.
 const FIRST_DRAWS: u64 = 50;
-
-/// Where chains are to stop and look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Reach {
-    /// Steps of the burn-in.
-    pub burn_in: u64,
-    /// Steps in all: as many as the burn-in while its end is not decided.
-    pub num_steps: u64,
-}
 
 impl Sampled<'_> {
     /// Where the chains are to stop first.

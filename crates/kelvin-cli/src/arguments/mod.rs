@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::predictive::PredictiveModel;
 
-use crate::budget::Budget;
+mod budget;
+
+pub use budget::Budget;
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
