@@ -197,6 +197,9 @@ pub struct RunArguments {
     /// Repeated random splits (80 % to learn from, 10 % to choose by, 10 % to be judged on) in place of folds
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub splits: Option<u32>,
+    /// Audit the chains by Metropolis-corrected HMC at the same temperatures, of small tables: exact, and slow
+    #[arg(long)]
+    pub exact: bool,
     /// The most that chains may sample at each temperature: gradients (500000, 2M) or time for all of them (90s, 5m, 1h)
     #[arg(long, value_name = "GRADIENTS|TIME")]
     pub budget: Option<Budget>,

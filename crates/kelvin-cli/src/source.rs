@@ -36,6 +36,7 @@ pub struct Sampling {
     pub folds: Option<u32>,
     pub splits: Option<u32>,
     pub budget: Option<Budget>,
+    pub exact: bool,
 }
 
 /// Reads settings and rows of a sweep or a selection, which sample as the settings say.
@@ -179,7 +180,11 @@ fn is_adaptive(
 
 /// Sets folds and budget as asked; the time that sampling may take, where it was asked for as such.
 fn judge(settings: &mut Settings, data: &SourceData, asked: Sampling) -> anyhow::Result<Option<Duration>> {
-    let flags = [("--folds", asked.folds.is_some_and(|folds| folds > 0)), ("--splits", asked.splits.is_some())];
+    let flags = [
+        ("--folds", asked.folds.is_some_and(|folds| folds > 0)),
+        ("--splits", asked.splits.is_some()),
+        ("--exact", asked.exact),
+    ];
     if let (SourceData::Images { .. }, Some((flag, _))) = (data, flags.iter().find(|(_, given)| *given)) {
         return Err(WrongFlags(format!("`{flag}` is for tables: images have their own test set; leave it out")).into());
     }
@@ -193,6 +198,7 @@ fn judge(settings: &mut Settings, data: &SourceData, asked: Sampling) -> anyhow:
         (None, Some(splits)) => (settings.run.folds, settings.run.splits) = (None, Some(splits)),
         (None, None) => {}
     }
+    settings.run.exact |= asked.exact;
     let Some(budget) = asked.budget else { return Ok(None) };
     if settings.stopping.is_none() {
         let reason = "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`";

@@ -3,6 +3,7 @@
 #[path = "../../kelvin/tests/support/mod.rs"]
 mod support;
 
+mod audit;
 mod durable;
 mod engine;
 mod generalized_bayes;

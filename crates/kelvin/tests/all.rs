@@ -14,11 +14,13 @@ mod golden_joint_sgd;
 mod golden_mlp;
 mod golden_predictive;
 mod golden_trajectory;
+mod hmc;
 mod instructions;
 mod known_posterior;
 mod learned_noise;
 mod learning_theory;
 mod logistic_models;
+mod mclmc;
 mod parsers;
 mod small_models;
 

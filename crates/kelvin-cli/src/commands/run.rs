@@ -34,8 +34,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
-    let RunArguments { sampler, folds, splits, budget, .. } = *arguments;
-    let sampling = Sampling { sampler, folds, splits, budget };
+    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, folds, splits, budget, exact };
     let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
     carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
 }
@@ -60,7 +60,8 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
     }
     let tables: Vec<String> = tables_of(findings).iter().map(|(_, table)| table.to_text()).collect();
     let said: String = headline(findings).iter().map(|line| wrapped(line, "  ")).collect();
+    let audit: String = findings.audit.iter().map(|row| wrapped(&format!("exact: {}", row.sentence), "  ")).collect();
     let way = findings.beta_star.zip(findings.which_way.as_ref());
     let way = way.map_or(String::new(), |(beta, way)| which_way_text(beta, way));
-    Ok(format!("{}\n{said}{}{way}", tables.join("\n"), wrapped(&verdict, "  ")))
+    Ok(format!("{}\n{said}{}{audit}{way}", tables.join("\n"), wrapped(&verdict, "  ")))
 }

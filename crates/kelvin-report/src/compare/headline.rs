@@ -57,7 +57,12 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
     } else {
         "Right answers of others on the same rows"
     };
-    lines.push(format!("{what}: {}.", others.join(", ")));
+    lines.push(format!("{what}: {}.", others.join("; ")));
+    lines.push(
+        "LPD in the tables is the mean log predictive density of a row, in nats: larger is better. SM averages the model's own density over draws, \
+         TM the density tempered by β."
+            .into(),
+    );
     lines
 }
 

@@ -78,14 +78,14 @@ fn verdict_of_run(beta: f64, rows: &[Row], gain: Gain) -> String {
     let is_better = gains.map(|gain| gain.is_some_and(|mean| mean > 0.0));
     // One that is better is enough: it can be chosen.
     let told = if is_better.contains(&true) {
-        format!("predicts better than β = 1{}", alone(is_better[0], is_better[1]))
+        format!("{BETA_STAR} predicts better than β = 1{}", alone(is_better[0], is_better[1]))
     } else if gains.iter().all(|gain| gain.is_some_and(|mean| mean < 0.0)) {
-        "predicts worse than β = 1: predict with β = 1".into()
+        format!("{BETA_STAR} predicts worse than β = 1: predict with β = 1")
     } else {
-        "or β = 1, which of them predicts better cannot be told from these test points (`--folds 5` asks all rows of a table)".into()
+        format!("whether {BETA_STAR} or β = 1 predicts better cannot be told from these test points")
     };
     format!(
-        "{BETA_STAR} = {beta} {told}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
+        "{BETA_STAR} = {beta}: {told}. Test LPD {} (SM) and {} (TM) against {} at β = 1.",
         fixed(chosen.standard, 3),
         fixed(chosen.tempered, 3),
         fixed(one.standard, 3)

@@ -98,7 +98,9 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
     };
     let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
     take("learning_theory");
-    let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
+    let scores: Vec<Block> = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
+    let audited = findings.audit.iter().map(|row| Block::Paragraph(format!("Audit: {}", row.sentence)));
+    let scores = scores.into_iter().chain(audited).collect();
     let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
     let mut fit: Vec<Block> = shown(figures.fit).collect();
     if fit.is_empty() {

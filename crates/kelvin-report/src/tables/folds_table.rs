@@ -9,11 +9,8 @@ use crate::tables::table::Table;
 pub fn folds_table(name: &str, found: &CrossValidation) -> Table {
     let is_classes = found.models.iter().all(|scores| scores.accuracy.is_some());
     let over = if found.is_complete { "folds" } else { "random splits" };
-    let title = format!(
-        "{name} — rows that were not seen: {} rows, {} {over} (LPD: mean log predictive density of a row in nats, larger is better; ± over rows; \
-         SM: the model's own density, TM: tempered by β)",
-        found.num_rows, found.divisions
-    );
+    let title =
+        format!("{name} — {} rows that were not seen, {} {over}: LPD ± over rows", found.num_rows, found.divisions);
     let points: &[&str] = if is_classes { &["accuracy %"] } else { &["RMSE", "MAE", "in 90 %"] };
     let mut header = vec!["model".to_owned(), "LPD".into()];
     header.extend(points.iter().map(|&point| point.to_owned()));

@@ -1,5 +1,6 @@
 //! Tables as values, and the tables of runs, sweeps, selections and the paper.
 
+mod audit_table;
 mod diagnosis;
 mod folds_table;
 mod latex;

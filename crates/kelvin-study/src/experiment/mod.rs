@@ -1,9 +1,11 @@
 //! An experiment: settings in; chosen temperature, draws, scores and warnings out.
 
+mod audit;
 mod automatic;
 mod budget;
 mod chain_spec;
 mod convergence;
+mod estimates;
 mod kept_draws;
 mod laboratory;
 mod linear_baseline;
@@ -18,10 +20,12 @@ pub(crate) mod sampling;
 mod step_ratio;
 mod watched_rows;
 
+pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
 pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
 pub use convergence::Convergence;
 pub(crate) use convergence::jackknife;
+pub use estimates::{Agreement, Compared, Estimate, PredictionMixing, SamplerComparison, SamplerEstimates};
 pub use laboratory::{ExperimentLaboratory, Searched};
 pub(crate) use linear_baseline::LinearBaseline;
 pub use out_of_distribution::OutOfDistributionScores;

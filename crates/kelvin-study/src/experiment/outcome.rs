@@ -178,7 +178,7 @@ impl ChainGroup<'_> {
         measured: &Measured,
     ) -> Result<Option<Warning>, ExperimentError> {
         let temperature = experiment.sampler_temperature(self.inverse_temperature)?;
-        let friction_times = experiment.friction_times()?;
+        let friction_times = experiment.friction_times(self.chains.iter().map(|chain| &chain.chain))?;
         let readings = self.chains.iter().map(|chain| chain.chain.kinetic_kept.num_readings() as usize);
         let worth = |count: usize| diagnostics::independent_readings(count, friction_times);
         let independent_readings = readings.filter(|&count| count > 0).map(worth).sum();

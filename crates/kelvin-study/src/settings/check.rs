@@ -203,8 +203,11 @@ impl Settings {
         if !sampler.adapt {
             return Ok(());
         }
-        if sampler.integrator != Integrator::Baoab {
-            return refuse("sampler.adapt", "it is for BAOAB; set sampler.integrator = \"baoab\"");
+        if !matches!(sampler.integrator, Integrator::Baoab | Integrator::Mclmc) {
+            return refuse(
+                "sampler.adapt",
+                "it is for BAOAB and MCLMC; set sampler.integrator = \"baoab\" or \"mclmc\"",
+            );
         }
         if sampler.preconditioner != Preconditioner::None {
             return refuse("sampler.preconditioner", "chains that adapt find their own masses; set it to \"none\"");
@@ -340,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_adapt_by_baoab_alone() {
+    fn chains_adapt_by_baoab_and_mclmc_alone() {
         let checked = |change: fn(&mut Settings)| {
             let mut settings = preset("concrete").unwrap().settings();
             (settings.sampler.adapt, settings.sampler.integrator) = (true, Integrator::Baoab);
@@ -348,6 +351,7 @@ mod tests {
             settings.check().map_err(|error| error.to_string())
         };
         assert_eq!(checked(|s| s.sampler.friction = Some(10.0)), Ok(()));
+        assert_eq!(checked(|s| s.sampler.integrator = Integrator::Mclmc), Ok(()));
         for (change, phrases) in [
             ((|s| s.sampler.integrator = Integrator::Sghmc) as fn(&mut Settings), ["sampler.adapt", "\"baoab\""]),
             (|s| s.sampler.preconditioner = Preconditioner::Layerwise, ["sampler.preconditioner", "\"none\""]),

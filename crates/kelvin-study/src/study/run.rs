@@ -4,7 +4,7 @@ use kelvin::draws::Draws;
 use kelvin::sampler::Silent;
 
 use crate::error::{ExperimentError, Result, refused};
-use crate::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
+use crate::experiment::{AuditPlan, ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use crate::findings::{
     BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
     with_draws,
@@ -12,11 +12,17 @@ use crate::findings::{
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
 use crate::study::cross_validate::{FinishedFold, cross_validation, fold_experiments};
+use crate::study::observer::Note;
 use crate::study::stages::{Asked, Part, Stages, chosen_draws, divergence_warnings, selection_warnings};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
     let grid = command == RunCommand::RunGrid;
+    if stages.experiment.settings.run.exact {
+        let num_temperatures = 2 + if grid { stages.experiment.settings.run.grid.len() } else { 0 };
+        let cost = stages.experiment.audit_cost(num_temperatures, &AuditPlan::default())?;
+        stages.observer.note(&Note::AuditCost(cost));
+    }
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
@@ -45,7 +51,8 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let search_seconds = searches.iter().map(|search| search.seconds).sum();
     let (row, predictions) = Row::sgd(experiment, choice, None, search_seconds)?;
     folder.add_row(&mut findings, row, &predictions)?;
-    for (method, group) in &groups(experiment, &chains, beta, grid)? {
+    let groups_of_run = groups(experiment, &chains, beta, grid)?;
+    for (method, group) in &groups_of_run {
         stages.check_cancelled()?;
         let seconds = group.chains.iter().map(|chain| chain.seconds).sum();
         let (row, predictions) = Row::posterior(experiment, *method, group, None, seconds)?;
@@ -70,6 +77,9 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         finished.push(FinishedFold { experiment: part.experiment, searches, chosen: best_choice(searches)?, groups });
     }
     findings.cross_validation = cross_validation(experiment, &finished)?;
+    if experiment.settings.run.exact {
+        findings.audit = stages.audit(groups_of_run.into_iter().map(|(_, group)| group).collect())?;
+    }
     let saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
     folder.write_json(MODEL, &saved)?;
     Ok(findings)

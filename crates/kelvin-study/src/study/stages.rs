@@ -13,7 +13,7 @@ use kelvin::selection::JointChoice;
 use crate::checkpoint::CheckpointError;
 use crate::durable::{DrawFiles, Durable, Recovery};
 use crate::error::{ExperimentError, Result, StudyError, resume_command};
-use crate::experiment::{ChainSpec, Experiment, SampledChain, Slot};
+use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
 use crate::folder::{RunFolder, Stage, Timeline};
 use crate::number::significant;
@@ -102,6 +102,29 @@ impl Observer for Shifted<'_> {
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
         self.progress.advanced(self.by + index, steps)
+    }
+}
+
+/// Shows chains to a progress, and stops them where the study is cancelled.
+struct Cancelled<'a> {
+    progress: &'a Progress,
+    cancel: &'a Cancel,
+}
+
+impl Observer for Cancelled<'_> {
+    fn started(&self, index: usize) {
+        self.progress.started(index);
+    }
+
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        self.progress.measured(index, reading);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        match self.cancel.is_cancelled() {
+            true => ControlFlow::Break(()),
+            false => self.progress.advanced(index, steps),
+        }
     }
 }
 
@@ -227,6 +250,27 @@ impl Stages {
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
             done.collect::<Vec<Result<T>>>().into_iter().collect()
         })
+    }
+
+    /// Samples exact chains at the temperatures of these, and puts both side by side. It is not stored on the way: after a stop it begins anew.
+    pub fn audit(&self, groups: Vec<ChainGroup<'_>>) -> Result<Vec<AuditRow>> {
+        let (experiment, plan) = (&self.experiment, AuditPlan::default());
+        let mut members = Vec::new();
+        for group in &groups {
+            let beta = group.inverse_temperature;
+            let sampler_temperature = Some(experiment.sampler_temperature(beta)?);
+            for number in 1..=plan.num_chains {
+                let label = format!("{}, exact chain {number}", group.label);
+                members.push(Member { label, group: group.label.clone(), beta, sampler_temperature });
+            }
+        }
+        let steps = Experiment::audit_trajectories(&groups, &plan);
+        let timeline = Timeline::Sampling { ramp_start: 0, ramp_end: 0, burn_in: steps / 5, cycle: 1, steps };
+        let progress = self.progress(Stage::Auditing, members, timeline);
+        let rows = experiment.audit(&groups, &plan, &Cancelled { progress: &progress, cancel: &self.cancel })?;
+        progress.finish();
+        self.folder.status().write_stage(Stage::Scoring);
+        Ok(rows)
     }
 
     /// Fails if the study was cancelled, for places where no chains move.

@@ -544,7 +544,7 @@ impl Warning {
             }
             Self::FewEffectiveWeights { .. } => "keep more draws, or sample a chain at the temperature itself.",
             Self::EnergyStillMoving { .. } => {
-                "lengthen the burn-in (sampler.burn_in), or start where the search ended."
+                "allow more (--budget), or lengthen the burn-in of chains with a fixed one (sampler.burn_in)."
             }
             Self::TargetsMissed { .. } => "allow more (--budget), or accept the error that is shown.",
             Self::FewDrawsBias { .. } => "keep more draws (--budget), or go by TM, which few draws harm less.",

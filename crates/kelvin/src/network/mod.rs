@@ -170,6 +170,15 @@ mod tests {
     }
 
     #[test]
+    fn multiply_adds_are_those_of_kernels() {
+        assert_eq!(Network::dense(8, &[64], 1).unwrap().program().multiply_adds(), 8 * 64 + 64);
+        let conv = Layer::Conv { filters: 5, kernel: 3, stride: 2 };
+        let layers = vec![conv, Layer::Relu, Layer::Dense { units: 7 }];
+        let network = Network::new(Shape::image(6, 8, 2), layers).unwrap();
+        assert_eq!(network.program().multiply_adds(), 3 * 4 * (3 * 3 * 2 * 5) + 3 * 4 * 5 * 7);
+    }
+
+    #[test]
     fn refuses_what_computes_nothing() {
         assert!(matches!(Network::dense(0, &[4], 1), Err(NetworkError::Empty { inputs: 0, .. })));
         assert!(matches!(Network::dense(3, &[0], 1), Err(NetworkError::ZeroSize { .. })));

@@ -40,30 +40,8 @@ impl PredictionAgreement {
         held_out: &HeldOut,
         chains: &[&Draws],
     ) -> Result<Option<Self>, E> {
-        let num_draws = chains.first().map_or(0, |draws| draws.len());
-        if num_draws < FEWEST_DRAWS || chains.iter().any(|draws| draws.len() != num_draws) {
-            return Ok(None);
-        }
-        let num_rows = held_out.num_rows().min((MOST_PREDICTIONS / (num_draws * chains.len())).max(1));
-        let width = likelihood.num_values();
-        let mut rows = vec![vec![Vec::with_capacity(num_draws); chains.len()]; num_rows];
-        for (chain, draws) in chains.iter().enumerate() {
-            for_each_output(engine, held_out, draws, |outputs| {
-                let predictions: Vec<f64> = match likelihood.kind() {
-                    TargetKind::Numbers => outputs
-                        .chunks_exact(width)
-                        .take(num_rows)
-                        .map(|values| likelihood.number_distribution(values, 1.0).mean())
-                        .collect(),
-                    TargetKind::Classes { .. } => {
-                        likelihood.log_densities(&outputs, held_out.targets()).into_iter().map(f64::exp).collect()
-                    }
-                };
-                rows.iter_mut().zip(predictions).for_each(|(row, prediction)| row[chain].push(prediction));
-                Ok::<(), E>(())
-            })?;
-        }
-        Ok(Self::of_rows(&rows))
+        let rows = predictions_by_row::<E>(engine, likelihood, held_out, chains)?;
+        Ok(rows.and_then(|rows| Self::of_rows(&rows)))
     }
 
     /// Of the predictions of each row, chain by chain; rows at which all draws predict the same have no R̂, and nothing is left of
@@ -77,6 +55,43 @@ impl PredictionAgreement {
             if num_rows.is_multiple_of(2) { found[middle - 1].midpoint(found[middle]) } else { found[middle] };
         Some(Self { median_rhat, worst_rhat, num_rows })
     }
+}
+
+/// What each draw predicts for each row: of row i and chain c, one number for each draw. None of chains of unequal length or fewer than twenty
+/// draws. Of many rows the first are looked at: as many as fit into memory with all their draws.
+///
+/// # Errors
+/// Where draws cannot be read or evaluated.
+pub fn predictions_by_row<E: From<EngineError> + From<DrawsError>>(
+    engine: &dyn Engine,
+    likelihood: Likelihood,
+    held_out: &HeldOut,
+    chains: &[&Draws],
+) -> Result<Option<Vec<Vec<Vec<f64>>>>, E> {
+    let num_draws = chains.first().map_or(0, |draws| draws.len());
+    if num_draws < FEWEST_DRAWS || chains.iter().any(|draws| draws.len() != num_draws) {
+        return Ok(None);
+    }
+    let num_rows = held_out.num_rows().min((MOST_PREDICTIONS / (num_draws * chains.len())).max(1));
+    let width = likelihood.num_values();
+    let mut rows = vec![vec![Vec::with_capacity(num_draws); chains.len()]; num_rows];
+    for (chain, draws) in chains.iter().enumerate() {
+        for_each_output(engine, held_out, draws, |outputs| {
+            let predictions: Vec<f64> = match likelihood.kind() {
+                TargetKind::Numbers => outputs
+                    .chunks_exact(width)
+                    .take(num_rows)
+                    .map(|values| likelihood.number_distribution(values, 1.0).mean())
+                    .collect(),
+                TargetKind::Classes { .. } => {
+                    likelihood.log_densities(&outputs, held_out.targets()).into_iter().map(f64::exp).collect()
+                }
+            };
+            rows.iter_mut().zip(predictions).for_each(|(row, prediction)| row[chain].push(prediction));
+            Ok::<(), E>(())
+        })?;
+    }
+    Ok(Some(rows))
 }
 
 #[cfg(test)]

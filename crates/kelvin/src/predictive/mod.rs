@@ -31,7 +31,7 @@ mod outputs;
 mod regression;
 mod scores;
 
-pub use agreement::PredictionAgreement;
+pub use agreement::{PredictionAgreement, predictions_by_row};
 pub use auroc::auroc;
 pub use base_rate::BaseRate;
 pub use brier::BrierScore;

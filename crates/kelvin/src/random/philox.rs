@@ -32,6 +32,10 @@ pub enum Purpose {
     GaussianDraw = 13,
     /// Probes of the energy's curvature.
     Curvature = 14,
+    /// The momenta that a trajectory of HMC begins with.
+    Momentum = 15,
+    /// The length of a trajectory of HMC, and whether it is accepted.
+    Trajectory = 16,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

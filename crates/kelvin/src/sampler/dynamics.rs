@@ -57,6 +57,52 @@ pub(super) struct TensorSlices<'a> {
     pub mass: f64,
 }
 
+/// Sums over a whole chain, for dynamics that turn all tensors together; gradients are clipped, R is the step's noise.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Sums {
+    /// d.
+    pub dim: usize,
+    /// Σ m²/M.
+    pub momentum_squares: f64,
+    /// Σ g²/M.
+    pub gradient_squares: f64,
+    /// Σ g m/M.
+    pub gradient_momentum: f64,
+    /// Σ m R/√M.
+    pub momentum_noise: f64,
+    /// Σ g R/√M.
+    pub gradient_noise: f64,
+    /// Σ R².
+    pub noise_squares: f64,
+}
+
+impl Sums {
+    fn new(layout: &Layout, clip: f64, gradient: &[f32], noise: &[f32], state: &ChainState) -> Self {
+        let mut all = Self { dim: layout.len(), ..Self::default() };
+        for (tensor, mass) in layout.tensors().iter().zip(&state.mass) {
+            let range = tensor.range.clone();
+            let numbers = gradient[range.clone()].iter().zip(&noise[range.clone()]).zip(&state.momentum[range]);
+            let mut of = Self::default();
+            for ((&g, &r), &m) in numbers {
+                let (g, r, m) = (f64::from(g), f64::from(r), f64::from(m));
+                of.momentum_squares += m * m;
+                of.gradient_squares += g * g;
+                of.gradient_momentum += g * m;
+                of.momentum_noise += m * r;
+                of.gradient_noise += g * r;
+                of.noise_squares += r * r;
+            }
+            all.momentum_squares += of.momentum_squares / mass;
+            all.gradient_squares += clip * clip * of.gradient_squares / mass;
+            all.gradient_momentum += clip * of.gradient_momentum / mass;
+            all.momentum_noise += of.momentum_noise / mass.sqrt();
+            all.gradient_noise += clip * of.gradient_noise / mass.sqrt();
+            all.noise_squares += of.noise_squares;
+        }
+        all
+    }
+}
+
 /// A sampler: settings, state and step, in the order in which its file has them.
 pub(super) trait Dynamics: Sync {
     /// h and μ' from the learning rate ℓ, momentum μ, n rows and the scale C of the step size; C leaves the friction as it is.
@@ -73,9 +119,14 @@ pub(super) trait Dynamics: Sync {
         at.temperature
     }
 
-    /// Whether noise and gradient act on a momentum, which then has a temperature.
+    /// Whether noise and gradient act on a momentum.
     fn has_momentum(&self) -> bool {
         true
+    }
+
+    /// Whether Σ m²/M measures a temperature.
+    fn has_momentum_temperature(&self) -> bool {
+        self.has_momentum()
     }
 
     /// How many numbers a chain carries for it in [`ChainState::auxiliary`]; they start at 0.
@@ -85,6 +136,11 @@ pub(super) trait Dynamics: Sync {
 
     /// What a step multiplies by.
     fn coefficients(&self, at: &Conditions, auxiliary: &[f64]) -> Coefficients;
+
+    /// The dynamics of a whole chain, where a tensor's step depends on sums over all of them; it then moves by these alone.
+    fn whole(&self) -> Option<&dyn WholeDynamics> {
+        None
+    }
 
     /// Moves one tensor; returns Σ m²/M.
     fn step(&self, by: &Coefficients, clip: f64, tensor: TensorSlices<'_>) -> f64;
@@ -106,6 +162,15 @@ pub(super) trait Dynamics: Sync {
     }
 }
 
+/// Dynamics that turn all tensors of a chain together.
+pub(super) trait WholeDynamics {
+    /// Moves one tensor, given the sums at the start of the step; returns Σ m²/M.
+    fn step(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64;
+
+    /// The last kick of one tensor, given the sums at the new position; returns Σ m²/M.
+    fn close(&self, at: &Conditions, sums: &Sums, clip: f64, tensor: TensorSlices<'_>) -> f64;
+}
+
 /// Moves a state by one step with the given gradient and noise; `kinetic` receives Σ m²/M of each tensor.
 #[expect(clippy::too_many_arguments, reason = "a step is a function of exactly these")]
 pub(super) fn advance(
@@ -119,6 +184,10 @@ pub(super) fn advance(
     kinetic: &mut [f64],
 ) {
     state.auxiliary.resize(dynamics.num_auxiliary(), 0.0);
+    if let Some(whole) = dynamics.whole() {
+        let sums = Sums::new(layout, clip, gradient, noise, state);
+        return for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| whole.step(at, &sums, clip, tensor));
+    }
     let by = dynamics.coefficients(at, &state.auxiliary);
     for_each_tensor(layout, gradient, noise, state, kinetic, |tensor| dynamics.step(&by, clip, tensor));
     dynamics.end_step(at, kinetic, layout.len(), &mut state.auxiliary);
@@ -134,8 +203,14 @@ pub(super) fn close(
     state: &mut ChainState,
     kinetic: &mut [f64],
 ) {
-    let by = dynamics.coefficients(at, &state.auxiliary);
     // Nothing reads the noise: the gradient stands in its place.
+    if let Some(whole) = dynamics.whole() {
+        let sums = Sums::new(layout, clip, gradient, gradient, state);
+        return for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| {
+            whole.close(at, &sums, clip, tensor)
+        });
+    }
+    let by = dynamics.coefficients(at, &state.auxiliary);
     for_each_tensor(layout, gradient, gradient, state, kinetic, |tensor| dynamics.close(&by, clip, tensor));
 }
 

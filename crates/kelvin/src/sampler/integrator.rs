@@ -8,6 +8,7 @@ use super::baoa::Baoa;
 use super::baoab::Baoab;
 use super::chain::ChainState;
 use super::dynamics::{Coefficients, Conditions, Dynamics, advance, close};
+use super::mclmc::Mclmc;
 use super::sghmc::Sghmc;
 use super::sgld::Sgld;
 use super::sgnht::Sgnht;
@@ -29,11 +30,13 @@ pub enum Integrator {
     Sgld,
     /// BAOA with a Nosé–Hoover thermostat against the noise of minibatches.
     Sgnht,
+    /// Velocity of constant length, turned by the gradient and by noise.
+    Mclmc,
 }
 
 impl Integrator {
     /// All there are.
-    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Baoab, Self::Sgld, Self::Sgnht];
+    pub const ALL: &[Self] = &[Self::Sghmc, Self::Baoa, Self::Baoab, Self::Sgld, Self::Sgnht, Self::Mclmc];
 
     fn dynamics(self) -> &'static dyn Dynamics {
         match self {
@@ -42,6 +45,7 @@ impl Integrator {
             Self::Baoab => &Baoab,
             Self::Sgld => &Sgld,
             Self::Sgnht => &Sgnht,
+            Self::Mclmc => &Mclmc,
         }
     }
 }
@@ -75,9 +79,14 @@ impl Integrator {
         self.dynamics().kinetic_target(at)
     }
 
-    /// Whether there is a momentum, which then has a temperature.
+    /// Whether noise and gradient act on a momentum.
     pub fn has_momentum(self) -> bool {
         self.dynamics().has_momentum()
+    }
+
+    /// Whether momenta have a temperature worth measuring.
+    pub fn has_momentum_temperature(self) -> bool {
+        self.dynamics().has_momentum_temperature()
     }
 
     /// What a step multiplies by; `auxiliary` is that of the chain's state, empty for samplers that have none.

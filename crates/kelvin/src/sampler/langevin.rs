@@ -188,6 +188,6 @@ impl<P: Potential> Rule<P> for Langevin {
     }
 
     fn has_momentum_temperature(&self) -> bool {
-        self.integrator.has_momentum()
+        self.integrator.has_momentum_temperature()
     }
 }

@@ -18,7 +18,7 @@ pub enum Motion<'a> {
 impl Motion<'_> {
     /// Whether momenta have a temperature worth measuring.
     pub fn has_momentum_temperature(&self) -> bool {
-        matches!(self, Self::Sample(rule) if rule.integrator.has_momentum())
+        matches!(self, Self::Sample(rule) if rule.integrator.has_momentum_temperature())
     }
 
     /// How masses are estimated, where they are; a warm-up finds its own.

@@ -3,6 +3,7 @@
 use super::adapted::LookScratch;
 use super::batches::{Batches, RowStore};
 use super::chain::{Chain, Divergence};
+use super::trajectory::TrajectoryStart;
 use crate::network::Layout;
 use crate::potential::Potential;
 
@@ -30,6 +31,8 @@ pub struct Scratch<W> {
     pub(super) mass: Vec<f64>,
     /// What looks of a warm-up write to; made at the first.
     pub(super) look: Option<Box<LookScratch>>,
+    /// Where a trajectory began that may be rejected; made at the first.
+    pub(super) start: Option<Box<TrajectoryStart>>,
 }
 
 impl<W> Scratch<W> {
@@ -45,6 +48,7 @@ impl<W> Scratch<W> {
             kinetic: vec![0.0; layout.tensors().len()],
             mass: vec![0.0; layout.tensors().len()],
             look: None,
+            start: None,
             layout,
         }
     }

@@ -56,6 +56,11 @@ impl WarmUp {
         step == 0 || step < self.num_steps && step.is_multiple_of(apart)
     }
 
+    /// Gradients of a look.
+    pub(super) fn gradients_of_look(is_first: bool) -> u64 {
+        PROBES + 2 * if is_first { FIRST_ROUNDS } else { ROUNDS } as u64
+    }
+
     /// Whether U is noted at the state that so many steps led to.
     pub fn notes_energy_at(&self, step: u64) -> bool {
         step < self.num_steps && step.is_multiple_of(self.num_steps.div_ceil(MOST_ENERGIES).max(1))
