@@ -8,6 +8,7 @@ use kelvin::data::{DataError, ImageSet, Images, Shape, Table, labels_from_idx};
 use kelvin::draws::{DrawShape, Draws, DrawsError, Measurements};
 use kelvin::network::{Network, Weights};
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -153,7 +154,10 @@ fn draws_and_what_was_measured_at_them_are_as_many() {
             array("dense1.bias", "F32", "[2,1]".into(), 8),
             array("dense1.kernel", "F32", "[2,1,1]".into(), 8),
         ];
-        (format!("{{{}}}", arrays.join(",")), end)
+        // All numbers are zero, and each is hashed once.
+        let hash: String = Sha256::digest(vec![0; end]).iter().map(|byte| format!("{byte:02x}")).collect();
+        let about = format!(r#""__metadata__":{{"kelvin":"{{\"draws_sha256\":\"{hash}\"}}"}}"#);
+        (format!("{{{about},{}}}", arrays.join(",")), end)
     };
     let open = |energies, kinetic| {
         let (header, size) = header(energies, kinetic);

@@ -17,7 +17,7 @@ use super::row_lines::RowLines;
 use super::source_text::{MAX_BYTES, TextReader, read_bytes, unreadable};
 
 /// Bytes that are read at a time.
-const PIECE: usize = 1 << 16;
+const PIECE: usize = 1 << 14;
 
 /// Named columns and at least one row; every row has a cell in every column. What a cell means is asked only of the
 /// columns that are used, so a column nobody reads may hold anything.
