@@ -159,8 +159,14 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
     let asked = AtomicUsize::new(0);
     let should_stop = || asked.fetch_add(1, Ordering::Relaxed) > 20;
     let every = Duration::from_millis(1);
-    let durable =
-        Durable { folder: folder.path(), identity: "this run", every, should_stop: &should_stop, tell: &|_| {} };
+    let durable = Durable {
+        folder: folder.path(),
+        identity: "this run",
+        every,
+        should_stop: &should_stop,
+        tell: &|_| {},
+        suffix: "",
+    };
     let spec = |repetition| ChainSpec {
         label: "β = 1".into(),
         repetition,

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::predictive::PredictiveModel;
 
+use crate::budget::Budget;
+
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
 #[derive(Debug, Parser)]
@@ -186,8 +188,31 @@ pub struct RunArguments {
     /// Sample the whole grid of β as well
     #[arg(long)]
     pub grid: bool,
+    /// How chains are sampled [default: adaptive for tables, paper for images]
+    #[arg(long, value_name = "SAMPLER")]
+    pub sampler: Option<SamplerArgument>,
+    /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
+    pub folds: Option<u32>,
+    /// Repeated random splits (80 % to learn from, 10 % to choose by, 10 % to be judged on) in place of folds
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub splits: Option<u32>,
+    /// Audit the chains by Metropolis-corrected HMC at the same temperatures, of small tables: exact, and slow
+    #[arg(long)]
+    pub exact: bool,
+    /// The most that chains may sample at each temperature: gradients (500000, 2M) or time for all of them (90s, 5m, 1h)
+    #[arg(long, value_name = "GRADIENTS|TIME")]
+    pub budget: Option<Budget>,
     #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SamplerArgument {
+    /// Chains find masses and step size themselves, and sample until predictions are known well enough
+    Adaptive,
+    /// The sampler that the settings name, for as long as they say: SGHMC with cosine cycles in all presets, as in the paper
+    Paper,
 }
 
 #[derive(Debug, Args)]

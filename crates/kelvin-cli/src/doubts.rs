@@ -47,6 +47,13 @@ fn brief(warning: &Warning) -> String {
         Warning::ChainDiverged { label, step } => format!("{label} (step {step})"),
         Warning::SelectionDiverged { start, step, .. } => format!("start {start} (step {step})"),
         Warning::BetaAtGridEdge { beta, metric } => format!("{metric} at β = {}", significant(*beta, 3)),
+        Warning::TargetsMissed { label, draws_wanted, .. } if draws_wanted.is_finite() => {
+            format!("{label} ({} times as many draws)", significant(*draws_wanted, 2))
+        }
+        Warning::TargetsMissed { label, .. } => label.clone(),
+        Warning::FewDrawsBias { label, gained } => format!("{label} ({} nats)", significant(*gained, 2)),
+        Warning::StepBeyondCurvature { label, ratio } => format!("{label} ({})", significant(*ratio, 2)),
+        Warning::NotInEquilibrium { label, heating } => format!("{label} ({} times as hot)", significant(*heating, 3)),
         Warning::EnergyStillMoving { label, change, .. } => format!("{label} ({change:+.0})"),
         Warning::UnsteadyRows { label, share } => format!("{label} ({:.0} % of rows)", 100.0 * share),
         Warning::PredictionsDisagree { label, median_rhat, worst_rhat, .. } => {

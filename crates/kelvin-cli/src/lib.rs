@@ -1,6 +1,7 @@
 //! The command `kelvin`: an experiment in, a run folder with tables, figures and a report out.
 
 mod arguments;
+mod budget;
 mod checks;
 mod commands;
 mod device;

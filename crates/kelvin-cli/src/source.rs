@@ -1,16 +1,23 @@
 //! From arguments to settings and rows: a preset, an experiment.toml, or the user's own table.
 
 use std::path::Path;
+use std::time::Duration;
 
-use kelvin::data::{Dataset, Table};
-use kelvin_study::experiment::automatic_settings;
+use kelvin::data::{Dataset, Table, Task};
+use kelvin_study::experiment::{after_a_trial, provisional_settings};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
+use kelvin_study::study::{Cost, Worker, Workload};
 
-use crate::arguments::{CommonArguments, SourceArguments, TaskArgument};
+use crate::arguments::{CommonArguments, SamplerArgument, SourceArguments, TaskArgument};
+use crate::budget::Budget;
+use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
 use kelvin_report::text::{few_names, wrapped};
+
+/// Costs below so many seconds are not told.
+const WORTH_TELLING: f64 = 60.0;
 
 /// What an experiment starts from.
 pub struct Source {
@@ -18,13 +25,36 @@ pub struct Source {
     pub data: SourceData,
     /// Whether step sizes were derived from the table and want a pilot.
     pub automatic: bool,
+    /// The time that sampling may take, to be turned into gradients.
+    pub time: Option<Duration>,
 }
 
-/// Reads settings and rows. `--seed`, then `--quick`, then `--set` have the last word; what `--set` says of the data is
-/// heard before they are read.
-pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Result<Source> {
+/// How a run is to be sampled and judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sampling {
+    pub sampler: Option<SamplerArgument>,
+    pub folds: Option<u32>,
+    pub splits: Option<u32>,
+    pub budget: Option<Budget>,
+    pub exact: bool,
+}
+
+/// Reads settings and rows of a sweep or a selection, which sample as the settings say.
+pub fn read(source: &SourceArguments, common: &CommonArguments, work: &Workload) -> anyhow::Result<Source> {
+    read_for(source, common, Sampling { sampler: Some(SamplerArgument::Paper), ..Sampling::default() }, work)
+}
+
+/// Reads settings and rows, and tells or refuses what the work would cost before anything long is begun. `--seed`, then `--sampler`, `--quick`,
+/// `--folds` and `--budget`, then `--set` have the last word; what `--set` says of the data is heard before they are read.
+pub fn read_for(
+    source: &SourceArguments,
+    common: &CommonArguments,
+    sampling: Sampling,
+    work: &Workload,
+) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
-    let (mut settings, data, automatic) = match (&source.experiment, &source.data) {
+    let adjusted = |settings: Settings, data: &SourceData| adjusted(settings, data, source, common, sampling);
+    let (settings, time, data, automatic) = match (&source.experiment, &source.data) {
         (Some(name), _) => {
             let mut settings = named(name)?;
             if common.seed.is_some() {
@@ -33,19 +63,53 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             settings = with_overrides(settings, &common.overrides)?;
             settings.check()?;
             let data = Problem::read_dataset(&settings, common.conduct.data_dir.as_deref())?;
-            (settings, data, false)
+            let (settings, time) = adjusted(settings, &data)?;
+            price(work, &settings, &data, common, false)?;
+            (settings, time, data, false)
         }
         (None, Some(file)) => {
             refuse_overrides_of_the_table(&common.overrides)?;
-            let (settings, dataset) = own_table(file, source, seed)?;
+            let (provisional, dataset) = own_table(file, source, seed)?;
+            let has_trial = dataset.task() == Task::Regression;
+            let data = SourceData::Table(dataset);
+            price(work, &adjusted(provisional.clone(), &data)?.0, &data, common, has_trial)?;
+            let settings = match &data {
+                SourceData::Table(dataset) => after_a_trial(provisional, dataset),
+                SourceData::Images { .. } => provisional,
+            };
+            let (settings, time) = adjusted(settings, &data)?;
             // A rate that was asked for is not tuned.
             let rate_is_given = common.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
-            (settings, dataset.into(), !rate_is_given)
+            (settings, time, data, !rate_is_given)
         }
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
+    let automatic = automatic && !settings.sampler.adapt;
+    if let SourceData::Table(dataset) = &data
+        && !dataset.dropped_constant.is_empty()
+    {
+        let columns = few_names(&dataset.dropped_constant);
+        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    }
+    Ok(Source { settings, data, automatic, time })
+}
+
+/// The settings as flags and `--set` change them, and the time that sampling may take.
+fn adjusted(
+    mut settings: Settings,
+    data: &SourceData,
+    source: &SourceArguments,
+    common: &CommonArguments,
+    sampling: Sampling,
+) -> anyhow::Result<(Settings, Option<Duration>)> {
+    let is_adaptive = is_adaptive(source, common, &settings, data, sampling.sampler)?;
+    if is_adaptive && let SourceData::Table(dataset) = data {
+        let num_parameters = data.network(&settings)?.layout().len();
+        settings = settings.adaptive(dataset.num_rows(), num_parameters);
+    }
     if source.quick {
-        settings = match &data {
+        settings = match data {
+            SourceData::Table(_) if is_adaptive => settings.quick_adaptive(),
             SourceData::Table(dataset) => {
                 let num_train = dataset.num_rows() * 4 / 5;
                 let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
@@ -56,15 +120,97 @@ pub fn read(source: &SourceArguments, common: &CommonArguments) -> anyhow::Resul
             }
         };
     }
+    let time = judge(&mut settings, data, sampling)?;
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
-    if let SourceData::Table(dataset) = &data
-        && !dataset.dropped_constant.is_empty()
-    {
-        let columns = few_names(&dataset.dropped_constant);
-        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    Ok((settings, time))
+}
+
+/// Says what all of it would cost where that is long, and refuses what is beyond `run.most_hours`.
+fn price(
+    work: &Workload,
+    settings: &Settings,
+    data: &SourceData,
+    common: &CommonArguments,
+    has_trial: bool,
+) -> anyhow::Result<()> {
+    let (cost, most_hours) = (Cost::of(work, settings, data, has_trial)?, settings.run.most_hours);
+    let conduct = &common.conduct;
+    let mut worker = Worker::Cores(rayon::current_num_threads());
+    // A GPU is looked for only where it makes a difference.
+    let is_long = cost.seconds(worker) > WORTH_TELLING || cost.check(worker, most_hours).is_err();
+    if is_long && device::open(conduct.device, true).is_ok_and(|engine| engine.moves_chains_together()) {
+        worker = Worker::Gpu;
     }
-    Ok(Source { settings, data, automatic })
+    cost.check(worker, most_hours)?;
+    if cost.seconds(worker) > WORTH_TELLING && !conduct.quiet && !conduct.json {
+        say(&wrapped(&format!("note: {}", cost.told(worker)), "  "));
+    }
+    Ok(())
+}
+
+/// Whether chains are to adapt: those of presets and own tables are, unless something else is asked for, or a setting of the sampler is given,
+/// which then means the sampler that it is a setting of.
+fn is_adaptive(
+    source: &SourceArguments,
+    common: &CommonArguments,
+    settings: &Settings,
+    data: &SourceData,
+    asked: Option<SamplerArgument>,
+) -> anyhow::Result<bool> {
+    let is_table = matches!(data, SourceData::Table(_));
+    match asked {
+        Some(SamplerArgument::Paper) => Ok(false),
+        Some(SamplerArgument::Adaptive) if !is_table => Err(WrongFlags(format!(
+            "`--sampler adaptive` is for tables, and `{}` is a set of images; leave it out",
+            settings.data.source
+        ))
+        .into()),
+        Some(SamplerArgument::Adaptive) => Ok(true),
+        None => {
+            let of_sampler = |text: &&String| {
+                let key = text.split('=').next().unwrap_or_default().trim();
+                key.starts_with("sampler.") && !["sampler.draws", "sampler.friction"].contains(&key)
+            };
+            let is_file = source.experiment.as_ref().is_some_and(|name| name.ends_with(".toml"));
+            Ok(is_table && !is_file && !common.overrides.iter().any(|text| of_sampler(&text)))
+        }
+    }
+}
+
+/// Sets folds and budget as asked; the time that sampling may take, where it was asked for as such.
+fn judge(settings: &mut Settings, data: &SourceData, asked: Sampling) -> anyhow::Result<Option<Duration>> {
+    let flags = [
+        ("--folds", asked.folds.is_some_and(|folds| folds > 0)),
+        ("--splits", asked.splits.is_some()),
+        ("--exact", asked.exact),
+    ];
+    if let (SourceData::Images { .. }, Some((flag, _))) = (data, flags.iter().find(|(_, given)| *given)) {
+        return Err(WrongFlags(format!("`{flag}` is for tables: images have their own test set; leave it out")).into());
+    }
+    match (asked.folds, asked.splits) {
+        (Some(1), _) => {
+            return Err(
+                WrongFlags("`--folds 1` leaves nothing to learn from; give 2 or more, or 0 for none".into()).into()
+            );
+        }
+        (Some(folds), _) => (settings.run.folds, settings.run.splits) = (Some(folds).filter(|&folds| folds > 0), None),
+        (None, Some(splits)) => (settings.run.folds, settings.run.splits) = (None, Some(splits)),
+        (None, None) => {}
+    }
+    settings.run.exact |= asked.exact;
+    let Some(budget) = asked.budget else { return Ok(None) };
+    if settings.stopping.is_none() {
+        let reason = "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`";
+        return Err(WrongFlags(format!("--budget does not apply: {reason}")).into());
+    }
+    match budget {
+        Budget::Gradients(gradients) => {
+            *settings = settings.clone().with_budget(gradients);
+            Ok(None)
+        }
+        Budget::Time(time) => Ok(Some(time)),
+    }
 }
 
 /// What names a network comes first, whatever the order: the settings of the one it takes the place of go with that.
@@ -130,5 +276,5 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
     let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
     let run = RunSettings { seed, ..RunSettings::default() };
-    Ok((automatic_settings(&name, data, &dataset, run), dataset))
+    Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }

@@ -460,3 +460,54 @@ fn a_thousand_constant_columns_are_told_in_a_few_words() {
     let page = std::fs::read_to_string(here.join("run/report.html")).unwrap();
     assert!(page.contains("same_7 and 992 more</dd>") && !page.contains("same_8"), "the page names few too");
 }
+
+#[test]
+fn what_would_take_weeks_is_refused_before_anything_is_begun() {
+    let temporary = TempDir::new().unwrap();
+    let here = temporary.path();
+    let deep = format!("--set=model.hidden=[{}]", vec!["64"; 3000].join(","));
+    for command in [
+        &["run", "concrete", "--out", "deep"][..],
+        &["sweep", "concrete", "--out", "deep"],
+        &["select", "concrete", "--all"],
+    ] {
+        let arguments = [command, &["--device=cpu", &deep]].concat();
+        let output = kelvin(here, &arguments);
+        let message = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        for phrase in
+            ["chains of", "parameters on 824 rows", "multiply-adds", "hours of one core", "run.most_hours allows 48"]
+        {
+            assert!(message.contains(phrase), "kelvin {arguments:?}: no `{phrase}` in\n{message}");
+        }
+        assert!(everything(here).is_empty(), "{:?}", everything(here).keys());
+    }
+}
+
+#[test]
+fn what_takes_long_is_told_before_it_begins_and_a_limit_can_be_moved() {
+    let temporary = TempDir::new().unwrap();
+    let here = temporary.path();
+    let mut csv = String::from("a,b,kind\n");
+    for i in 0..1200_u32 {
+        writeln!(csv, "{},{},kind {}", i * 7 % 131, i * i % 171, i % 500).unwrap();
+    }
+    std::fs::write(here.join("many.csv"), csv).unwrap();
+    let run = ["run", "--data", "many.csv", "--target", "kind", "--sampler=paper", "--device=cpu", "--threads=1"];
+    // Told, then stopped by the first thing that goes wrong.
+    std::fs::write(here.join("file"), "").unwrap();
+    let output = kelvin(here, &[&run[..], &["--out", "file/run"]].concat());
+    let message = said(&output);
+    assert!(message.contains("note: 4 searches of") && message.contains("minutes on one core"), "{message}");
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let output = kelvin(here, &[&run[..], &["--set=run.most_hours=0.01"]].concat());
+    assert!(
+        output.status.code() == Some(2) && said(&output).contains("run.most_hours allows 0.01"),
+        "{}",
+        said(&output)
+    );
+    // The limit is no part of what a run is: the same run goes on under another.
+    table(here);
+    succeeds(here, &run_arguments("run", &["--set=run.most_hours=1"]));
+    succeeds(here, &run_arguments("run", &["--set=run.most_hours=2"]));
+}

@@ -1,7 +1,7 @@
 // Moves whole chains of a small network, one block a chain, by many steps in one launch; the state stays on the chip.
 //
 //   z_k = c_k + Σ_j x_j W_jk,  h_k = max(z_k, 0),  o = b + Σ_k v_k h_k,  e = ∂ log p(y|o)/∂o
-//   g = −w Σ_rows ∂ log p + θ/σ_p²,  clipped by its norm;  then SGHMC, BAOA, SGLD or joint ascent in (θ, log β)
+//   g = −w Σ_rows ∂ log p + θ/σ_p²,  clipped by its norm;  then SGHMC, BAOA, BAOAB, SGLD or joint ascent in (θ, log β)
 //
 // Specification: kelvin::sampler::{Langevin, JointAscent} over kelvin::network::Evaluator::OneHidden, with the same
 // random numbers and the same rows.
@@ -17,6 +17,8 @@
 // step (noise, weights into registers, sums of eight warps, norm, update, three barriers) is 800 instructions of each
 // warp, 1,600 cycles. Shared memory: a row is read once, 16 bytes for 4 inputs, and used by 8 units of each of 8 lanes.
 // Global memory: nothing but the next batch's rows, copied while this one is computed, and 24 bytes of schedule.
+// BAOAB kicks at both ends of a step, so a launch of S steps takes S + 1 gradients: the last one closes its last step, and
+// the next launch begins with the same one, computed again to the same bits. The closing kick costs a step one more barrier.
 //
 // Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the
 // places AT_… in shared memory (bytes), all chosen by tables/shape.rs.
@@ -51,24 +53,28 @@
 #define SGLD 2
 #define JOINT_ASCENT 3
 #define MASS_ESTIMATE 4  // moves nothing: Σ g² takes the place of Σ m²
+#define BAOAB 5
 
 // Values of ROW_PLACE: all rows lie in shared memory; each batch is copied there; rows are read where they are.
 #define RESIDENT 0
 #define COPIED 1
 #define IN_PLACE 2
 
-// What a step multiplies by, for temperature and mass 1, the same for all chains: kelvin::sampler::Coefficients.
+// What a step multiplies by, the same for all chains: kelvin::sampler::Coefficients for temperature and mass 1, or, where
+// each chain has its own, how they change from step to step.
 struct StepNumbers {
     double drift;
-    double noise_std;  // times the chain's noise_factor: that of its noise
-    double kick;       // of joint ascent: the learning rate
+    double noise_std;
+    double kick;  // of joint ascent: the learning rate
     double keep;
 };
 
-// What a chain brings along.
+// What a chain brings along: its factors multiply the numbers of each step.
 struct TableChain {
     double noise_factor[4];  // for each tensor
-    double inverse_mass[4];
+    double drift_factor[4];
+    double kick_factor;
+    double keep_factor;
     double likelihood_weight;
     double log_beta;
     double log_beta_velocity;
@@ -111,6 +117,9 @@ struct TableChainArguments {
     u32 order_purpose;   // whose batches: the sampler's or the mass estimate's
 };
 
+// Gradients of a launch.
+DEVICE u32 num_gradients(const TableChainArguments& arguments) { return arguments.num_steps + (RULE == BAOAB ? 1 : 0); }
+
 #include "table_rows.cuh"
 #include "table_likelihood.cuh"
 #include "table_vectors.cuh"
@@ -147,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     const double likelihood_weight = chain.likelihood_weight;
     const u32 id = chain.id;
     u32 step = 0;
-    for (; step < arguments.num_steps; ++step) {
+    for (; step < num_gradients(arguments); ++step) {
         coefficients.write(arguments, step, at);
         make_noise(arguments, id, step, at);
         rows.prepare_next(arguments, id, step, at);
@@ -161,7 +170,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     }
 
     const bool failed = *at.failed != 0;
-    const bool counts = RULE != MASS_ESTIMATE && !failed && arguments.first_step + step > arguments.burn_in;
+    // A gradient of BAOAB ends the step before it.
+    const u32 steps_done = RULE == BAOAB && step > 0 ? step - 1 : step;
+    const bool counts = RULE != MASS_ESTIMATE && !failed && arguments.first_step + steps_done > arguments.burn_in;
     for (int p = thread; p < PARAMETERS; p += THREADS) {
         const float m = at.momentum[p];
         arguments.positions[state + p] = at.position[p];
@@ -177,7 +188,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     if (thread == 0) {
         result.log_beta = at.scalars->log_beta;
         result.log_beta_velocity = at.scalars->log_beta_velocity;
-        result.steps_done = step;
+        result.steps_done = steps_done;
         result.failed = failed;
     }
 }

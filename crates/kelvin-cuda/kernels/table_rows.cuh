@@ -4,6 +4,7 @@
 // Scalars that one thread writes and all read, a barrier apart.
 struct Scalars {
     double kick;  // joint ascent: the learning rate
+    double closing_kick;  // BAOAB: that of the step before
     double log_beta;
     double log_beta_velocity;
     double log_beta_gradients[WARPS];  // a part from each warp
@@ -131,7 +132,7 @@ struct RowsOfSteps {
     // Starts to bring the rows of the step after `step`.
     DEVICE void prepare_next(const TableChainArguments& arguments, u32 chain, u32 step, const Places& at) {
 #if ROW_PLACE == COPIED
-        if (step + 1 < arguments.num_steps) {
+        if (step + 1 < num_gradients(arguments)) {
             step_on(arguments, chain, at);
             copy(arguments, at, parity ^ 1);
         }

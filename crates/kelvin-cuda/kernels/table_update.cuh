@@ -1,6 +1,6 @@
 // The update of a table's chain: noise by name, gradient of the energy, clipping, one step of the rule.
 //
-//   SGHMC  m ← μ' m − h g + s √M R,  θ ← θ + h m/M           BAOA, SGLD, joint ascent: kelvin::sampler
+//   SGHMC  m ← μ' m − h g + s √M R,  θ ← θ + h m/M           BAOA, BAOAB, SGLD, joint ascent: kelvin::sampler
 //
 // A thread makes the noise of whole Philox blocks (four numbers, 16 apart) and moves every THREADS-th parameter.
 
@@ -34,14 +34,15 @@ DEVICE bool is_finite(double number) { return fabs(number) <= 1.7976931348623157
 
 // Turns the schedule's numbers into those of this chain, read from global memory one step ahead.
 struct Coefficients {
-    double noise_factor, inverse_mass;
-    double next[2];  // of the four threads of the tensors: drift and noise_std; of the one after them: kick and keep
+    double next[2];    // of the four threads of the tensors: drift and noise_std; of the one after them: kick and keep
+    double factor[2];  // the chain's, of the same
 
     DEVICE Coefficients(const TableChainArguments& arguments, const TableChain& chain) {
         if (threadIdx.x < 4) {
-            noise_factor = chain.noise_factor[threadIdx.x];
-            inverse_mass = chain.inverse_mass[threadIdx.x];
+            factor[0] = chain.drift_factor[threadIdx.x];
+            factor[1] = chain.noise_factor[threadIdx.x];
         }
+        if (threadIdx.x == 4) factor[0] = chain.kick_factor, factor[1] = chain.keep_factor;
         read(arguments.steps[0]);
     }
 
@@ -52,12 +53,13 @@ struct Coefficients {
 
     DEVICE void write(const TableChainArguments& arguments, u32 step, const Places& at) {
         if (threadIdx.x < 4) {
-            at.scalars->drift[threadIdx.x] = (float)(next[0] * inverse_mass);
-            at.scalars->noise[threadIdx.x] = (float)(next[1] * noise_factor);
+            at.scalars->drift[threadIdx.x] = (float)(next[0] * factor[0]);
+            at.scalars->noise[threadIdx.x] = (float)(next[1] * factor[1]);
         }
         if (threadIdx.x == 4) {
-            at.scalars->kick = next[0];
-            at.scalars->keep = (float)next[1];
+            if (RULE == BAOAB && step > 0) at.scalars->closing_kick = at.scalars->kick;
+            at.scalars->kick = next[0] * factor[0];
+            at.scalars->keep = (float)(next[1] * factor[1]);
         }
         if (step + 1 < arguments.num_steps) read(arguments.steps[step + 1]);
     }
@@ -65,6 +67,7 @@ struct Coefficients {
 
 DEVICE void make_noise(const TableChainArguments& arguments, u32 chain, u32 step, const Places& at) {
 #if RULE != JOINT_ASCENT && RULE != MASS_ESTIMATE
+    if (RULE == BAOAB && step == arguments.num_steps) return;
     NoiseKey key;
     key.seed = arguments.seed;
     key.purpose = STEP_NOISE;
@@ -101,6 +104,21 @@ DEVICE float likelihood_gradient(int p, const Places& at) {
 #endif
     return sum;
 }
+
+#if RULE == BAOAB
+// The last kick of a step, by the gradient at its new position; ends with a barrier. Returns whether the momentum is finite.
+DEVICE bool close_step(double clip, bool is_good, const Places& at) {
+    const float kick = (float)(at.scalars->closing_kick * clip);
+    for (int p = threadIdx.x; p < PARAMETERS; p += THREADS) {
+        const float m = fmaf(kick, at.sums[padded_place(p)], at.momentum[p]);
+        at.momentum[p] = m;
+        is_good = is_good && is_finite(m * m);
+    }
+    if (!is_good) *at.failed = 1;
+    __syncthreads();
+    return *at.failed == 0;
+}
+#endif
 
 // Moves position and momentum; a barrier must follow.
 DEVICE void update(const TableChainArguments& arguments, double likelihood_weight, u32 step, const Temper& temper,
@@ -151,6 +169,10 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const double limit = arguments.clip_norm;
     const double clip = squared_norm < limit * limit ? 1.0 : limit / sqrt(squared_norm);
     bool is_good = is_finite(squared_norm);
+#if RULE == BAOAB
+    if (step > 0 && !close_step(clip, is_good, at)) return;
+    if (step == arguments.num_steps) return;
+#endif
 
     const float keep = scalars.keep;
 #if RULE == JOINT_ASCENT
@@ -183,7 +205,7 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
 #if RULE == SGHMC
             m[i] = fmaf(scale, r, fmaf(kick, g, keep * m[i]));
             theta[i] = fmaf(drift, m[i], theta[i]);
-#elif RULE == BAOA
+#elif RULE == BAOA || RULE == BAOAB
             m[i] = fmaf(kick, g, m[i]);
             theta[i] = fmaf(drift, m[i], theta[i]);
             m[i] = fmaf(scale, r, keep * m[i]);
@@ -191,7 +213,8 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
 #else
             theta[i] = fmaf(scale, r, fmaf(kick * drift, g, theta[i]));
 #endif
-            is_good = is_good && is_finite(m[i] * m[i]);
+            // A step of BAOAB ends with its closing kick.
+            is_good = is_good && (RULE == BAOAB || is_finite(m[i] * m[i]));
 #endif
         }
 #pragma unroll

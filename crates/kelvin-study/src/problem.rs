@@ -33,6 +33,25 @@ impl From<Dataset> for SourceData {
     }
 }
 
+impl SourceData {
+    /// The network that the settings ask for, built for these data.
+    ///
+    /// # Errors
+    /// If it does not fit them.
+    pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
+        match self {
+            Self::Table(table) => {
+                let num_outputs = match &table.target {
+                    Target::Real(_) => 1,
+                    Target::Classes { names, .. } => names.len(),
+                };
+                settings.model.build(Shape::flat(table.num_features()), num_outputs)
+            }
+            Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
+        }
+    }
+}
+
 /// Everything an experiment learns from and is judged on.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -142,6 +161,18 @@ impl Problem {
     fn of_table(dataset: Dataset, settings: &Settings) -> Result<Self, ExperimentError> {
         refuse_image_settings(&settings.data)?;
         let split = Split::random(dataset.num_rows(), settings.run.seed)?;
+        Self::of_division(dataset, split, settings)
+    }
+
+    /// The same table with its rows divided in this way; `None` for images.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn divided(&self, split: Split, settings: &Settings) -> Result<Option<Self>, ExperimentError> {
+        self.table().map(|table| Self::of_division(table.dataset.clone(), split, settings)).transpose()
+    }
+
+    fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let standardiser = Standardiser::fit(&dataset, &split.train)?;
         let likelihood = match &dataset.target {
             Target::Real(_) => Likelihood::Gaussian { noise_variance: settings.model.noise_variance },

@@ -15,7 +15,7 @@ use kelvin_study::durable::{DrawFiles, Durable, Recovery};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::experiment::{ChainSpec, Experiment, SampledChain, Slot};
 use kelvin_study::problem::Problem;
-use kelvin_study::settings::{DrawsSetting, Settings, preset};
+use kelvin_study::settings::{DrawsSetting, Settings, StoppingSettings, preset};
 
 /// A few draws of short chains; the hot one may diverge where the rate is too large.
 fn settings() -> Settings {
@@ -99,14 +99,22 @@ impl Folder {
 
     /// Samples for so many steps, or to the end.
     fn sample(&self, experiment: &Experiment, watch: &Clockwork) -> Result<Vec<SampledChain>, ExperimentError> {
-        let specs = specs(experiment);
+        self.sample_these(experiment, &specs(experiment), watch)
+    }
+
+    fn sample_these(
+        &self,
+        experiment: &Experiment,
+        specs: &[ChainSpec],
+        watch: &Clockwork,
+    ) -> Result<Vec<SampledChain>, ExperimentError> {
         let path = |spec: &ChainSpec| self.draws(spec);
         let about = |spec: &ChainSpec| BTreeMap::from([("label", spec.label.clone())]);
         let files = DrawFiles { path: &path, about: &about };
         let should_stop = || watch.is_over();
         let tell = |recovery: &Recovery| self.told.lock().unwrap().push(recovery.to_string());
         let durable = durable(self.folder.path(), &should_stop, &tell);
-        experiment.sample_durably(&specs, &files, &durable, watch)
+        experiment.sample_durably(specs, &files, &durable, watch)
     }
 
     fn select(&self, experiment: &Experiment, watch: &Clockwork) -> Result<Vec<JointChoice>, ExperimentError> {
@@ -120,9 +128,9 @@ impl Folder {
 fn durable<'a>(
     folder: &'a Path,
     should_stop: &'a (dyn Fn() -> bool + Sync),
-    tell: &'a dyn Fn(&Recovery),
+    tell: &'a (dyn Fn(&Recovery) + Sync),
 ) -> Durable<'a> {
-    Durable { folder, identity: "this run", every: Duration::from_millis(3), should_stop, tell }
+    Durable { folder, identity: "this run", every: Duration::from_millis(3), should_stop, tell, suffix: "" }
 }
 
 fn assert_same(found: &[SampledChain], expected: &[SampledChain]) {
@@ -185,6 +193,58 @@ fn stop_again_and_again(integrator: Integrator, adapt: bool, steps: u64) {
             std::fs::read_dir(folder.folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left.len(), 4, "{left:?}");
+    });
+}
+
+/// Chains that decide together how far they go, in burn-in and in sampling, decide the same when they are stopped on the way; and where draws are
+/// damaged they go back together.
+#[test]
+fn chains_that_stop_by_themselves_end_the_same() {
+    let mut settings = settings();
+    let targets = StoppingSettings { effective_median: 60.0, effective_low: 20.0, lpd_error: 0.5 };
+    settings.stopping = Some(targets);
+    (settings.sampler.integrator, settings.sampler.adapt) = (Integrator::Baoab, true);
+    (settings.sampler.ramp_start, settings.sampler.ramp_end, settings.sampler.burn_in) = (0, 0, 256);
+    (settings.sampler.cycle, settings.sampler.epochs) = (10, 9000);
+    with_experiment(settings, |experiment| {
+        let specs: Vec<ChainSpec> = specs(experiment)
+            .into_iter()
+            .map(|spec| ChainSpec { slot: Slot::Chosen, inverse_temperature: 0.1, ..spec })
+            .zip(0..)
+            .map(|(spec, repetition)| ChainSpec { repetition, ..spec })
+            .collect();
+        let alone = experiment.sample(&specs, &Silent).unwrap();
+        let steps = alone[0].chain.state.step;
+        let num_draws = alone[0].draws.len() as u64;
+        assert!(alone.iter().all(|chain| chain.chain.state.step == steps && chain.draws.len() as u64 == num_draws));
+        let burn_in = steps - 10 * num_draws;
+        assert!(burn_in > 256, "burn-in was lengthened: {burn_in}");
+        assert!(steps < 9000 && num_draws > 50, "sampling was lengthened, and ended early: {steps}, {num_draws}");
+
+        let folder = Folder::new();
+        let mut stops = 0;
+        let chains = loop {
+            match folder.sample_these(experiment, &specs, &Clockwork::for_steps(700)) {
+                Ok(chains) => break chains,
+                Err(error) => assert!(matches!(error, ExperimentError::Interrupted), "{error}"),
+            }
+            stops += 1;
+        };
+        assert!(stops > 3, "{stops}");
+        assert_same(&chains, &alone);
+        let again = Clockwork::for_steps(u64::MAX);
+        assert_same(&folder.sample_these(experiment, &specs, &again).unwrap(), &alone);
+        assert_eq!((again.steps.into_inner(), again.resumed.into_inner()), (0, 3 * steps));
+
+        // Damage to the draws of one chain takes all of them back, and they end the same.
+        let folder = Folder::new();
+        let halfway = Clockwork::for_steps(2 * steps);
+        assert!(folder.sample_these(experiment, &specs, &halfway).is_err());
+        let log = std::fs::read_dir(folder.folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let log = log.filter(|path| path.extension().is_some_and(|ending| ending == "draws")).min().unwrap();
+        damage(&log, true);
+        assert_same(&folder.sample_these(experiment, &specs, &Clockwork::for_steps(u64::MAX)).unwrap(), &alone);
+        assert!(!folder.told().is_empty());
     });
 }
 

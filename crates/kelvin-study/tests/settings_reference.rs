@@ -9,21 +9,22 @@ use std::path::{Path, PathBuf};
 
 use kelvin::network::Layer;
 use kelvin_study::error::ExperimentError;
-use kelvin_study::settings::{Settings, preset, with_override};
+use kelvin_study::settings::{Settings, StoppingSettings, preset, with_override};
 use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Where the structs and enums of the settings are declared.
-const SOURCES: [&str; 10] = [
+const SOURCES: [&str; 11] = [
     "kelvin-study/src/settings/experiment.rs",
     "kelvin-study/src/settings/model.rs",
     "kelvin-study/src/settings/sampler.rs",
     "kelvin-study/src/settings/batch_size.rs",
+    "kelvin-study/src/settings/stopping.rs",
     "kelvin/src/data/images.rs",
     "kelvin/src/network/initial.rs",
     "kelvin/src/network/layers.rs",
     "kelvin/src/sampler/joint_ascent.rs",
-    "kelvin/src/sampler/langevin.rs",
+    "kelvin/src/sampler/integrator.rs",
     "kelvin/src/temperature/mod.rs",
 ];
 
@@ -174,7 +175,10 @@ impl Source {
                 continue;
             }
             match key.name.split_once('.') {
-                Some((section, name)) => table.get_mut(section).and_then(Value::as_table_mut).unwrap().remove(name),
+                // A section that is optional as a whole may not be there.
+                Some((section, name)) => {
+                    table.get_mut(section).and_then(Value::as_table_mut).and_then(|own| own.remove(name))
+                }
                 None => table.remove(&key.name),
             };
         }
@@ -323,7 +327,8 @@ fn plain_doc(doc: &str) -> String {
 fn settings_reference() -> String {
     let source = Source::read();
     let least = Settings::from_toml(&source.least_settings(None), "text").unwrap();
-    let defaults = Table::try_from(&least).unwrap();
+    let with_stopping = Settings { stopping: Some(StoppingSettings::default()), ..least.clone() };
+    let defaults = Table::try_from(&with_stopping).unwrap();
     let keys = source.keys();
     let mut page = String::from(HEAD);
     for member in &source.settings().members {
@@ -396,6 +401,7 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "f64" => "number",
         "u64" | "u32" | "usize" => "whole number",
         "String" => "text",
+        "bool" => "`true` or `false`",
         "Vec<f64>" => "list of numbers",
         "Vec<usize>" => "list of whole numbers",
         "Vec<String>" => "list of texts",
@@ -417,8 +423,11 @@ fn default_of(source: &Source, key: &Key, defaults: &Table, least: &Settings) ->
         return None;
     }
     // What is left out of a written file where it has its default.
-    if key.name == "run.checkpoint_seconds" {
-        return Some(least.run.checkpoint_seconds.to_string());
+    match key.name.as_str() {
+        "run.checkpoint_seconds" => return Some(least.run.checkpoint_seconds.to_string()),
+        "run.most_hours" => return Some(least.run.most_hours.to_string()),
+        "sampler.adapt" => return Some(least.sampler.adapt.to_string()),
+        _ => {}
     }
     if let Some(value) = value_of(defaults, &key.name) {
         return Some(shown(&value));

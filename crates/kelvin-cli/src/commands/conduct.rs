@@ -32,9 +32,13 @@ pub fn carry_out(
     result: fn(&Path, &Findings, bool) -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
     let interrupt = Interrupt::listen()?;
-    let Source { settings, data, automatic } = source;
+    let Source { settings, data, automatic, time } = source;
     let problem = Problem::new(data, &settings)?;
-    let experiment = device::experiment(conduct.device, conduct.quiet, problem, settings)?;
+    let mut experiment = device::experiment(conduct.device, conduct.quiet, problem, settings)?;
+    if let Some(time) = time {
+        let grid = if command == RunCommand::RunGrid { experiment.settings.run.grid.len() } else { 0 };
+        experiment.spend(2 + grid, time)?;
+    }
     let study = Study {
         automatic,
         folder: out.map(Path::to_path_buf),

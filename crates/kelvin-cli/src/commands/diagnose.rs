@@ -98,7 +98,13 @@ fn text(findings: &Findings, diagnosis: &Diagnosis<'_>) -> String {
     text += &format!("{}{}\n", search_table(&diagnosis.searches).to_text(), spread(&diagnosis.searches));
     // A sweep has its grid to say it.
     text += &match (findings.beta_star, diagnosis.which_way) {
-        (Some(beta), Some(way)) => which_way_text(beta, &way) + "\n",
+        (Some(beta), Some(way)) => match which_way_text(beta, &way) {
+            nothing if nothing.is_empty() => {
+                "Which way to move β from here cannot be told: the slope's error exceeds what LPD changes by.\n\n"
+                    .into()
+            }
+            text => text + "\n",
+        },
         (Some(_), None) => wrapped(NO_WAY, "") + "\n",
         (None, _) => String::new(),
     };

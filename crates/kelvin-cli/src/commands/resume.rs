@@ -13,7 +13,7 @@ pub fn resume(arguments: &ResumeArguments) -> anyhow::Result<()> {
     threads(conduct.threads)?;
     let (record, settings) = stored_run(&arguments.run)?;
     let data = record.read_data(&settings, conduct.data_dir.as_deref())?;
-    let source = Source { settings, data, automatic: record.automatic };
+    let source = Source { settings, data, automatic: record.automatic, time: None };
     let result = match record.command {
         RunCommand::Run | RunCommand::RunGrid => run::result,
         RunCommand::Sweep => sweep::result,

@@ -4,16 +4,17 @@ use std::path::Path;
 
 use kelvin::diagnostics::Warning;
 use kelvin::predictive::ByModel;
-use kelvin_report::compare::{best_of, gain, verdict};
+use kelvin_report::compare::{gain, headline, verdict};
 use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
-use kelvin_study::findings::{Findings, Row, RunCommand, WhichWay};
+use kelvin_study::findings::{CrossValidation, Findings, Row, RunCommand, WhichWay};
+use kelvin_study::study::Workload;
 use serde::Serialize;
 
 use super::conduct::{carry_out, threads};
 use crate::arguments::RunArguments;
-use crate::source;
+use crate::source::{self, Sampling};
 
 #[derive(Serialize)]
 struct RunResult<'a> {
@@ -21,7 +22,9 @@ struct RunResult<'a> {
     name: &'a str,
     folder: String,
     beta_star: Option<f64>,
+    headline: &'a [String],
     verdict: &'a str,
+    cross_validation: Option<&'a CrossValidation>,
     which_way: Option<ByModel<WhichWay>>,
     rows: &'a [Row],
     warnings: &'a [Warning],
@@ -30,8 +33,10 @@ struct RunResult<'a> {
 pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
-    let source = source::read(&arguments.source, common)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
+    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, folds, splits, budget, exact };
+    let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
     carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
 }
 
@@ -44,7 +49,9 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
             name: &findings.name,
             folder: folder.display().to_string(),
             beta_star: findings.beta_star,
+            headline: &headline(findings),
             verdict: &verdict,
+            cross_validation: findings.cross_validation.as_ref(),
             which_way: findings.which_way,
             rows: &findings.rows,
             warnings: &findings.warnings,
@@ -52,8 +59,9 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
         return Ok(format!("{}\n", serde_json::to_string(&result)?));
     }
     let tables: Vec<String> = tables_of(findings).iter().map(|(_, table)| table.to_text()).collect();
-    let best = best_of(&findings.rows);
+    let said: String = headline(findings).iter().map(|line| wrapped(line, "  ")).collect();
+    let audit: String = findings.audit.iter().map(|row| wrapped(&format!("exact: {}", row.sentence), "  ")).collect();
     let way = findings.beta_star.zip(findings.which_way.as_ref());
     let way = way.map_or(String::new(), |(beta, way)| which_way_text(beta, way));
-    Ok(format!("{}\n{}{best}{way}", tables.join("\n"), wrapped(&verdict, "  ")))
+    Ok(format!("{}\n{said}{}{audit}{way}", tables.join("\n"), wrapped(&verdict, "  ")))
 }

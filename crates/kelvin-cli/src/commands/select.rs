@@ -12,7 +12,7 @@ use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::SEARCHING;
 use kelvin_study::folder::{SELECTION, SelectResult, StoredSelection, open_folder};
 use kelvin_study::problem::Problem;
-use kelvin_study::study::{Methods, Outcome, SelectStudy, Selected};
+use kelvin_study::study::{Methods, Outcome, SelectStudy, Selected, Workload};
 
 use super::conduct::threads;
 use crate::arguments::{CommonArguments, SelectArguments};
@@ -31,18 +31,19 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     }
     threads(conduct.threads)?;
     let common = CommonArguments { out: None, seed, fresh: false, overrides, conduct };
-    let source = source::read(&source, &common)?;
+    let methods = match method.is_empty() {
+        true if all => Methods::All,
+        true => Methods::Usual,
+        false => Methods::Named(method),
+    };
+    let work = Workload::Selection { methods: methods.clone(), num_starts: starts };
+    let source = source::read(&source, &common, &work)?;
     let (conduct, asked) = (&common.conduct, source.settings.to_toml()?);
     out.as_deref().map(open_folder).transpose()?;
     let problem = Problem::new(source.data, &source.settings)?;
     let interrupt = Interrupt::listen()?;
     let experiment = device::experiment(conduct.device, conduct.quiet, problem, source.settings)?;
     let starts = starts.unwrap_or(experiment.settings.run.chains);
-    let methods = match method.is_empty() {
-        true if all => Methods::All,
-        true => Methods::Usual,
-        false => Methods::Named(method),
-    };
     let are_usual = methods == Methods::Usual;
     let study = SelectStudy {
         experiment,

@@ -6,6 +6,7 @@ use kelvin::diagnostics::Warning;
 use kelvin_report::compare::{gain, verdict};
 use kelvin_report::tables::tables_of;
 use kelvin_study::findings::{Findings, Row, RunCommand};
+use kelvin_study::study::Workload;
 use serde::Serialize;
 
 use super::conduct::{carry_out, threads};
@@ -34,7 +35,8 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
     let repetitions = arguments.repetitions.map(|repetitions| format!("run.repetitions={repetitions}"));
     let only = arguments.only_repetition.map(|repetition| format!("run.only_repetition={repetition}"));
     let overrides = common.overrides.iter().cloned().chain(repetitions).chain(only).collect();
-    let source = source::read(&arguments.source, &CommonArguments { overrides, ..common.clone() })?;
+    let work = Workload::Study(RunCommand::Sweep);
+    let source = source::read(&arguments.source, &CommonArguments { overrides, ..common.clone() }, &work)?;
     if source.automatic && source.settings.run.only_repetition.is_some() {
         return Err(WrongFlags(
             "a single repetition of a table of your own has no step size yet: a sweep finds it in its first search\n  \

@@ -99,12 +99,15 @@ impl Place {
         motion: Motion<'_>,
         precision: Precision,
     ) -> Result<Population, EngineError> {
-        let engine = || self.device.name();
-        samplers::check(motion).map_err(|reason| EngineError::Unsupported { engine: engine(), reason })?;
-        match serves_tables(motion) {
-            true => self.population(posterior, precision),
-            false => self.any_network(posterior, precision),
+        let refused = |reason| EngineError::Unsupported { engine: self.device.name(), reason };
+        samplers::check_tables(motion).map_err(refused)?;
+        if serves_tables(motion)
+            && let Some(tables) = population::tables(&self.device, posterior)?
+        {
+            return Ok(Population::Tables(tables));
         }
+        samplers::check_any_network(motion).map_err(refused)?;
+        self.any_network(posterior, precision)
     }
 
     /// The same by whatever motion.
@@ -316,7 +319,7 @@ mod tests {
     use crate::gpu::device::{Address, Kernel, Launch, Limits, Recording};
     use kelvin::data::Targets;
     use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
-    use kelvin::sampler::{Batches, Integrator, Keep, Langevin, Silent};
+    use kelvin::sampler::{Batches, Integrator, Keep, Langevin, Silent, WarmUp};
     use kelvin::temperature::Temperature;
 
     /// A machine that nothing may be asked of but its name and size.
@@ -409,7 +412,7 @@ mod tests {
         let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
         let prior = IsotropicGaussian::new(1.0).unwrap();
         let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
-        for &integrator in Integrator::ALL.iter().filter(|integrator| !samplers::SAMPLERS.contains(integrator)) {
+        for &integrator in Integrator::ALL.iter().filter(|integrator| !samplers::OF_TABLES.contains(integrator)) {
             let rule = Langevin::new(integrator, 0.1, 0.9);
             let error = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err();
             assert!(matches!(error, EngineError::Unsupported { .. }), "{error}");
@@ -419,6 +422,25 @@ mod tests {
             let plan = Plan { seed: 0, batches: Batches::full(2), num_steps: 1, keep };
             let run = engine.run(&posterior, Motion::Sample(&rule), &plan, &mut chains, &Silent);
             assert_eq!(run.unwrap_err().to_string(), error.to_string());
+        }
+    }
+
+    #[test]
+    fn chains_of_other_networks_than_tables_do_not_adapt() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        let network = Network::dense(2, &[4, 3], 1).unwrap();
+        let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+        let prior = IsotropicGaussian::new(1.0).unwrap();
+        let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
+        let plain = Langevin::new(Integrator::Baoab, 0.1, 0.9);
+        let adaptive = Langevin { warm_up: Some(WarmUp { num_steps: 4, friction: None }), ..plain.clone() };
+        for (rule, phrase) in [(plain, "the sampler baoab"), (adaptive, "sampler.adapt")] {
+            let said = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err().to_string();
+            for phrase in ["CUDA cannot do that", phrase, "--device cpu"] {
+                assert!(said.contains(phrase), "no `{phrase}` in {said}");
+            }
         }
     }
 

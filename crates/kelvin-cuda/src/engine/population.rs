@@ -16,7 +16,7 @@ use crate::tables::{TableEngine, TableError};
 /// Moves populations of one posterior on one device.
 pub enum Population {
     /// Networks with one hidden layer.
-    Tables(TableEngine),
+    Tables(Box<TableEngine>),
     /// All others that a device has room for.
     General(Arc<GeneralEngine>),
 }
@@ -52,12 +52,12 @@ fn unknown_model(posterior: &Posterior) -> Option<String> {
 }
 
 /// The engine of tables, where it serves a posterior.
-pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<TableEngine>, EngineError> {
+pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<Box<TableEngine>>, EngineError> {
     if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) || unknown_model(posterior).is_some() {
         return Ok(None);
     }
     match TableEngine::new(Arc::clone(device), posterior) {
-        Ok(engine) => Ok(Some(engine)),
+        Ok(engine) => Ok(Some(Box::new(engine))),
         Err(TableError::Unsupported { .. }) => Ok(None),
         Err(TableError::Device(error)) => Err(at_fault(&device.name(), error)),
     }

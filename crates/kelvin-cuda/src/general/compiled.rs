@@ -7,7 +7,7 @@ use super::precision::Precision;
 use super::small_dense::{self, SmallDenseKernels};
 use crate::gpu::device::{Device, DeviceError, Kernel};
 use crate::gpu::kernels::KernelSource;
-use crate::samplers::kernel_number;
+use crate::samplers::{OF_ANY_NETWORK, number_in};
 
 /// Kernels by what they do.
 #[derive(Clone, Debug)]
@@ -132,7 +132,7 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
 
 pub(super) fn sampler_source(precision: Precision, integrator: Integrator) -> KernelSource {
     let half = ("HALF", i64::from(precision == Precision::Half));
-    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", kernel_number(integrator))])
+    source("langevin", "langevin.cu", &[half, ("INTEGRATOR", number_in(OF_ANY_NETWORK, integrator) as i64)])
 }
 
 pub(super) fn ascent_source(precision: Precision) -> KernelSource {

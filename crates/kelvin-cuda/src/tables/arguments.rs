@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::gpu::device::Address;
 
-/// Numbers of a step, the same for all chains.
+/// Numbers of a step, the same for all chains; each has its own factors of them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 pub(super) struct StepNumbers {
@@ -19,7 +19,9 @@ pub(super) struct StepNumbers {
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct TableChain {
     pub noise_factor: [f64; 4],
-    pub inverse_mass: [f64; 4],
+    pub drift_factor: [f64; 4],
+    pub kick_factor: f64,
+    pub keep_factor: f64,
     pub likelihood_weight: f64,
     pub log_beta: f64,
     pub log_beta_velocity: f64,

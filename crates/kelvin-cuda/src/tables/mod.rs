@@ -1,18 +1,22 @@
 //! Small networks of tables: each chain runs on one multiprocessor, thousands of steps a launch.
 //!
 //! Semantics are those of `kelvin::sampler::run_population`: the same random numbers and rows, states that agree to f32
-//! rounding. All chains that start at the same step move together.
+//! rounding. All chains that start at the same step move together; those that adapt stop together, too, and the host finds their masses and
+//! step sizes between launches (`warm_up.rs`).
 
 mod arguments;
 mod run;
 mod schedule;
 mod shape;
+mod warm_up;
 
 use std::sync::Arc;
 
-use kelvin::data::{Inputs, Targets};
-use kelvin::network::Layout;
+use kelvin::data::{Examples, Inputs, Targets};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Layout, Network};
 use kelvin::potential::Posterior;
+use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Motion, Observer, Plan};
 use thiserror::Error;
 
@@ -42,6 +46,9 @@ pub enum TableError {
 /// Runs populations of chains of a small network on a device.
 pub struct TableEngine {
     device: Arc<dyn Device>,
+    network: Network,
+    likelihood: Likelihood,
+    examples: Examples,
     sizes: Sizes,
     layout: Layout,
     rows: Buffer<f32>,
@@ -87,7 +94,18 @@ impl TableEngine {
             };
         }
         let rows = Buffer::of(&device, &rows)?;
-        Ok(Self { device, sizes, layout: network.layout(), rows, num_rows, prior_variance, noise_variance })
+        Ok(Self {
+            device,
+            network: network.clone(),
+            likelihood: posterior.likelihood(),
+            examples: examples.clone(),
+            sizes,
+            layout: network.layout(),
+            rows,
+            num_rows,
+            prior_variance,
+            noise_variance,
+        })
     }
 
     /// Moves every chain to `plan.num_steps` by `rule`, as `run_population` does.
@@ -125,6 +143,12 @@ impl TableEngine {
         self.run(Motion::Search(rule), plan, chains, observer)
     }
 
+    /// The posterior of the engine, for what the host does with it.
+    fn posterior(&self) -> Posterior {
+        let prior = IsotropicGaussian::new(self.prior_variance).expect("the variance of a prior that there is");
+        Posterior::new(&self.network, self.likelihood, prior, &self.examples).expect("the engine was made for it")
+    }
+
     /// Rows of a step.
     fn batch_rows(&self, batches: &Batches) -> usize {
         batches.batch_size().unwrap_or(self.num_rows)
@@ -140,6 +164,8 @@ pub(crate) fn example_kernels() -> Vec<KernelSource> {
         (sizes(14, 64, 1), 128, false, KernelRule::Sghmc),
         (sizes(14, 64, 1), 128, false, KernelRule::JointAscent),
         (sizes(8, 100, 1), 20_000, true, KernelRule::Baoa),
+        (sizes(8, 64, 1), 824, true, KernelRule::Baoab),
+        (sizes(100, 64, 1), 128, false, KernelRule::Baoab),
         (sizes(10, 64, 8), 128, false, KernelRule::Sgld),
         (sizes(100, 64, 1), 128, false, KernelRule::MassEstimate),
     ]

@@ -10,6 +10,7 @@ use super::TableEngine;
 use super::arguments::{StepNumbers, TableChain, TableChainArguments, TableResult};
 use super::schedule::{ascent_numbers, chain_numbers, clips_log_beta, kernel_rule, step_numbers};
 use super::shape::{KernelRule, Shape};
+use super::warm_up::HostWarmUp;
 use crate::gpu::device::{Buffer, DeviceError, Kernel, Launch};
 
 /// The most steps of a launch.
@@ -65,6 +66,7 @@ struct Group<'a> {
     results: Buffer<TableResult>,
     steps: Buffer<StepNumbers>,
     most_steps: u64,
+    warm_up: Option<HostWarmUp<'a>>,
 }
 
 /// A launch whose steps have not been looked at yet.
@@ -99,6 +101,7 @@ impl<'a> Group<'a> {
         let positions = members.iter().flat_map(|&index| &chains[index].state.position);
         let momenta = members.iter().flat_map(|&index| &chains[index].state.momentum);
         let states: Vec<f32> = positions.chain(momenta).copied().collect();
+        let warm_up = HostWarmUp::new(motion, plan, chains.len(), || engine.posterior());
         Ok(Self {
             states: Buffer::of(device, &states)?,
             squares: Buffer::zeros(device, members.len() * num_squares)?,
@@ -114,19 +117,22 @@ impl<'a> Group<'a> {
             shape,
             members,
             most_steps,
+            warm_up,
         })
     }
 
-    fn run(&self, first_step: u64, chains: &mut [Chain], observer: &dyn Observer) -> Result<(), DeviceError> {
+    fn run(mut self, first_step: u64, chains: &mut [Chain], observer: &dyn Observer) -> Result<(), DeviceError> {
         let mut live: Vec<usize> = (0..self.members.len()).collect();
         let mut flight = self.launch(first_step, &live, chains)?;
         while let Some(Flight { steps, slots }) = flight {
             self.land(&steps, &slots, &live, chains)?;
             let landed = live.clone();
             live.retain(|&slot| chains[self.members[slot]].divergence.is_none());
-            // The device goes on while observers look at what it brought back; new masses would change what they see.
-            let goes_ahead = self.motion.mass_estimate().is_none();
+            // The device goes on while host and observers look at what it brought back; new masses would change what they see.
+            let finds_masses = self.warm_up.as_ref().is_some_and(|warm_up| warm_up.of.looks_at(steps.end));
+            let goes_ahead = self.motion.mass_estimate().is_none() && !finds_masses;
             flight = if goes_ahead { self.launch(steps.end, &live, chains)? } else { None };
+            self.note_energies(steps.end, &landed, chains);
 
             if self.plan.keep.is_kept(steps.end) {
                 let kept: Vec<_> = live.iter().map(|&slot| self.members[slot]).collect();
@@ -146,7 +152,7 @@ impl<'a> Group<'a> {
     }
 
     /// Sends the live chains on their way from `step` to where they are looked at next; `None` at the end.
-    fn launch(&self, step: u64, live: &[usize], chains: &mut [Chain]) -> Result<Option<Flight>, DeviceError> {
+    fn launch(&mut self, step: u64, live: &[usize], chains: &mut [Chain]) -> Result<Option<Flight>, DeviceError> {
         let plan = self.plan;
         if step >= plan.num_steps || live.is_empty() {
             return Ok(None);
@@ -159,11 +165,38 @@ impl<'a> Group<'a> {
             }
             end = end.min((step / steps_per_epoch + 1) * steps_per_epoch);
         }
+        if let Some(warm_up) = &self.warm_up {
+            end = end.min(warm_up.of.next_stop(step));
+            self.look(step, live, chains)?;
+        }
         let numbers: Vec<StepNumbers> =
             (step..end).map(|step| step_numbers(self.motion, step, self.engine.num_rows)).collect();
         self.steps.write(0, &numbers)?;
         self.start(self.kernel, Purpose::BatchOrder, step..end, live, chains)?;
         Ok(Some(Flight { steps: step..end, slots: live.to_vec() }))
+    }
+
+    /// Chains that adapt: new masses and step sizes, where it is time for a look before `step`.
+    fn look(&mut self, step: u64, live: &[usize], chains: &mut [Chain]) -> Result<(), DeviceError> {
+        let Some(warm_up) = self.warm_up.as_mut().filter(|warm_up| warm_up.of.looks_at(step)) else { return Ok(()) };
+        let indices: Vec<usize> = live.iter().map(|&slot| self.members[slot]).collect();
+        warm_up.look(&indices, chains);
+        // Nothing runs on the device, and those that were stopped have no use for their slots: one copy is enough for all.
+        let momenta: Vec<f32> = self.members.iter().flat_map(|&index| &chains[index].state.momentum).copied().collect();
+        self.states.write(momenta.len(), &momenta)?;
+        // U of all later states is noted when chains come back from the device.
+        if step == 0 {
+            warm_up.note_energies(step, &indices, chains);
+        }
+        Ok(())
+    }
+
+    /// Chains that adapt: U where the last step of a launch led, even where the chain diverged by it, as on the CPU.
+    fn note_energies(&mut self, step: u64, landed: &[usize], chains: &mut [Chain]) {
+        let Some(warm_up) = &mut self.warm_up else { return };
+        let indices = landed.iter().map(|&slot| self.members[slot]);
+        let arrived: Vec<usize> = indices.filter(|&index| chains[index].state.step + 1 >= step).collect();
+        warm_up.note_energies(step, &arrived, chains);
     }
 
     /// Launches a kernel over steps, one block a chain.
@@ -176,7 +209,8 @@ impl<'a> Group<'a> {
         chains: &[Chain],
     ) -> Result<(), DeviceError> {
         let (engine, batches) = (self.engine, &self.plan.batches);
-        let record = |&slot: &usize| chain_numbers(self.motion, batches, &chains[self.members[slot]], slot);
+        let record =
+            |&slot: &usize| chain_numbers(self.motion, batches, steps.start, &chains[self.members[slot]], slot);
         self.records.write(0, &slots.iter().map(record).collect::<Vec<_>>())?;
         let (momentum, weight_decay) = ascent_numbers(self.motion);
         let arguments = TableChainArguments {

@@ -64,11 +64,12 @@ pub(super) enum KernelRule {
     Sgld = 2,
     JointAscent = 3,
     MassEstimate = 4,
+    Baoab = 5,
 }
 
 impl KernelRule {
-    /// Those of [`crate::samplers::SAMPLERS`], in its order.
-    pub const SAMPLERS: [Self; 3] = [Self::Sghmc, Self::Baoa, Self::Sgld];
+    /// Those of [`crate::samplers::OF_TABLES`], in its order.
+    pub const SAMPLERS: [Self; 4] = [Self::Sghmc, Self::Baoa, Self::Sgld, Self::Baoab];
 }
 
 /// Where the rows of a step are read from; the numbers are those of `table_chain.cu`.
@@ -203,9 +204,9 @@ impl Shape {
     }
 }
 
-/// The kernel's structure `Scalars`: three f64 and one a warp, one f32 a warp and eleven more, an order of eleven words.
+/// The kernel's structure `Scalars`: four f64 and one a warp, one f32 a warp and eleven more, an order of eleven words.
 const fn scalar_bytes(warps: usize) -> usize {
-    8 * (3 + warps) + 4 * (warps + 11 + 11)
+    8 * (4 + warps) + 4 * (warps + 11 + 11)
 }
 
 fn lanes_of(sizes: &Sizes, units: usize) -> usize {

@@ -16,7 +16,7 @@ use kelvin::network::Network;
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{
-    Batches, Chain, CpuEngine, Engine, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan,
+    Batches, Chain, CpuEngine, Engine, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan, WarmUp,
 };
 use kelvin::temperature::Temperature;
 use kelvin_cuda::{CudaEngine, Device, Precision};
@@ -29,15 +29,27 @@ fn engine(device: &Arc<dyn Device>, precision: Precision) -> CudaEngine {
     CudaEngine::new(vec![Arc::clone(device)], precision)
 }
 
-fn layerwise() -> MassRule {
-    MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() })
+/// SGHMC with fixed and with estimated masses.
+fn sghmc() -> [Langevin; 2] {
+    let estimated = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
+    [MassRule::Fixed, estimated].map(|mass| Langevin { mass, ..Langevin::new(Integrator::Sghmc, 0.0, MOMENTUM) })
+}
+
+/// Chains that find their masses and step sizes in so many steps.
+fn adaptive(num_steps: u64) -> Langevin {
+    let warm_up = Some(WarmUp { num_steps, friction: None });
+    Langevin { warm_up, ..Langevin::new(Integrator::Baoab, 0.0, MOMENTUM) }
 }
 
 /// h² of parameters that the likelihood does not know.
 const SQUARED_STEP: f64 = 0.3 / 32.0;
 
-/// What SGHMC gives for U = b²/(2σ_p²) at temperature T and any mass from 1 on: the least and the greatest E[b²].
-fn prior_laws(temperature: f64) -> [f64; 2] {
+/// The least and the greatest E[b²] for U = b²/(2σ_p²) at temperature T: BAOAB's is exact whatever mass and step size are, SGHMC's is that of any mass
+/// from 1 on.
+fn prior_laws(rule: &Langevin, temperature: f64) -> [f64; 2] {
+    if rule.integrator == Integrator::Baoab {
+        return [PRIOR_VARIANCE * temperature; 2];
+    }
     let law = |mass: f64| {
         let bowl = Quadratic { curvature: 1.0 / PRIOR_VARIANCE, temperature, gradient_noise_variance: 0.0, mass };
         bowl.symplectic_euler(SQUARED_STEP.sqrt(), MOMENTUM).unwrap().position_variance
@@ -52,7 +64,7 @@ struct Walk {
     num_chains: u32,
     judged_at: f64,
     actual: f64,
-    mass: MassRule,
+    rule: Langevin,
     num_steps: u64,
     every: u64,
 }
@@ -61,7 +73,7 @@ struct Walk {
 fn mean_squares(engine: &dyn Engine, case: &Unknowing, walk: &Walk) -> Vec<f64> {
     let posterior = case.posterior();
     let layout = case.network.layout();
-    let std = prior_laws(walk.judged_at)[1].sqrt() as f32;
+    let std = prior_laws(&walk.rule, walk.judged_at)[1].sqrt() as f32;
     let start = |id: u32| {
         let mut position = case.network.initial_parameters(5, id);
         let noise = normals(case.unknown.len(), 20 + u64::from(id));
@@ -70,12 +82,13 @@ fn mean_squares(engine: &dyn Engine, case: &Unknowing, walk: &Walk) -> Vec<f64> 
     };
     let mut chains: Vec<Chain> = (0..walk.num_chains).map(start).collect();
     let learning_rate = SQUARED_STEP * case.examples.len() as f64;
-    let rule = Langevin { mass: walk.mass, ..Langevin::new(Integrator::Sghmc, learning_rate, MOMENTUM) };
+    let rule = Langevin { learning_rate, ..walk.rule.clone() };
+    let burn_in = rule.warm_up.map_or(0, |warm_up| warm_up.num_steps);
     let plan = Plan {
         seed: walk.actual.to_bits(),
         batches: Batches::new(case.examples.len(), case.batch_size).unwrap(),
-        num_steps: walk.num_steps,
-        keep: Keep { burn_in: 0, every: walk.every },
+        num_steps: burn_in + walk.num_steps,
+        keep: Keep { burn_in, every: walk.every },
     };
     let sums = Mutex::new(vec![vec![0.0; case.unknown.len()]; chains.len()]);
     let watch = |index: usize, chain: &Chain| {
@@ -91,32 +104,32 @@ fn mean_squares(engine: &dyn Engine, case: &Unknowing, walk: &Walk) -> Vec<f64> 
 }
 
 /// Many chains have the prior at the temperature; with wrong noise they do not.
-fn check_against_prior(what: &str, engine: &dyn Engine, case: &Unknowing, num_steps: u64) {
+fn check_against_prior(what: &str, engine: &dyn Engine, case: &Unknowing, rules: &[Langevin], num_steps: u64) {
     case.check_premise();
-    for (temperature, mass) in [(0.3, MassRule::Fixed), (1.0, MassRule::Fixed), (0.3, layerwise()), (1.0, layerwise())]
-    {
-        let right = Walk { num_chains: 64, judged_at: temperature, actual: temperature, mass, num_steps, every: 16 };
-        let laws = prior_laws(temperature);
+    for (rule, temperature) in rules.iter().flat_map(|rule| [(rule, 0.3), (rule, 1.0)]) {
+        let (judged_at, actual, of) = (temperature, temperature, (rule.integrator, rule.mass));
+        let right = Walk { num_chains: 64, judged_at, actual, rule: rule.clone(), num_steps, every: 16 };
+        let laws = prior_laws(rule, temperature);
         let found = z(&mean_squares(engine, case, &right), laws);
-        println!("{what}, T = {temperature}, {mass:?}: z = {found:.2}");
-        assert!(found.abs() < 5.0, "{what}, T = {temperature}, {mass:?}: z = {found:.1}");
+        println!("{what}, T = {temperature}, {of:?}: z = {found:.2}");
+        assert!(found.abs() < 5.0, "{what}, T = {temperature}, {of:?}: z = {found:.1}");
         if temperature == 1.0 {
             let twin = Walk { actual: temperature * WRONG_NOISE * WRONG_NOISE, ..right };
             let found = z(&mean_squares(engine, case, &twin), laws);
-            println!("{what}, {mass:?}: z = {found:.1} of the twin");
-            assert!(found > 5.0, "{what}, {mass:?}: noise that is 5 % too large was not noticed, z = {found:.1}");
+            println!("{what}, {of:?}: z = {found:.1} of the twin");
+            assert!(found > 5.0, "{what}, {of:?}: noise that is 5 % too large was not noticed, z = {found:.1}");
         }
     }
 }
 
 /// The same code, a few steps: the device's averages are the CPU's.
-fn check_against_cpu(engine: &dyn Engine, case: &Unknowing, tolerance: f64) {
-    for mass in [MassRule::Fixed, layerwise()] {
-        let walk = Walk { num_chains: 2, judged_at: 1.0, actual: 1.0, mass, num_steps: 4, every: 2 };
+fn check_against_cpu(engine: &dyn Engine, case: &Unknowing, rules: &[Langevin], tolerance: f64) {
+    for rule in rules {
+        let walk = Walk { num_chains: 2, judged_at: 1.0, actual: 1.0, rule: rule.clone(), num_steps: 4, every: 2 };
         let (found, wanted) = (mean_squares(engine, case, &walk), mean_squares(&CpuEngine, case, &walk));
         for (found, wanted) in found.iter().zip(&wanted) {
             let bound = tolerance * (wanted + PRIOR_VARIANCE);
-            assert!((found - wanted).abs() < bound, "{mass:?}: {found} instead of {wanted}");
+            assert!((found - wanted).abs() < bound, "{rule:?}: {found} instead of {wanted}");
         }
     }
 }
@@ -124,13 +137,13 @@ fn check_against_cpu(engine: &dyn Engine, case: &Unknowing, tolerance: f64) {
 #[test]
 fn biases_in_front_of_batch_norm_have_the_prior_in_bf16() {
     let Some(device) = gpu_for_tests() else { return };
-    check_against_prior("bf16", &engine(&device, Precision::Half), &Unknowing::batch_norm_biases(32), 1200);
+    check_against_prior("bf16", &engine(&device, Precision::Half), &Unknowing::batch_norm_biases(32), &sghmc(), 1200);
 }
 
 #[test]
 fn biases_in_front_of_batch_norm_have_the_prior_in_f32() {
     let Some(device) = gpu_for_tests() else { return };
-    check_against_prior("f32", &engine(&device, Precision::Single), &Unknowing::batch_norm_biases(32), 1200);
+    check_against_prior("f32", &engine(&device, Precision::Single), &Unknowing::batch_norm_biases(32), &sghmc(), 1200);
 }
 
 #[test]
@@ -139,8 +152,13 @@ fn biases_in_front_of_batch_norm_follow_the_cpu() {
     let case = Unknowing { batch_size: Some(4), ..Unknowing::batch_norm_biases(8) };
     // Positions hardly know the masses, which bf16 rounds.
     for (precision, tolerance) in [(Precision::Single, 1e-4), (Precision::Half, 2e-2)] {
-        check_against_cpu(&engine(&device, precision), &case, tolerance);
+        check_against_cpu(&engine(&device, precision), &case, &sghmc(), tolerance);
     }
+}
+
+/// Tables have kernels for all of these.
+fn table_rules(num_warm_up_steps: u64) -> Vec<Langevin> {
+    sghmc().into_iter().chain([adaptive(num_warm_up_steps)]).collect()
 }
 
 #[test]
@@ -148,7 +166,8 @@ fn weights_of_a_feature_that_is_always_zero_have_the_prior() {
     let Some(device) = gpu_for_tests() else { return };
     for batch_size in [None, Some(8)] {
         let case = Unknowing { batch_size, ..Unknowing::weights_of_zeros() };
-        check_against_prior(&format!("table, {batch_size:?}"), &engine(&device, Precision::Half), &case, 4000);
+        let (what, engine) = (format!("table, {batch_size:?}"), engine(&device, Precision::Half));
+        check_against_prior(&what, &engine, &case, &table_rules(400), 4000);
     }
 }
 
@@ -157,7 +176,7 @@ fn weights_of_a_feature_that_is_always_zero_follow_the_cpu() {
     let Some(device) = device_for_tests() else { return };
     for batch_size in [None, Some(8)] {
         let case = Unknowing { batch_size, ..Unknowing::weights_of_zeros() };
-        check_against_cpu(&engine(&device, Precision::Half), &case, 1e-4);
+        check_against_cpu(&engine(&device, Precision::Half), &case, &table_rules(12), 1e-4);
     }
 }
 

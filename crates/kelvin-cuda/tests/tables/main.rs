@@ -4,3 +4,4 @@ mod problems;
 mod run;
 #[path = "../support/mod.rs"]
 mod support;
+mod warm_up;

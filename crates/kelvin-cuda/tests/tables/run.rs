@@ -127,7 +127,7 @@ fn gradients_are_those_of_the_cpu_to_f32_rounding() {
 fn integrators_follow_the_cpu_with_full_batches() {
     let Some(device) = device_for_tests() else { return };
     let problem = Problem::regression(100, 3, 10);
-    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld] {
+    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld, Integrator::Baoab] {
         let rule = AnyRule::Sampler(sampler(integrator));
         assert_agrees(&format!("{integrator:?}"), &device, &problem, &rule, None);
     }
@@ -158,7 +158,7 @@ fn minibatches_likelihood_tempering_schedules_and_clipping_follow_the_cpu() {
         clip_norm: 150.0,
         ..sampler(integrator)
     };
-    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Baoab] {
         let rule = rule(integrator);
         let run = |rule: &Langevin| {
             let mut chains = problem.chains(1);
@@ -259,7 +259,8 @@ fn large_networks_follow_the_cpu() {
     let small_steps = Langevin { learning_rate: 2e-4, ..sampler(Integrator::Sghmc) };
     let rule = AnyRule::Sampler(small_steps.clone());
     let mass = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
-    let layerwise = AnyRule::Sampler(Langevin { mass, ..small_steps });
+    let layerwise = AnyRule::Sampler(Langevin { mass, ..small_steps.clone() });
+    let both_ends = AnyRule::Sampler(Langevin { integrator: Integrator::Baoab, mass, ..small_steps });
     let search = AnyRule::Search(search(ClipScope::All));
     let table = Problem::regression(50, 70, 50);
     let classes = Problem::classification(70, 9, 70, 12);
@@ -267,11 +268,13 @@ fn large_networks_follow_the_cpu() {
         ("full", &table, &rule, None),
         ("batches", &table, &rule, Some(20)),
         ("masses", &table, &layerwise, Some(20)),
+        ("kicks at both ends", &table, &both_ends, Some(20)),
         ("search", &table, &search, Some(20)),
         ("classes", &classes, &rule, None),
         ("search of classes", &classes, &search, Some(33)),
         ("rows in place", &Problem::regression(700, 80, 30), &rule, None),
         ("batches in place", &Problem::regression(700, 80, 30), &rule, Some(600)),
+        ("kicks at both ends, in place", &Problem::regression(700, 80, 30), &both_ends, Some(300)),
     ] {
         assert_agrees(what, &device, problem, rule, batch_size);
     }
@@ -283,7 +286,8 @@ fn a_run_is_the_same_each_time_and_after_a_pause() {
     let problem = Problem::regression(97, 4, 20);
     let posterior = problem.posterior();
     let engine = TableEngine::new(device, &posterior).unwrap();
-    for rule in [AnyRule::Sampler(sampler(Integrator::Sghmc)), AnyRule::Search(search(ClipScope::All))] {
+    let samplers = [Integrator::Sghmc, Integrator::Baoab].map(|integrator| AnyRule::Sampler(sampler(integrator)));
+    for rule in samplers.into_iter().chain([AnyRule::Search(search(ClipScope::All))]) {
         let run = |pauses: &[u64]| {
             let mut chains = problem.chains(3);
             // Chains may be at different steps when they go on.
@@ -309,21 +313,31 @@ fn a_chain_that_diverges_stops_alone() {
     let problem = Problem::regression(97, 4, 20);
     let posterior = problem.posterior();
     let engine = TableEngine::new(device, &posterior).unwrap();
-    let plan = plan(problem.batches(None), 40);
-    let rule = AnyRule::Sampler(sampler(Integrator::Sghmc));
-    let start = || {
-        let mut chains = problem.chains(3);
-        chains[1].state.position.iter_mut().for_each(|theta| *theta *= 1e9);
-        chains
-    };
-    let (mut expected, mut found) = (start(), start());
-    rule.on_cpu(&posterior, &plan, &mut expected, &Silent);
-    rule.on_device(&engine, &plan, &mut found, &Silent);
-    assert!(expected[1].divergence.is_some(), "the case is worth testing");
-    assert_eq!(found.iter().map(|chain| chain.divergence).collect::<Vec<_>>(), [None, expected[1].divergence, None]);
-    assert_eq!(found[1].state.step, expected[1].state.step);
-    assert_eq!(found[1].kinetic_all.num_readings(), expected[1].kinetic_all.num_readings());
-    assert_eq!((found[0].state.step, found[2].state.step), (40, 40));
+    let plan = Plan { keep: Keep { burn_in: 0, every: 8 }, ..plan(problem.batches(None), 40) };
+    // A chain whose first gradient is no number, and one whose steps are too large, which shows after a few.
+    for (integrator, far) in
+        [(Integrator::Sghmc, 1e9), (Integrator::Baoab, 1e9), (Integrator::Sghmc, 30.0), (Integrator::Baoab, 30.0)]
+    {
+        let rule = AnyRule::Sampler(sampler(integrator));
+        let start = || {
+            let mut chains = problem.chains(3);
+            chains[1].state.position.iter_mut().for_each(|theta| *theta *= far);
+            chains
+        };
+        let (mut expected, mut found) = (start(), start());
+        rule.on_cpu(&posterior, &plan, &mut expected, &Silent);
+        rule.on_device(&engine, &plan, &mut found, &Silent);
+        let divergences = |chains: &[Chain]| chains.iter().map(|chain| chain.divergence).collect::<Vec<_>>();
+        assert!(expected[1].divergence.is_some(), "the case is worth testing");
+        assert_eq!(divergences(&found), [None, expected[1].divergence, None]);
+        assert_eq!(found[1].state.step, expected[1].state.step);
+        assert_eq!(found[1].kinetic_all.num_readings(), expected[1].kinetic_all.num_readings());
+        for (found, expected) in found[1].kinetic_all.tensor_means().iter().zip(expected[1].kinetic_all.tensor_means())
+        {
+            assert_near(&format!("{integrator} from {far}"), *found, *expected, 1e-3);
+        }
+        assert_eq!((found[0].state.step, found[2].state.step), (40, 40));
+    }
 }
 
 #[test]
@@ -384,7 +398,7 @@ fn momenta_have_the_temperature_asked_for() {
     problem.likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
     let engine = TableEngine::new(device, &problem.posterior()).unwrap();
     let layout = problem.network.layout();
-    for integrator in [Integrator::Sghmc, Integrator::Baoa] {
+    for integrator in [Integrator::Sghmc, Integrator::Baoa, Integrator::Baoab] {
         for temperature in [0.1, 1.0] {
             let rule = Langevin::new(integrator, 1e-4, 0.9);
             let start = |id: u32| {

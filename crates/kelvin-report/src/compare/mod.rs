@@ -3,11 +3,13 @@
 mod comparison;
 mod difference;
 mod gain;
+mod headline;
 mod sweep_comparison;
 mod verdict;
 
 pub use comparison::{Compared, Kind, Pair, Run, Score, compare_pair};
 pub use difference::Difference;
 pub use gain::{Gain, gain};
+pub use headline::{best_draws, headline};
 pub use sweep_comparison::SweepComparison;
 pub use verdict::{best_of, verdict};

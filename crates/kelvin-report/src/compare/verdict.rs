@@ -5,14 +5,19 @@ use kelvin::predictive::PredictiveModel;
 use crate::compare::comparison::Kind;
 use crate::compare::difference::Difference;
 use crate::compare::gain::Gain;
+use crate::compare::headline::verdict_of_folds;
 use crate::tables::{Spread, Sweep, mean_and_spread, with_spread};
 use kelvin_study::findings::{BETA_STAR, Criterion, Findings, Method, Row, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
 /// The answer of a run or a sweep in a sentence or two, with the standard error of the gain.
 pub fn verdict(findings: &Findings, gain: Gain) -> String {
+    let folds = findings.beta_star.zip(findings.cross_validation.as_ref());
+    if let Some(answer) = folds.and_then(|(beta, found)| verdict_of_folds(beta, found)) {
+        return answer;
+    }
     let answer = match findings.beta_star {
-        Some(beta) => verdict_of_run(beta, &findings.rows),
+        Some(beta) => verdict_of_run(beta, &findings.rows, gain),
         None => verdict_of_sweep(findings),
     };
     let has = |kind: Kind| kind.rows(findings).next().is_some();
@@ -64,29 +69,27 @@ fn alone(standard: bool, tempered: bool) -> &'static str {
     }
 }
 
-fn verdict_of_run(beta: f64, rows: &[Row]) -> String {
-    let direction = direction(&[beta]);
+fn verdict_of_run(beta: f64, rows: &[Row], gain: Gain) -> String {
     let lpd = |method: Method| rows.iter().find(|row| row.method == method).map(|row| row.test.lpd());
     let at_one = rows.iter().find(|row| row.method == Method::Bayes || row.beta == 1.0).map(|row| row.test.lpd());
-    match (lpd(Method::Chosen), at_one) {
-        // The search looks at the tempered point estimate, not at draws: it may be wrong about them.
-        (Some(chosen), Some(one)) if chosen.standard.max(chosen.tempered) < one.standard => format!(
-            "{BETA_STAR} = {}, but here β = 1 predicts better: test LPD {} against {} (SM) and {} (TM) at {BETA_STAR}.",
-            significant(beta, 3),
-            fixed(one.standard, 3),
-            fixed(chosen.standard, 3),
-            fixed(chosen.tempered, 3),
-        ),
-        (Some(chosen), Some(one)) => format!(
-            "{BETA_STAR} = {}: {direction}{}; test LPD {} (SM) and {} (TM) against {} at β = 1.",
-            significant(beta, 3),
-            alone(chosen.standard >= one.standard, chosen.tempered >= one.standard),
-            fixed(chosen.standard, 3),
-            fixed(chosen.tempered, 3),
-            fixed(one.standard, 3)
-        ),
-        _ => format!("{BETA_STAR} = {}: {direction}.", significant(beta, 3)),
-    }
+    let beta = significant(beta, 3);
+    let (Some(chosen), Some(one)) = (lpd(Method::Chosen), at_one) else { return format!("{BETA_STAR} = {beta}.") };
+    let gains = [gain.standard, gain.tempered].map(|gain| gain.filter(Difference::is_seen).map(|gain| gain.mean));
+    let is_better = gains.map(|gain| gain.is_some_and(|mean| mean > 0.0));
+    // One that is better is enough: it can be chosen.
+    let told = if is_better.contains(&true) {
+        format!("{BETA_STAR} predicts better than β = 1{}", alone(is_better[0], is_better[1]))
+    } else if gains.iter().all(|gain| gain.is_some_and(|mean| mean < 0.0)) {
+        format!("{BETA_STAR} predicts worse than β = 1: predict with β = 1")
+    } else {
+        format!("whether {BETA_STAR} or β = 1 predicts better cannot be told from these test points")
+    };
+    format!(
+        "{BETA_STAR} = {beta}: {told}. Test LPD {} (SM) and {} (TM) against {} at β = 1.",
+        fixed(chosen.standard, 3),
+        fixed(chosen.tempered, 3),
+        fixed(one.standard, 3)
+    )
 }
 
 fn verdict_of_sweep(findings: &Findings) -> String {

@@ -161,6 +161,7 @@ mod tests {
             beta: 2.0,
             sampler_temperature: 0.5,
             diverged_at: None,
+            steps: None,
             seconds: 1.0,
             potential_energy: vec![10.0, 12.0],
             configurational_temperature: vec![0.5, 0.5],

@@ -2,7 +2,7 @@
 
 use kelvin::diagnostics::Warning;
 
-use crate::compare::verdict;
+use crate::compare::{headline, verdict};
 use crate::figures::{Figure, RunFigures};
 use crate::page::case_blocks::case_blocks;
 use crate::page::page_html::{Block, Page, Section, Warning as WarningBox};
@@ -17,11 +17,14 @@ use kelvin_study::folder::StoredSelection;
 
 /// The page of one run; `beside` are tables that go with its scores.
 pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
-    Page {
-        title: format!("kelvin: {}", run.findings.name),
-        lead: verdict(&run.findings, run.gain),
-        sections: parts(run, figures, beside),
-    }
+    Page { title: format!("kelvin: {}", run.findings.name), lead: lead(run), sections: parts(run, figures, beside) }
+}
+
+/// What the predictions are worth, then which temperature.
+fn lead(run: &RunFiles) -> String {
+    let mut sentences = headline(&run.findings);
+    sentences.push(verdict(&run.findings, run.gain));
+    sentences.join(" ")
 }
 
 /// A run on a page of several.
@@ -52,7 +55,7 @@ pub fn page_of_several(
     let chosen = selections.iter().map(ways_to_choose);
     let labels: Vec<String> = stories.iter().map(|story| story.label.clone()).chain(chosen).collect();
     for Story { label, run, figures } in stories {
-        let mut blocks = vec![Block::Paragraph(verdict(&run.findings, run.gain))];
+        let mut blocks = vec![Block::Paragraph(lead(&run))];
         for part in parts(&run, figures, Vec::new()) {
             blocks.push(Block::Heading(part.heading));
             blocks.extend(part.blocks);
@@ -95,7 +98,9 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
     };
     let (kinetic, agreement) = (take("kinetic_temperature"), take("agreement"));
     take("learning_theory");
-    let scores = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
+    let scores: Vec<Block> = tables.into_iter().map(|(_, table)| table).chain(beside).map(folded_if_long).collect();
+    let audited = findings.audit.iter().map(|row| Block::Paragraph(format!("Audit: {}", row.sentence)));
+    let scores = scores.into_iter().chain(audited).collect();
     let shown = |figures: Vec<Figure>| figures.into_iter().map(Block::Figure);
     let mut fit: Vec<Block> = shown(figures.fit).collect();
     if fit.is_empty() {
@@ -109,7 +114,10 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
     }
     let mut chains: Vec<Block> = shown(figures.chains).collect();
     chains.push(agreement.unwrap_or_else(|| Block::Table(chains_table(&findings.rows))));
+    // They stand above what they are about, and a clean run needs no box.
+    let warning_blocks = if findings.warnings.is_empty() { Vec::new() } else { vec![warnings(&findings.warnings)] };
     let all = [
+        section("Warnings", warning_blocks),
         section("Scores", scores),
         section("Scores against β", fit),
         section("The search for β", shown(figures.search).collect()),
@@ -119,7 +127,6 @@ fn parts(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Vec<Section
         section("Temperatures", shown(figures.temperatures).chain(kinetic).collect()),
         section("Chains", chains),
         section("Learning theory", learning_theory(findings, figures.theory)),
-        section("Warnings", vec![warnings(&findings.warnings)]),
         section(
             "Settings and provenance",
             vec![

@@ -1,6 +1,8 @@
 //! Tables as values, and the tables of runs, sweeps, selections and the paper.
 
+mod audit_table;
 mod diagnosis;
+mod folds_table;
 mod latex;
 mod named_run;
 mod of_findings;

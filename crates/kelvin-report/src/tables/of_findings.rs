@@ -2,6 +2,8 @@
 
 use kelvin_study::findings::{Findings, RunCommand};
 
+use crate::tables::audit_table::audit_table;
+use crate::tables::folds_table::folds_table;
 use crate::tables::paper_tables::Sweep;
 use crate::tables::run_table::{out_of_distribution_table, run_table};
 use crate::tables::table::Table;
@@ -23,8 +25,12 @@ pub fn tables_of(findings: &Findings) -> Vec<(&'static str, Table)> {
         tables.extend(theory.map(|table| ("learning_theory", table)));
         return tables;
     }
-    let title = format!("{} — test scores", findings.name);
+    let title = format!("{} — scores on {} test rows", findings.name, findings.problem.test_rows);
     let mut tables = vec![("results", run_table(&title, &findings.rows))];
+    let folds =
+        findings.cross_validation.as_ref().map(|found| ("cross_validation", folds_table(&findings.name, found)));
+    tables.extend(folds);
+    tables.extend((!findings.audit.is_empty()).then(|| ("audit", audit_table(&findings.name, &findings.audit))));
     let other = out_of_distribution_table(findings.problem.out_of_distribution.as_deref(), &findings.rows);
     tables.extend(other.map(|table| ("out_of_distribution", table)));
     tables

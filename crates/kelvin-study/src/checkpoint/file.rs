@@ -9,7 +9,7 @@ use thiserror::Error;
 use kelvin::write_file::write_atomically;
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
-/// 4: with what a chain's warm-up has found. 3 was the same without; 1 and 2 were other encodings.
+/// 4: with what a chain's warm-up has found, how far chains are to go, and predictions at watched rows. 3 was the same without; 1 and 2 were other encodings.
 const FORMAT: u32 = 4;
 pub(crate) const HEADER: usize = 8 + 4 + 8;
 const HASH: usize = 32;

@@ -17,18 +17,32 @@ use std::path::Path;
 use postcard::de_flavors::Slice;
 use serde::{Deserialize, Serialize};
 
+use crate::experiment::reach::Reach;
+
 /// A running population. Members are found by the ids of their chains, whatever the order in which chains are asked for.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint<'a> {
     /// Names the run it belongs to.
     identity: String,
+    /// How far its chains are to go, where that is decided on the way.
+    reach: Option<Reach>,
     members: BTreeMap<u32, Member<'a>>,
 }
 
 impl<'a> Checkpoint<'a> {
     /// A population of these chains, each with its id.
     pub fn new(identity: &str, members: impl IntoIterator<Item = (u32, Member<'a>)>) -> Self {
-        Self { identity: identity.into(), members: members.into_iter().collect() }
+        Self { identity: identity.into(), reach: None, members: members.into_iter().collect() }
+    }
+
+    /// The same population, whose chains are to go so far.
+    pub fn reaching(self, reach: Option<Reach>) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// How far its chains are to go, where that is decided on the way.
+    pub fn reach(&self) -> Option<Reach> {
+        self.reach
     }
 
     /// The chain of this id.

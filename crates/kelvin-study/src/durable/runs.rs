@@ -34,7 +34,9 @@ pub struct Durable<'a> {
     /// Asked often: whether to store everything and stop with [`ExperimentError::Interrupted`].
     pub should_stop: &'a (dyn Fn() -> bool + Sync),
     /// Told what had to be repaired.
-    pub tell: &'a dyn Fn(&Recovery),
+    pub tell: &'a (dyn Fn(&Recovery) + Sync),
+    /// Ends the names of its checkpoints, where several populations share the folder.
+    pub suffix: &'a str,
 }
 
 /// The files that the draws of finished chains are kept in.
@@ -98,7 +100,7 @@ fn without_advice(reason: &DrawsError) -> String {
 
 impl Durable<'_> {
     fn checkpoint(&self, stage: &str) -> PathBuf {
-        self.folder.join(format!("{stage}.checkpoint"))
+        self.folder.join(format!("{stage}{}.checkpoint", self.suffix))
     }
 
     /// The checkpoints of a stage that can be used, the newest first.
@@ -135,9 +137,6 @@ impl Durable<'_> {
         mut store: impl FnMut(&P, &[f64]) -> Result<(), ExperimentError>,
     ) -> Result<(), ExperimentError> {
         let num_steps = population.num_steps();
-        for (index, chain) in population.chains().enumerate().filter(|(_, chain)| chain.state.step > 0) {
-            progress.resumed(index, chain.state.step);
-        }
         let moving = |population: &P| population.chains().map(|chain| !chain.is_done(num_steps)).collect::<Vec<_>>();
         let mut cost = Duration::ZERO;
         loop {
@@ -193,6 +192,10 @@ impl Experiment {
             Ok(Checkpoint::new(durable.identity, members).write(&path)?)
         };
         let together = self.engine.moves_chains_together();
+        for (index, search) in population.searches.iter().enumerate().filter(|(_, search)| search.chain.state.step > 0)
+        {
+            progress.resumed(index, search.chain.state.step);
+        }
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
         forget(&previous(&path));
         Ok((choices(population.searches), seconds))
@@ -212,24 +215,45 @@ impl Experiment {
     ) -> Result<Vec<SampledChain>, ExperimentError> {
         let path = durable.checkpoint("sampling");
         let mut population = self.sampled(specs)?;
+        let looks_on_the_way = self.settings.stopping.is_some();
+        population.look_on_the_way();
         let mut seconds = vec![0.0; specs.len()];
         let shape = DrawShape::of(&self.posterior, population.measures_momentum());
         let checkpoints = durable.read(&path)?;
         population.draws.clear();
         let stored = self.settings.sampler.draws == DrawsSetting::Stored;
-        for (index, spec) in specs.iter().enumerate() {
-            let place = Place {
+        let places: Vec<Place<'_>> = specs
+            .iter()
+            .zip(&population.chains)
+            .map(|(spec, chain)| Place {
                 spec,
                 posterior: &self.posterior,
                 file: (files.path)(spec),
-                log: log_path(durable.folder, &population.chains[index]),
+                log: log_path(durable.folder, chain),
                 shape,
-                num_steps: population.plan.num_steps,
                 stored,
-            };
-            let (start, no_scores) = (&population.chains[index], &population.scores[index]);
-            let members = checkpoints.iter().filter_map(|checkpoint| checkpoint.member(start.id));
-            let found = place.found(start, no_scores, members, durable.tell)?;
+            })
+            .collect();
+        // Chains that decide together how far they go come from one checkpoint, or begin anew together.
+        let lots: Vec<&[Checkpoint<'static>]> =
+            if looks_on_the_way { checkpoints.chunks(1).collect() } else { vec![&checkpoints[..]] };
+        let mut found: Vec<Option<Found>> = specs.iter().map(|_| None).collect();
+        for lot in lots {
+            let starts = population.chains.iter().zip(&population.scores);
+            for ((place, (start, no_scores)), found) in places.iter().zip(starts).zip(&mut found) {
+                let members = lot.iter().filter_map(|checkpoint| checkpoint.member(start.id));
+                *found = place.found(start, no_scores, members, durable.tell)?;
+            }
+            if !looks_on_the_way {
+                break;
+            }
+            if let (true, Some(reach)) = (found.iter().all(Option::is_some), lot[0].reach()) {
+                population.set_reach(reach);
+                break;
+            }
+            found.fill_with(|| None);
+        }
+        for (index, (place, found)) in places.iter().zip(found).enumerate() {
             population.draws.push(match found {
                 Some(Found { chain, draws, scores, seconds: spent }) => {
                     (population.chains[index], population.scores[index], seconds[index]) = (chain, scores, spent);
@@ -239,10 +263,10 @@ impl Experiment {
                 None => Draws::unstored(shape.dim),
             });
         }
-        drop(checkpoints);
+        drop((checkpoints, places));
 
         let mut synced: Vec<usize> = population.draws.iter().map(Draws::len).collect();
-        let store = |population: &Sampled<'_>, seconds: &[f64]| {
+        let mut store = |population: &Sampled<'_>, seconds: &[f64]| {
             for (draws, synced) in population.draws.iter().zip(&mut synced).filter(|(draws, len)| draws.len() > **len) {
                 draws.sync()?;
                 *synced = draws.len();
@@ -253,10 +277,21 @@ impl Experiment {
                 let series = if draws.are_stored() { [&[][..]; 3] } else { draws.series().map(Vec::as_slice) };
                 (chain.id, Member::of_sampled(chain, seconds, draws.len(), scores, series))
             });
-            Ok(Checkpoint::new(durable.identity, members).write(&path)?)
+            let reach = looks_on_the_way.then(|| population.reach());
+            Ok(Checkpoint::new(durable.identity, members).reaching(reach).write(&path)?)
         };
         let together = self.engine.moves_chains_together();
-        durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
+        for (index, chain) in population.chains.iter().enumerate().filter(|(_, chain)| chain.state.step > 0) {
+            progress.resumed(index, chain.state.step);
+        }
+        loop {
+            durable.carry_out(&mut population, &mut seconds, together, progress, &mut store)?;
+            match population.next_reach()? {
+                Some(reach) => population.set_reach(reach),
+                None => break,
+            }
+        }
+        (0..population.chains.len()).for_each(|index| progress.ended(index));
 
         let mut sampled = Vec::new();
         let kept = population.draws.into_iter().zip(population.scores).zip(seconds);
@@ -290,7 +325,6 @@ struct Place<'a> {
     file: PathBuf,
     log: PathBuf,
     shape: DrawShape,
-    num_steps: u64,
     stored: bool,
 }
 
@@ -346,11 +380,8 @@ impl Place<'_> {
             Ok(draws) => return Ok(draws),
             Err(error) => error,
         };
-        if !chain.is_done(self.num_steps) {
-            return Err(from_log);
-        }
         if count == 0 {
-            return Ok(Draws::in_memory(self.shape.dim));
+            return if chain.divergence.is_some() { Ok(Draws::in_memory(self.shape.dim)) } else { Err(from_log) };
         }
         // Once a chain is done, its log becomes a file.
         match Draws::open(&self.file, self.posterior) {

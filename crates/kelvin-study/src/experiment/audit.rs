@@ -3,8 +3,6 @@
 //! HMC has no bias from its step (`sampler/hmc.rs` of `kelvin`), so that what differs beyond the errors of both is the sampler's. It needs all rows for every gradient, and
 //! tens of them for a draw: an audit of small data.
 
-use std::time::Instant;
-
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
@@ -17,7 +15,7 @@ use crate::experiment::running_scores::RunningScores;
 use crate::experiment::sampling::SampledChain;
 use crate::number::significant;
 use kelvin::draws::Draws;
-use kelvin::potential::{Batch, Potential};
+use kelvin::potential::Potential;
 use kelvin::sampler::{Batches, Chain, Hmc, HmcRecord, Keep, Observer, Plan, run_population};
 
 /// The most multiply-adds of a gradient, about a hundredth of a second: 70 times those of the paper's Concrete.
@@ -143,15 +141,14 @@ impl Experiment {
         Ok(AuditCost { gradients, multiply_adds_per_gradient: multiply_adds, seconds })
     }
 
-    fn seconds_of_gradient(&self) -> f64 {
-        const REPETITIONS: u32 = 20;
-        let position = self.posterior.initial_position(self.settings.run.seed, 0);
-        let (mut gradient, mut work) = (vec![0.0; position.len()], self.posterior.workspace());
-        let mut evaluate = || self.posterior.gradient(&position, Batch::ALL, &mut gradient, &mut work);
-        evaluate();
-        let began = Instant::now();
-        (0..REPETITIONS).for_each(|_| evaluate());
-        began.elapsed().as_secs_f64() / f64::from(REPETITIONS)
+    /// About how many trajectories each chain of an audit takes, for a bar of its progress.
+    pub fn audit_trajectories(groups: &[ChainGroup<'_>], plan: &AuditPlan) -> u64 {
+        let chains = groups.iter().flat_map(|group| &group.chains);
+        let steps: Vec<f64> = chains.map(|chain| chain.chain.state.adapted.step_size).filter(|h| *h > 0.0).collect();
+        let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
+        // The accepted step is about half of 1/√λmax.
+        let leapfrog_steps = if mean > 0.0 { (2.0 * plan.trajectory / mean).max(1.0) } else { 30.0 };
+        ((plan.gradients as f64 / leapfrog_steps) as u64).max(1)
     }
 
     /// Runs HMC at the temperature of each group and compares. Its chains begin where those of the group ended and, if there are more, at their draws, with

@@ -30,12 +30,28 @@ const DRAWS: u64 = 100;
 
 /// Settings for a data set read from `data.source`.
 pub fn automatic_settings(name: &str, data: DataSettings, dataset: &Dataset, run: RunSettings) -> Settings {
+    after_a_trial(provisional_settings(name, data, dataset, run), dataset)
+}
+
+/// The same before the trial: all lengths, so that what they cost can be told first.
+pub fn provisional_settings(name: &str, data: DataSettings, dataset: &Dataset, run: RunSettings) -> Settings {
     let linear_noise = linear_noise(dataset, run.seed);
-    let trial = ModelSettings { noise_variance: linear_noise, ..ModelSettings::default() }.spelled_out();
-    let settings = settings_for(name, data.clone(), dataset, run.clone(), linear_noise, trial);
-    match (dataset.task(), trial_model(dataset, &settings)) {
-        (Task::Regression, Some(model)) => settings_for(name, data, dataset, run, linear_noise, model),
-        _ => settings,
+    let model = ModelSettings { noise_variance: linear_noise, ..ModelSettings::default() }.spelled_out();
+    settings_for(name, data, dataset, run, linear_noise, model)
+}
+
+/// Provisional settings with the σ² and σ_p² that a trial of the search suggests; classes have no σ², and no trial.
+pub fn after_a_trial(provisional: Settings, dataset: &Dataset) -> Settings {
+    if dataset.task() == Task::Classification {
+        return provisional;
+    }
+    match trial_model(dataset, &provisional) {
+        None => provisional,
+        Some(model) => {
+            let Settings { name, data, run, .. } = &provisional;
+            let linear_noise = provisional.model.noise_variance;
+            settings_for(name, data.clone(), dataset, run.clone(), linear_noise, model)
+        }
     }
 }
 
@@ -112,6 +128,7 @@ fn settings_for(
             energy_rows: None,
             draws: DrawsSetting::Stored,
         },
+        stopping: None,
         run,
     }
 }

@@ -62,14 +62,18 @@ pub struct StartingPoint {
 }
 
 impl ChainSpec {
-    /// The name of its file of draws, without the ending.
-    pub fn draws_name(&self) -> String {
-        let kind = match self.slot {
+    /// What the chains of its temperature are called in names of files.
+    pub fn group_name(&self) -> String {
+        match self.slot {
             Slot::Grid(_) => format!("beta-{}", self.inverse_temperature),
             Slot::Bayes => "bayes".into(),
             Slot::Chosen => "chosen".into(),
             Slot::Selector | Slot::Pilot | Slot::Continued(_) => "pilot".into(),
-        };
-        format!("{kind}-{}", self.repetition + 1)
+        }
+    }
+
+    /// The name of its file of draws, without the ending.
+    pub fn draws_name(&self) -> String {
+        format!("{}-{}", self.group_name(), self.repetition + 1)
     }
 }

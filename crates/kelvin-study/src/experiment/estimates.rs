@@ -8,6 +8,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
+use crate::experiment::convergence::jackknife;
 use crate::experiment::prepared::Experiment;
 use crate::experiment::sampling::SampledChain;
 use crate::number::{fixed, significant};
@@ -46,8 +47,7 @@ impl Estimate {
     fn jackknife(value: f64, without: &[f64]) -> (Self, f64) {
         let count = without.len() as f64;
         let mean = without.iter().sum::<f64>() / count;
-        let squares = without.iter().map(|x| (x - mean).powi(2)).sum::<f64>();
-        let error = if without.len() > 1 { (squares * (count - 1.0) / count).sqrt() } else { f64::NAN };
+        let error = if without.len() > 1 { jackknife(without) } else { f64::NAN };
         (Self { value, error }, (count - 1.0) * (mean - value))
     }
 }

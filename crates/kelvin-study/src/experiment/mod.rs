@@ -2,23 +2,32 @@
 
 mod audit;
 mod automatic;
+mod budget;
 mod chain_spec;
+mod convergence;
 mod estimates;
 mod kept_draws;
 mod laboratory;
+mod linear_baseline;
 mod out_of_distribution;
 mod outcome;
 mod pilot;
 pub(crate) mod population;
 pub(crate) mod prepared;
+pub(crate) mod reach;
 pub(crate) mod running_scores;
 pub(crate) mod sampling;
+mod step_ratio;
+mod watched_rows;
 
 pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
-pub use automatic::automatic_settings;
+pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
+pub use convergence::Convergence;
+pub(crate) use convergence::jackknife;
 pub use estimates::{Agreement, Compared, Estimate, PredictionMixing, SamplerComparison, SamplerEstimates};
 pub use laboratory::{ExperimentLaboratory, Searched};
+pub(crate) use linear_baseline::LinearBaseline;
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured};
 pub use prepared::Experiment;

@@ -3,8 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
+use crate::experiment::convergence::Convergence;
 use crate::experiment::prepared::Experiment;
-use crate::experiment::running_scores::HeldOutPredictives;
+use crate::experiment::reach::energy_trend;
+use crate::experiment::running_scores::{HeldOutPredictives, RunningScores};
 use crate::experiment::sampling::SampledChain;
 use kelvin::diagnostics::{self, Limits, Reading, Warning};
 use kelvin::draws::Draws;
@@ -31,6 +33,12 @@ pub struct Measured {
     pub bulk_ess: Option<f64>,
     /// Tail effective sample size of the potential energy.
     pub tail_ess: Option<f64>,
+    /// How well predictions are known; none in runs of older kelvins, and of chains of unequal length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub convergence: Option<Convergence>,
+    /// h√λmax where the chains ended, the median of them, with the largest step of a cycle; none of images, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_ratio: Option<f64>,
 }
 
 /// What a file of a kelvin that did not measure something has in its place.
@@ -79,6 +87,12 @@ impl ChainGroup<'_> {
 
     /// What the chains measured; `expected_inflation` is the mean of 2/(1+μ') over a cycle.
     pub fn measured(&self, sampler_temperature: f64, expected_inflation: f64) -> Measured {
+        let scores: Vec<&RunningScores> = self
+            .chains
+            .iter()
+            .filter(|chain| chain.chain.divergence.is_none() && chain.scores.failed_at.is_none())
+            .map(|chain| &chain.scores)
+            .collect();
         let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
         let kept = self.chains.iter().filter_map(|chain| chain.chain.kinetic_kept.mean()).collect();
         let all = self.chains.iter().filter_map(|chain| chain.chain.kinetic_all.mean()).collect();
@@ -104,11 +118,13 @@ impl ChainGroup<'_> {
             rhat: diagnostics::rhat(&energies).ok(),
             bulk_ess: diagnostics::bulk_ess(&energies).ok(),
             tail_ess: diagnostics::tail_ess(&energies).ok(),
+            convergence: Convergence::of(&scores).ok().filter(|_| !scores.is_empty()),
+            step_ratio: None,
         }
     }
 
     /// What a user should know before believing the group; chains that diverged are reported one by one elsewhere.
-    pub fn warnings(&self, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
+    pub fn warnings(&self, experiment: &Experiment, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
         let limits = Limits::default();
         let mut warnings = Vec::new();
         let target = 1.0 / sampler_temperature;
@@ -117,7 +133,23 @@ impl ChainGroup<'_> {
         }
         if let Some(beta) = measured.beta_over_all_steps {
             let expected = 1.0 / measured.expected_beta_over_all_steps;
-            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected));
+            let at_small_steps = measured.beta_at_cycle_ends.map(|beta| target / beta);
+            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected, at_small_steps));
+        }
+        if let Some(ratio) = measured.step_ratio {
+            warnings.extend(limits.check_step(&self.label, ratio));
+        }
+        let energies: Vec<&[f64]> = self
+            .chains
+            .iter()
+            .map(|chain| &chain.chain.state.adapted.energies[..])
+            .filter(|energies| !energies.is_empty())
+            .collect();
+        warnings.extend(limits.check_trend(&self.label, energy_trend(&energies)));
+        if let Some(found) = &measured.convergence {
+            warnings.extend(self.target_warning(experiment, found));
+            let gained = found.few_draws_bias.filter(|_| experiment.settings.stopping.is_some());
+            warnings.extend(gained.and_then(|gained| limits.check_few_draws(&self.label, gained.standard)));
         }
         if let Some(rhat) = measured.rhat {
             warnings.extend(limits.check_agreement(&self.label, rhat));
@@ -126,6 +158,14 @@ impl ChainGroup<'_> {
             warnings.extend(limits.check_effective_draws(&self.label, ess, self.num_draws()));
         }
         warnings
+    }
+
+    /// A warning where sampling ended before its targets.
+    fn target_warning(&self, experiment: &Experiment, found: &Convergence) -> Option<Warning> {
+        let targets = experiment.settings.stopping?;
+        let missed = found.missed(&targets);
+        let draws_wanted = found.draws_wanted(&targets).unwrap_or(f64::NAN);
+        (!missed.is_empty()).then(|| Warning::TargetsMissed { label: self.label.clone(), missed, draws_wanted })
     }
 
     /// A warning where the momenta of tensors do not have the temperature of the sampler at the ends of cycles.
@@ -138,7 +178,7 @@ impl ChainGroup<'_> {
         measured: &Measured,
     ) -> Result<Option<Warning>, ExperimentError> {
         let temperature = experiment.sampler_temperature(self.inverse_temperature)?;
-        let friction_times = experiment.friction_times()?;
+        let friction_times = experiment.friction_times(self.chains.iter().map(|chain| &chain.chain))?;
         let readings = self.chains.iter().map(|chain| chain.chain.kinetic_kept.num_readings() as usize);
         let worth = |count: usize| diagnostics::independent_readings(count, friction_times);
         let independent_readings = readings.filter(|&count| count > 0).map(worth).sum();

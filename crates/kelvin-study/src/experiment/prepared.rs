@@ -171,11 +171,19 @@ impl Experiment {
         Ok((rule, plan))
     }
 
-    /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
-    pub(crate) fn friction_times(&self) -> Result<f64, ExperimentError> {
+    /// γt from one draw to the next: (1 − μ) times the sum of C over a cycle, which is half its steps; of chains that adapted hγ times the steps, the mean
+    /// of these chains.
+    pub(crate) fn friction_times<'c>(&self, chains: impl Iterator<Item = &'c Chain>) -> Result<f64, ExperimentError> {
         let settings = &self.settings.sampler;
-        let cycle_steps = settings.cycle * self.batches(settings.batch_size)?.steps_per_epoch();
-        Ok(0.5 * (1.0 - settings.momentum) * cycle_steps as f64)
+        let (rule, plan) = self.sampler()?;
+        let cycle_steps = plan.keep.every as f64;
+        let Some(warm_up) = rule.warm_up else { return Ok(0.5 * (1.0 - settings.momentum) * cycle_steps) };
+        let friction = |chain: &Chain| {
+            let temperature = settings.tempering.sampler_temperature(chain.temperature);
+            chain.state.adapted.step_size * warm_up.friction_at(temperature)
+        };
+        let found: Vec<f64> = chains.map(friction).collect();
+        Ok(cycle_steps * found.iter().sum::<f64>() / found.len().max(1) as f64)
     }
 
     /// The predictive distribution of draws at held-out rows of this experiment.

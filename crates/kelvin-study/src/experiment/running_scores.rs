@@ -2,6 +2,7 @@
 
 use crate::error::ExperimentError;
 use crate::experiment::prepared::Experiment;
+use crate::experiment::watched_rows::WatchedRows;
 use kelvin::diagnostics::TrainingDensities;
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
@@ -72,6 +73,8 @@ impl HeldOutPredictives {
 pub struct RunningScores {
     /// At the held-out rows.
     pub predictives: HeldOutPredictives,
+    /// What each draw predicts at a few validation rows.
+    pub(crate) watched: WatchedRows,
     /// Validation LPD of all draws up to each.
     pub validation_lpd: Vec<ByModel<f64>>,
     /// The step of the first draw whose outputs were no finite numbers: from there on nothing is counted.
@@ -85,13 +88,14 @@ impl RunningScores {
     pub fn new(experiment: &Experiment, inverse_temperature: f64) -> Result<Self, ExperimentError> {
         let predictives = HeldOutPredictives::new(experiment, inverse_temperature)?;
         let training = Some(no_training_densities(experiment, inverse_temperature));
-        Ok(Self { predictives, validation_lpd: Vec::new(), failed_at: None, training })
+        let watched = WatchedRows::new(experiment.problem.likelihood, experiment.validation.targets());
+        Ok(Self { predictives, watched, validation_lpd: Vec::new(), failed_at: None, training })
     }
 
     /// All numbers one after the other, for [`RunningScores::restore`].
     pub(crate) fn state(&self) -> Vec<Vec<f64>> {
         let lpd = self.validation_lpd.iter().flat_map(|lpd| [lpd.standard, lpd.tempered]).collect();
-        let mut state = vec![self.failed_at.into_iter().map(|step| step as f64).collect(), lpd];
+        let mut state = vec![self.failed_at.into_iter().map(|step| step as f64).collect(), lpd, self.watched.state()];
         state.extend(self.predictives.each().map(Predictive::state));
         state.extend(self.training.as_ref().map(TrainingDensities::state));
         state
@@ -99,7 +103,8 @@ impl RunningScores {
 
     /// What was stored, given the same scores of no draws; `None` where it does not fit.
     pub(crate) fn restore(mut self, state: &[Vec<f64>]) -> Option<Self> {
-        let [failed_at, lpd, predictives @ ..] = state else { return None };
+        let [failed_at, lpd, watched, predictives @ ..] = state else { return None };
+        self.watched.restore(watched)?;
         self.failed_at = failed_at.first().map(|step| *step as u64);
         let pair = |pair: &[f64]| ByModel { standard: pair[0], tempered: pair[1] };
         self.validation_lpd = lpd.chunks_exact(2).map(pair).collect();
@@ -121,6 +126,10 @@ impl RunningScores {
         match predictive.add_draw(outputs) {
             Err(PredictiveError::NonFiniteOutput { .. }) => {
                 self.failed_at = Some(step);
+                Ok(())
+            }
+            Ok(()) if set == 0 => {
+                self.watched.add_draw(outputs);
                 Ok(())
             }
             counted => counted,

@@ -75,13 +75,18 @@ impl Experiment {
         Ok(Searches { experiment: self, rule, plan, searches })
     }
 
-    /// Samples chains as one population.
+    /// Samples chains as one population; where the settings say when they have seen enough (`stopping`), all of them are to be of one temperature.
     ///
     /// # Errors
     /// If the engine fails, or a β is not a finite positive number. A chain that diverges is no error: it keeps the draws before.
     pub fn sample(&self, specs: &[ChainSpec], progress: &dyn Observer) -> Result<Vec<SampledChain>, ExperimentError> {
         let mut population = self.sampled(specs)?;
+        population.look_on_the_way();
         population.advance(progress)?;
+        while let Some(reach) = population.next_reach()? {
+            population.set_reach(reach);
+            population.advance(progress)?;
+        }
         let kept = population.draws.into_iter().zip(population.scores);
         let sampled = specs.iter().cloned().zip(population.chains).zip(kept);
         Ok(sampled

@@ -1,6 +1,7 @@
 //! What was found: one value from which everything a person looks at is made.
 
 mod command;
+mod cross_validation;
 mod grid_choice;
 mod metrics_file;
 mod prediction_warnings;
@@ -13,6 +14,8 @@ mod selection;
 mod which_way;
 
 pub use command::RunCommand;
+pub use cross_validation::{CrossValidation, HeldOutModel, ModelDifference, ModelKind, ModelScores, Told};
+pub(crate) use cross_validation::{FoldPredictions, ModelPredictions};
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
 pub(crate) use prediction_warnings::{agreement_warning, prediction_warnings};

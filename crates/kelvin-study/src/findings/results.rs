@@ -3,7 +3,7 @@
 use crate::error::{Context, Result, StudyError, refused};
 use std::path::Path;
 
-use crate::experiment::{Experiment, SampledChain};
+use crate::experiment::{AuditRow, Experiment, SampledChain};
 use crate::problem::{ProblemSource, Units};
 use kelvin::diagnostics::{
     LearningTheory, TrainingDensities, Warning, independent_readings, number_or_nan, numbers_or_nan,
@@ -15,6 +15,7 @@ use kelvin::selection::{Checkpoint, JointChoice};
 use serde::{Deserialize, Serialize};
 
 use crate::findings::command::RunCommand;
+use crate::findings::cross_validation::CrossValidation;
 use crate::findings::row::{Method, Row};
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
@@ -60,6 +61,12 @@ pub struct Findings {
     /// Which way β should move from β̂* of a run; none for large networks and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub which_way: Option<ByModel<WhichWay>>,
+    /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cross_validation: Option<CrossValidation>,
+    /// The chains beside exact ones at the same temperatures; empty where no audit was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub audit: Vec<AuditRow>,
     /// What may be wrong with these numbers.
     pub warnings: Vec<Warning>,
 }
@@ -111,7 +118,7 @@ pub struct SamplingFacts {
     pub cycle_steps: u64,
     /// Steps of a search for β.
     pub search_steps: u64,
-    /// γt over a cycle: (1 − μ) times the sum of C, which is half its steps.
+    /// γt from one draw to the next; of chains that adapted, their mean.
     pub friction_times: f64,
     /// Whether a chain's seconds are its share of the population's.
     pub chains_share_time: bool,
@@ -175,6 +182,9 @@ pub struct ChainFindings {
     pub diverged_at: Option<u64>,
     /// Wall-clock seconds; its share of the population's time if chains move together.
     pub seconds: f64,
+    /// Steps that it made in all; none in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
     /// U(θ) at each kept draw.
     #[serde(deserialize_with = "numbers_or_nan")]
     pub potential_energy: Vec<f64>,
@@ -230,7 +240,7 @@ impl Findings {
                 burn_in_steps: settings.sampler.burn_in * steps_per_epoch,
                 cycle_steps: settings.sampler.cycle * steps_per_epoch,
                 search_steps: experiment.selection_steps()?,
-                friction_times: experiment.friction_times()?,
+                friction_times: experiment.friction_times(std::iter::empty())?,
                 chains_share_time: experiment.engine.moves_chains_together(),
             },
             kelvin: this_kelvin(),
@@ -244,6 +254,8 @@ impl Findings {
             chains: Vec::new(),
             agreement: Vec::new(),
             which_way: None,
+            cross_validation: None,
+            audit: Vec::new(),
             warnings: Vec::new(),
         })
     }
@@ -264,6 +276,7 @@ impl Findings {
 
     /// Adds the chains, cycle by cycle.
     pub(crate) fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
+        self.sampling.friction_times = experiment.friction_times(chains.iter().map(|chain| &chain.chain))?;
         for sampled in chains {
             let SampledChain { spec, chain, draws, scores, seconds } = sampled;
             self.chains.push(ChainFindings {
@@ -275,6 +288,7 @@ impl Findings {
                 sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
                 diverged_at: chain.divergence.map(|at| at.step),
                 seconds: *seconds,
+                steps: Some(chain.state.step),
                 potential_energy: draws.potential_energy.clone(),
                 configurational_temperature: draws.configurational_temperature.clone(),
                 kinetic_temperature: draws.kinetic_temperature.clone(),

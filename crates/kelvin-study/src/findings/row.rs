@@ -102,7 +102,8 @@ impl Row {
     ) -> Result<(Self, Predictions)> {
         let beta = group.inverse_temperature;
         let predictives = group.predictives()?.with_context(|| format!("{} has no chain", group.label))?;
-        let measured = group.measured(experiment.sampler_temperature(beta)?, experiment.expected_inflation()?);
+        let mut measured = group.measured(experiment.sampler_temperature(beta)?, experiment.expected_inflation()?);
+        measured.step_ratio = group.step_ratio(experiment)?;
         let what = What { method, label: &group.label, repetition, beta, num_draws: group.num_draws(), seconds };
         let row = what.scored(&predictives, Some(measured))?;
         let draws = group.draws().filter(|_| row.has_intervals());

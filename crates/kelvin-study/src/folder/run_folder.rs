@@ -207,6 +207,7 @@ pub(super) fn record_and_settings(path: &Path) -> Result<Option<(RunRecord, Sett
     let text = std::fs::read_to_string(&written).unwrap_or_default();
     if let Ok(written) = Settings::from_toml(&text, SETTINGS) {
         settings.run.checkpoint_seconds = written.run.checkpoint_seconds;
+        settings.run.most_hours = written.run.most_hours;
     }
     Ok(Some((record, settings)))
 }

@@ -64,6 +64,8 @@ pub enum Stage {
     Tuning,
     /// Chains burn in and keep draws.
     Sampling,
+    /// Exact chains are sampled beside them.
+    Auditing,
     /// Draws are scored on held-out rows, and results are written.
     Scoring,
     /// All results are written.
@@ -77,6 +79,7 @@ impl Stage {
             Self::Choosing => "choosing β",
             Self::Tuning => "tuning the step size",
             Self::Sampling => "sampling",
+            Self::Auditing => "auditing",
             Self::Scoring => "scoring",
             Self::Done => "done",
         }

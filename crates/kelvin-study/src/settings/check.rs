@@ -114,12 +114,15 @@ impl Settings {
 
         check(run.seed <= MOST_SEED, "run.seed", format!("at most {MOST_SEED}, the most TOML can hold"), run.seed)?;
         check((1..=1024).contains(&run.chains), "run.chains", "from 1 to 1024", run.chains)?;
+        self.check_stopping()?;
         check(
             (1e-3..=1e6).contains(&run.checkpoint_seconds),
             "run.checkpoint_seconds",
             "from 0.001 to 1000000",
             run.checkpoint_seconds,
         )?;
+        let hours = run.most_hours;
+        check((1e-9..=1e9).contains(&hours), "run.most_hours", "from 1e-9 to 1e9", hours)?;
         check((1..=1024).contains(&run.repetitions), "run.repetitions", "from 1 to 1024", run.repetitions)?;
         let sampled = run.num_sampled_repetitions();
         check(
@@ -151,6 +154,29 @@ impl Settings {
 }
 
 impl Settings {
+    /// Refuses targets that make no sense, and folds beside splits.
+    fn check_stopping(&self) -> Result<(), ExperimentError> {
+        if let Some(stopping) = &self.stopping {
+            for (key, found) in [
+                ("stopping.effective_median", stopping.effective_median),
+                ("stopping.effective_low", stopping.effective_low),
+                ("stopping.lpd_error", stopping.lpd_error),
+            ] {
+                check(found.is_finite() && found > 0.0, key, "a finite number > 0", found)?;
+            }
+        }
+        let run = &self.run;
+        let folds = run.folds.unwrap_or(2);
+        check((2..=100).contains(&folds), "run.folds", "from 2 to 100, or left out for none", folds)?;
+        let splits = run.splits.unwrap_or(1);
+        check((1..=100).contains(&splits), "run.splits", "from 1 to 100, or left out for none", splits)?;
+        if run.folds.is_some() && run.splits.is_some() {
+            let reason = "there are folds already (run.folds); leave one of them out".into();
+            return Err(ExperimentError::DoesNotApply { key: "run.splits", reason });
+        }
+        Ok(())
+    }
+
     /// Refuses a chain that is to find its masses and step size, and is not let.
     fn check_adaptation(&self) -> Result<(), ExperimentError> {
         let sampler = &self.sampler;

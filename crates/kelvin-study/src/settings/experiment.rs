@@ -7,6 +7,7 @@ use crate::error::ExperimentError;
 use crate::settings::batch_size::BatchSize;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
+use crate::settings::stopping::StoppingSettings;
 use kelvin::data::{Halves, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
@@ -25,6 +26,9 @@ pub struct Settings {
     pub selection: SelectionSettings,
     /// The sampler of the tempered posterior; times are in epochs.
     pub sampler: SamplerSettings,
+    /// When sampling may end before its longest length; chains have a fixed length if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<StoppingSettings>,
     /// Seed, chains, repetitions, grid of β, checkpoints.
     #[serde(default)]
     pub run: RunSettings,
@@ -67,7 +71,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 22] = [
+pub(crate) const OPTIONAL: [&str; 29] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -87,9 +91,16 @@ pub(crate) const OPTIONAL: [&str; 22] = [
     "sampler.friction",
     "sampler.energy_rows",
     "sampler.draws",
+    "stopping.effective_median",
+    "stopping.effective_low",
+    "stopping.lpd_error",
+    "run.folds",
+    "run.splits",
+    "run.exact",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
+    "run.most_hours",
 ];
 
 /// The task, or leave to guess it from the target.
@@ -185,6 +196,16 @@ pub struct RunSettings {
     pub seed: u64,
     /// Chains at each temperature of a `run`; also the number of starts of the search for β.
     pub chains: u32,
+    /// Cross-validation of a `run` on a table: its rows are dealt into so many folds, and each is predicted by chains that have not seen it; none if
+    /// not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folds: Option<u32>,
+    /// Repeated random splits instead of folds: so many divisions of 80 % to learn from, 10 % to choose by and 10 % to be judged on; none if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub splits: Option<u32>,
+    /// Audit a `run` on a table by Metropolis-corrected HMC at the same temperatures, which has no bias from its step; for small tables.
+    #[serde(skip_serializing_if = "is_false")]
+    pub exact: bool,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -199,6 +220,10 @@ pub struct RunSettings {
     /// Longest time between two checkpoints in seconds; results do not depend on it.
     #[serde(skip_serializing_if = "is_default_checkpoint_seconds")]
     pub checkpoint_seconds: f64,
+    /// Refuse to begin what would take more hours than this of one core (at 10¹⁰ multiply-adds a second), or of one GPU (at 10¹³); results
+    /// do not depend on it.
+    #[serde(skip_serializing_if = "is_default_most_hours")]
+    pub most_hours: f64,
 }
 
 impl Default for RunSettings {
@@ -207,11 +232,15 @@ impl Default for RunSettings {
         Self {
             seed: 0,
             chains: 4,
+            folds: None,
+            splits: None,
+            exact: false,
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,
             grid,
             checkpoint_seconds: CHECKPOINT_SECONDS,
+            most_hours: MOST_HOURS,
         }
     }
 }
@@ -230,8 +259,19 @@ impl RunSettings {
 
 const CHECKPOINT_SECONDS: f64 = 60.0;
 
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 fn is_default_checkpoint_seconds(seconds: &f64) -> bool {
     *seconds == CHECKPOINT_SECONDS
+}
+
+/// Two days of a core: more than any table of the paper takes, less than a person waits for by mistake.
+const MOST_HOURS: f64 = 48.0;
+
+fn is_default_most_hours(hours: &f64) -> bool {
+    *hours == MOST_HOURS
 }
 
 fn selection_momentum() -> f64 {

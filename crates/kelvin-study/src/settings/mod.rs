@@ -1,5 +1,6 @@
 //! Settings: plain data with defaults, presets, and what is checked before anything runs.
 
+mod adaptive;
 mod batch_size;
 pub(crate) mod check;
 mod experiment;
@@ -9,6 +10,7 @@ mod overrides;
 mod presets;
 mod quick;
 mod sampler;
+mod stopping;
 
 pub use batch_size::BatchSize;
 pub use experiment::{
@@ -18,3 +20,4 @@ pub use model::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
 pub use overrides::with_override;
 pub use presets::{Preset, preset, presets};
 pub use sampler::{DrawStatistics, DrawsSetting, Preconditioner, PreconditionerStatistics, SamplerSettings, Start};
+pub use stopping::StoppingSettings;

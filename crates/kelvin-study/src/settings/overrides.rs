@@ -49,8 +49,10 @@ pub fn with_override(settings: &Settings, text: &str) -> Result<Settings, Experi
             place_in.insert(part.into(), parsed);
             break;
         }
-        match place_in.get_mut(part) {
-            Some(toml::Value::Table(inner)) => place_in = inner,
+        // A part that is optional as a whole may not be there yet.
+        let inner = place_in.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        match inner {
+            toml::Value::Table(inner) => place_in = inner,
             _ => return Err(not_one()),
         }
     }

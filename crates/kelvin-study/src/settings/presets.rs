@@ -115,6 +115,7 @@ mod tests {
                 energy_rows: None,
                 draws: DrawsSetting::Stored,
             },
+            stopping: None,
             run: RunSettings {
                 repetitions: 5,
                 grid: vec![0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0],
@@ -156,6 +157,7 @@ mod tests {
             cycle: 10,
             ..mnist.sampler
         };
+        mnist.run.most_hours = 10_000.0;
         for expected in [small("concrete"), small("energy"), naval, mnist.clone()] {
             let settings = preset(&expected.name).unwrap().settings();
             assert_eq!(settings, expected);
@@ -163,6 +165,7 @@ mod tests {
         }
         let mut cifar10 = Settings { name: "cifar10".into(), ..mnist };
         cifar10.data.source = "cifar10".into();
+        cifar10.run.most_hours = 100_000.0;
         cifar10.model = ModelSettings {
             network: Some(NetworkName::Resnet(20)),
             normalisation: Some(NormalisationSetting::Batch),

@@ -59,7 +59,7 @@ pub struct SamplerSettings {
     #[serde(default)]
     pub integrator: Integrator,
     /// Find masses, step size and friction of each chain while it burns in, from the curvature at states that it visits; they stay from then
-    /// on, and step size and temperature are constant. Needs `integrator = "baoab"` or `"mclmc"`, and the CPU. `learning_rate`, `momentum`, the ramp and the
+    /// on, and step size and temperature are constant. Needs `integrator = "baoab"` or `"mclmc"`. `learning_rate`, `momentum`, the ramp and the
     /// shape of cycles then have no meaning; one draw is kept every `cycle` epochs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adapt: bool,

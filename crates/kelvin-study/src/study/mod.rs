@@ -5,6 +5,8 @@
 
 mod cancel;
 mod conduct;
+mod cost;
+mod cross_validate;
 mod each_start;
 mod observer;
 mod progress;
@@ -17,5 +19,6 @@ mod watched_laboratory;
 
 pub use cancel::Cancel;
 pub use conduct::{FinishedStudy, OpenStudy, Outcome, Study};
+pub use cost::{Cost, Worker, Workload};
 pub use observer::{Note, StageEnd, StudyObserver, Unobserved};
 pub use select::{Methods, SelectStudy, Selected};

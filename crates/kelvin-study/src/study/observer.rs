@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::durable::Recovery;
-use crate::folder::{Moment, Stage};
+use crate::experiment::AuditCost;
+use crate::folder::{Moment, Stage, duration};
+use crate::number::significant;
 
 /// Is told about the progress of a study, on a thread of its own: chains do not wait for it.
 pub trait StudyObserver: Send + Sync {
@@ -37,6 +39,8 @@ pub enum Note<'a> {
     Repaired(&'a Recovery),
     /// The run is resumed with another kelvin, device or vector instructions than it began with.
     GoesOn(&'a str),
+    /// What the audit that follows costs.
+    AuditCost(AuditCost),
     /// How a device arranges the chains, where it has a choice.
     Arranged {
         /// The device in words.
@@ -51,6 +55,12 @@ impl fmt::Display for Note<'_> {
         match self {
             Self::Repaired(recovery) => recovery.fmt(f),
             Self::GoesOn(note) => f.write_str(note),
+            Self::AuditCost(cost) => write!(
+                f,
+                "the exact audit takes {} gradients, about {} on this machine",
+                significant(cost.gradients as f64, 2),
+                duration(cost.seconds)
+            ),
             Self::Arranged { device, arrangement } => write!(f, "{device}: {arrangement}"),
         }
     }

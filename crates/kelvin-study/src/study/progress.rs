@@ -37,9 +37,8 @@ pub(crate) struct Member {
 
 impl Member {
     /// A search for β, whose inverse temperature begins at 1.
-    pub fn search(repetition: u32) -> Self {
-        let label = format!("start {}", repetition + 1);
-        Self { label, group: "searches".into(), beta: 1.0, sampler_temperature: None }
+    pub fn search(start: u32) -> Self {
+        Self { label: format!("start {}", start + 1), group: "searches".into(), beta: 1.0, sampler_temperature: None }
     }
 }
 
@@ -69,6 +68,8 @@ struct Count {
     step: AtomicU64,
     has_moved: AtomicBool,
     has_diverged: AtomicBool,
+    /// Whether it has seen enough before its longest length.
+    has_ended: AtomicBool,
     noted: Mutex<Noted>,
 }
 
@@ -225,7 +226,8 @@ impl Watched {
         let now = Instant::now();
         let chains: Vec<ChainStatus> =
             self.members.iter().zip(&self.counts).map(|(member, count)| self.chain(member, count, now)).collect();
-        let needed = |chain: &ChainStatus| if chain.phase == Phase::Diverged { chain.step } else { chain.steps };
+        let is_over = |chain: &ChainStatus| matches!(chain.phase, Phase::Diverged | Phase::Done);
+        let needed = |chain: &ChainStatus| if is_over(chain) { chain.step } else { chain.steps };
         let (steps_done, steps): (u64, u64) =
             chains.iter().fold((0, 0), |(done, all), chain| (done + chain.step, all + needed(chain)));
         let steps_per_second = lock(&self.speed).steps_per_second(now, self.steps_moved());
@@ -243,6 +245,7 @@ impl Watched {
         });
         let phase = match self.timeline.phase(step) {
             _ if count.has_diverged.load(Ordering::Relaxed) => Phase::Diverged,
+            _ if count.has_ended.load(Ordering::Relaxed) => Phase::Done,
             Phase::Done => Phase::Done,
             _ if !count.has_moved.load(Ordering::Relaxed) => Phase::Waiting,
             phase => phase,
@@ -303,6 +306,10 @@ impl Observer for Progress {
         let count = &self.watched.counts[index];
         count.step.store(step, Ordering::Relaxed);
         count.has_diverged.store(true, Ordering::Relaxed);
+    }
+
+    fn ended(&self, index: usize) {
+        self.watched.counts[index].has_ended.store(true, Ordering::Relaxed);
     }
 
     fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {

@@ -2,30 +2,44 @@
 
 use kelvin::draws::Draws;
 use kelvin::sampler::Silent;
-use kelvin::selection::JointChoice;
 
 use crate::error::{ExperimentError, Result, refused};
-use crate::experiment::{ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
+use crate::experiment::{AuditPlan, ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use crate::findings::{
     BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
     with_draws,
 };
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
-use crate::study::stages::{Stages, chain_warnings, chosen_draws, selection_warnings};
+use crate::study::cross_validate::{FinishedFold, cross_validation, fold_experiments};
+use crate::study::observer::Note;
+use crate::study::stages::{Asked, Part, Stages, chosen_draws, divergence_warnings, selection_warnings};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
     let grid = command == RunCommand::RunGrid;
-    let repetitions: Vec<u32> = (0..stages.experiment.settings.run.chains).collect();
-    let searches = stages.search(&repetitions)?;
-    let choice = best_choice(&searches)
-        .ok_or_else(|| refused("no search for β has a finite validation score; lower selection.learning_rate"))?;
+    if stages.experiment.settings.run.exact {
+        let num_temperatures = 2 + if grid { stages.experiment.settings.run.grid.len() } else { 0 };
+        let cost = stages.experiment.audit_cost(num_temperatures, &AuditPlan::default())?;
+        stages.observer.note(&Note::AuditCost(cost));
+    }
+    let mut folds = fold_experiments(&stages.experiment)?;
+    let (searches, fold_searches) = search(stages, &folds)?;
+    let choice = &searches[best_choice(&searches)?].choice;
     let beta = choice.inverse_temperature;
     stages.tune(choice)?;
+    for fold in &mut folds {
+        fold.settings.sampler.learning_rate = stages.experiment.settings.sampler.learning_rate;
+    }
 
-    let specs = chain_specs(&stages.experiment, &searches, beta, grid);
-    let chains = stages.sample(&specs)?;
+    let mut parts = vec![(Part { experiment: &stages.experiment, number: 0 }, &searches, beta)];
+    for ((number, experiment), searches) in (1..).zip(&folds).zip(&fold_searches) {
+        let beta = searches[best_choice(searches)?].choice.inverse_temperature;
+        parts.push((Part { experiment, number }, searches, beta));
+    }
+    let mut chains = sample(stages, &parts, grid)?.into_iter();
+    let (chains, fold_chains): (Vec<SampledChain>, Vec<Vec<SampledChain>>) =
+        (chains.next().unwrap_or_default(), chains.collect());
 
     let (experiment, folder) = (&stages.experiment, &stages.folder);
     let mut findings = Findings::of(experiment, command)?;
@@ -33,17 +47,18 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     findings.add_searches(&searches);
     findings.add_chains(experiment, &chains)?;
     findings.warnings = selection_warnings(&searches, std::iter::once(choice));
-    findings.warnings.extend(chain_warnings(&chains));
+    findings.warnings.extend(divergence_warnings(&chains));
     let search_seconds = searches.iter().map(|search| search.seconds).sum();
     let (row, predictions) = Row::sgd(experiment, choice, None, search_seconds)?;
     folder.add_row(&mut findings, row, &predictions)?;
-    for (method, group) in &groups(experiment, &chains, beta, grid)? {
+    let groups_of_run = groups(experiment, &chains, beta, grid)?;
+    for (method, group) in &groups_of_run {
         stages.check_cancelled()?;
         let seconds = group.chains.iter().map(|chain| chain.seconds).sum();
         let (row, predictions) = Row::posterior(experiment, *method, group, None, seconds)?;
         if let Some(measured) = &row.measured {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
-            findings.warnings.extend(group.warnings(measured, temperature));
+            findings.warnings.extend(group.warnings(experiment, measured, temperature));
             findings.warnings.extend(group.tensor_warning(experiment, measured)?);
         }
         findings.warnings.extend(agreement_warning(experiment, group)?);
@@ -56,31 +71,79 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
             findings.which_way = which_way(&ExperimentLaboratory::new(experiment, 0, &Silent), beta, &draws)?;
         }
     }
+    let mut finished = Vec::new();
+    for ((part, searches, beta), chains) in parts.iter().skip(1).zip(&fold_chains) {
+        let groups = groups(part.experiment, chains, *beta, grid)?;
+        finished.push(FinishedFold { experiment: part.experiment, searches, chosen: best_choice(searches)?, groups });
+    }
+    findings.cross_validation = cross_validation(experiment, &finished)?;
+    if experiment.settings.run.exact {
+        findings.audit = stages.audit(groups_of_run.into_iter().map(|(_, group)| group).collect())?;
+    }
     let saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
     folder.write_json(MODEL, &saved)?;
     Ok(findings)
 }
 
-/// The choice with the best validation score over all starts.
-fn best_choice(searches: &[FinishedSearch]) -> Option<&JointChoice> {
-    let choices = searches.iter().map(|search| &search.choice);
-    let finite = choices.filter(|choice| choice.validation_lpd().is_finite());
-    finite.max_by(|a, b| a.validation_lpd().total_cmp(&b.validation_lpd()))
+/// The searches of the run's own division, and of each fold.
+fn search(stages: &Stages, folds: &[Experiment]) -> Result<(Vec<FinishedSearch>, Vec<Vec<FinishedSearch>>)> {
+    let experiments = std::iter::once(&stages.experiment).chain(folds);
+    let parts = (0..).zip(experiments).map(|(number, experiment)| Part { experiment, number });
+    let asked: Vec<(Part<'_>, Vec<u32>)> = parts.map(|part| (part, part.repetitions())).collect();
+    let mut found = stages.search_parts(&asked)?.into_iter();
+    Ok((found.next().unwrap_or_default(), found.collect()))
 }
 
-fn chain_specs(experiment: &Experiment, searches: &[FinishedSearch], beta: f64, grid: bool) -> Vec<ChainSpec> {
+/// The chains of each part: as one population, or one for each temperature where each decides for itself when it has seen enough.
+fn sample(
+    stages: &Stages,
+    parts: &[(Part<'_>, &Vec<FinishedSearch>, f64)],
+    grid: bool,
+) -> Result<Vec<Vec<SampledChain>>> {
+    let mut asked: Vec<Asked<'_>> = Vec::new();
+    for (part, searches, beta) in parts {
+        let specs = chain_specs(*part, searches, *beta, grid);
+        if part.experiment.settings.stopping.is_none() {
+            asked.push(Asked { part: *part, name: String::new(), specs });
+            continue;
+        }
+        for spec in specs {
+            let name = format!("-{}", spec.group_name());
+            match asked.iter_mut().find(|other| other.part.number == part.number && other.name == name) {
+                Some(own) => own.specs.push(spec),
+                None => asked.push(Asked { part: *part, name, specs: vec![spec] }),
+            }
+        }
+    }
+    let sampled = stages.sample_populations(&asked)?;
+    let mut of_parts: Vec<Vec<SampledChain>> = parts.iter().map(|_| Vec::new()).collect();
+    for (asked, chains) in asked.iter().zip(sampled) {
+        of_parts[asked.part.number as usize].extend(chains);
+    }
+    Ok(of_parts)
+}
+
+/// The index of the search with the best validation score over all starts.
+fn best_choice(searches: &[FinishedSearch]) -> Result<usize> {
+    let scores = searches.iter().map(|search| search.choice.validation_lpd()).enumerate();
+    let best = scores.filter(|(_, lpd)| lpd.is_finite()).max_by(|a, b| a.1.total_cmp(&b.1));
+    best.map(|(index, _)| index)
+        .ok_or_else(|| refused("no search for β has a finite validation score; lower selection.learning_rate"))
+}
+
+fn chain_specs(part: Part<'_>, searches: &[FinishedSearch], beta: f64, grid: bool) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for FinishedSearch { repetition, choice, .. } in searches {
-        let start = experiment.start(Some(choice));
+        let start = part.experiment.start(Some(choice));
         let mut push = |name: String, slot, inverse_temperature| {
-            let label = format!("{name}, chain {}", repetition + 1);
+            let label = part.titled(format!("{name}, chain {}", repetition - part.first_repetition() + 1));
             let (repetition, start) = (*repetition, start.clone());
             specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         push("β = 1".into(), Slot::Bayes, 1.0);
         push(format!("{BETA_STAR} = {}", significant(beta, 3)), Slot::Chosen, beta);
         if grid {
-            for (index, &at) in experiment.settings.run.grid.iter().enumerate() {
+            for (index, &at) in part.experiment.settings.run.grid.iter().enumerate() {
                 push(format!("β = {}", significant(at, 3)), Slot::Grid(index as u32), at);
             }
         }

@@ -33,6 +33,11 @@ pub enum Methods {
 }
 
 impl Methods {
+    /// The names of the methods, of all there are for a grid.
+    pub(crate) fn names(&self, grid: &[f64]) -> Vec<&'static str> {
+        all_selectors(grid).iter().map(|one| one.name()).filter(|name| self.include(name)).collect()
+    }
+
     fn include(&self, name: &str) -> bool {
         match self {
             Self::Usual => USUAL.contains(&name),

@@ -1,17 +1,19 @@
 //! The stages that runs and sweeps share: searching for β, sampling chains with checkpoints, and the warnings of both.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kelvin::diagnostics::{Limits, Warning};
 use kelvin::draws::DrawsError;
+use kelvin::sampler::{Chain, DrawReading, Observer};
 use kelvin::selection::JointChoice;
 
 use crate::checkpoint::CheckpointError;
 use crate::durable::{DrawFiles, Durable, Recovery};
 use crate::error::{ExperimentError, Result, StudyError, resume_command};
-use crate::experiment::{ChainSpec, Experiment, SampledChain, Slot};
+use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
 use crate::folder::{RunFolder, Stage, Timeline};
 use crate::number::significant;
@@ -29,21 +31,149 @@ pub(crate) struct Stages {
     pub cancel: Cancel,
 }
 
+/// A division of the rows that a study learns from: the run's own, or a fold.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    pub experiment: &'a Experiment,
+    /// 0 for the run's own division, folds from 1.
+    pub number: u32,
+}
+
+impl Part<'_> {
+    /// Starts and chains of a fold are numbered after those of the folds before, so that no two have the same random numbers.
+    pub fn first_repetition(&self) -> u32 {
+        self.number * self.experiment.settings.run.chains
+    }
+
+    /// The numbers of its starts.
+    pub fn repetitions(&self) -> Vec<u32> {
+        (self.first_repetition()..self.first_repetition() + self.experiment.settings.run.chains).collect()
+    }
+
+    /// A label, with the fold before it.
+    pub fn titled(&self, label: String) -> String {
+        if self.number == 0 { label } else { format!("fold {}: {label}", self.number) }
+    }
+
+    fn suffix(&self) -> String {
+        if self.number == 0 { String::new() } else { format!("-fold-{}", self.number) }
+    }
+}
+
+/// Chains that are sampled as one population.
+pub(crate) struct Asked<'a> {
+    pub part: Part<'a>,
+    /// Ends the names of its checkpoints.
+    pub name: String,
+    pub specs: Vec<ChainSpec>,
+}
+
+/// Shows chains to a progress that counts them among others.
+struct Shifted<'a> {
+    progress: &'a Progress,
+    by: usize,
+}
+
+impl Observer for Shifted<'_> {
+    fn resumed(&self, index: usize, steps: u64) {
+        self.progress.resumed(self.by + index, steps);
+    }
+
+    fn started(&self, index: usize) {
+        self.progress.started(self.by + index);
+    }
+
+    fn kept(&self, kept: &[(usize, &Chain)]) {
+        let shifted: Vec<(usize, &Chain)> = kept.iter().map(|(index, chain)| (self.by + index, *chain)).collect();
+        self.progress.kept(&shifted);
+    }
+
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        self.progress.measured(self.by + index, reading);
+    }
+
+    fn diverged(&self, index: usize, step: u64) {
+        self.progress.diverged(self.by + index, step);
+    }
+
+    fn ended(&self, index: usize) {
+        self.progress.ended(self.by + index);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        self.progress.advanced(self.by + index, steps)
+    }
+}
+
+/// Shows chains to a progress, and stops them where the study is cancelled.
+struct Cancelled<'a> {
+    progress: &'a Progress,
+    cancel: &'a Cancel,
+}
+
+impl Observer for Cancelled<'_> {
+    fn started(&self, index: usize) {
+        self.progress.started(index);
+    }
+
+    fn measured(&self, index: usize, reading: &DrawReading) {
+        self.progress.measured(index, reading);
+    }
+
+    fn advanced(&self, index: usize, steps: u64) -> ControlFlow<()> {
+        match self.cancel.is_cancelled() {
+            true => ControlFlow::Break(()),
+            false => self.progress.advanced(index, steps),
+        }
+    }
+}
+
+/// Where each of several lists begins when they follow one another.
+fn firsts(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
+    lengths
+        .scan(0, |next, length| {
+            let first = *next;
+            *next += length;
+            Some(first)
+        })
+        .collect()
+}
+
 impl Stages {
     /// Searches for β from these starts, or resumes the searches that the folder holds.
     pub fn search(&self, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
-        let members = repetitions.iter().map(|&repetition| Member::search(repetition)).collect();
+        let part = Part { experiment: &self.experiment, number: 0 };
+        let mut found = self.search_parts(&[(part, repetitions.to_vec())])?;
+        Ok(found.pop().unwrap_or_default())
+    }
+
+    /// Searches for β in every part of the study, each from its starts, side by side.
+    pub fn search_parts(&self, parts: &[(Part<'_>, Vec<u32>)]) -> Result<Vec<Vec<FinishedSearch>>> {
+        let member = |part: &Part<'_>, repetition: u32| {
+            let member = Member::search(repetition - part.first_repetition());
+            Member { label: part.titled(member.label), ..member }
+        };
+        let members =
+            parts.iter().flat_map(|(part, repetitions)| repetitions.iter().map(|&r| member(part, r))).collect();
         let progress = self.progress(Stage::Choosing, members, timeline::of_search(&self.experiment)?);
-        let (choices, seconds) = self.stored(&self.folder.record().identity_of_searches(), |durable| {
-            self.experiment.select_durably(repetitions, durable, &progress)
+        let firsts = firsts(parts.iter().map(|(_, repetitions)| repetitions.len()));
+        let identity = self.folder.record().identity_of_searches();
+        let found = self.side_by_side(parts.len(), |index| {
+            let (part, repetitions) = &parts[index];
+            let progress = Shifted { progress: &progress, by: firsts[index] };
+            let suffix = part.suffix();
+            let (choices, seconds) = self.stored(&format!("{identity}{suffix}"), &suffix, |durable| {
+                part.experiment.select_durably(repetitions, durable, &progress)
+            })?;
+            let searches = repetitions.iter().zip(choices).zip(seconds);
+            let finished = |((&repetition, choice), seconds)| FinishedSearch { repetition, choice, seconds };
+            Ok(searches.map(finished).collect())
         })?;
         progress.finish();
         if self.folder.record().wants_pilot() {
             self.folder.status().write_stage(Stage::Tuning);
         }
-        let searches = repetitions.iter().zip(choices).zip(seconds);
-        let finished = |((&repetition, choice), seconds)| FinishedSearch { repetition, choice, seconds };
-        Ok(searches.map(finished).collect())
+        Ok(found)
     }
 
     /// Finds the step size of chains where the settings want a pilot, from where a search ended.
@@ -55,37 +185,92 @@ impl Stages {
         Ok(())
     }
 
-    /// Samples chains, or resumes those that the folder holds; their draws are in the folder when it returns.
+    /// Samples chains as one population, or resumes those that the folder holds; their draws are in the folder when it returns.
     pub fn sample(&self, specs: &[ChainSpec]) -> Result<Vec<SampledChain>> {
+        let part = Part { experiment: &self.experiment, number: 0 };
+        let mut sampled = self.sample_populations(&[Asked { part, name: String::new(), specs: specs.to_vec() }])?;
+        Ok(sampled.pop().unwrap_or_default())
+    }
+
+    /// Samples several populations side by side, each with checkpoints of its own.
+    pub fn sample_populations(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         let (experiment, folder) = (&self.experiment, &self.folder);
-        if let Some(arrangement) = experiment.arrangement(specs.len())? {
+        let num_chains = asked.iter().map(|asked| asked.specs.len()).sum();
+        if let Some(arrangement) = experiment.arrangement(num_chains)? {
             self.observer.note(&Note::Arranged { device: experiment.engine.describe(), arrangement });
         }
         let mut members = Vec::new();
-        for spec in specs {
-            let beta = spec.inverse_temperature;
-            let group =
-                if spec.slot == Slot::Chosen { BETA_STAR.into() } else { format!("β = {}", significant(beta, 3)) };
-            let sampler_temperature = Some(experiment.sampler_temperature(beta)?);
-            members.push(Member { label: spec.label.clone(), group, beta, sampler_temperature });
+        for Asked { part, specs, .. } in asked {
+            for spec in specs {
+                let beta = spec.inverse_temperature;
+                let group =
+                    if spec.slot == Slot::Chosen { BETA_STAR.into() } else { format!("β = {}", significant(beta, 3)) };
+                let sampler_temperature = Some(part.experiment.sampler_temperature(beta)?);
+                let label = spec.label.clone();
+                members.push(Member { label, group: part.titled(group), beta, sampler_temperature });
+            }
         }
         let progress = self.progress(Stage::Sampling, members, timeline::of_chain(experiment)?);
-        let path = |spec: &ChainSpec| folder.draws(&spec.draws_name());
-        let about = |spec: &ChainSpec| {
-            BTreeMap::from([
-                ("label", spec.label.clone()),
-                ("beta", spec.inverse_temperature.to_string()),
-                ("seed", experiment.settings.run.seed.to_string()),
-                ("version", VERSION.to_owned()),
-            ])
-        };
-        let files = DrawFiles { path: &path, about: &about };
-        let chains = self.stored(&folder.record().identity_of_chains(), |durable| {
-            experiment.sample_durably(specs, &files, durable, &progress)
+        let firsts = firsts(asked.iter().map(|asked| asked.specs.len()));
+        let identity = folder.record().identity_of_chains();
+        let chains = self.side_by_side(asked.len(), |index| {
+            let Asked { part, name, specs } = &asked[index];
+            let path = |spec: &ChainSpec| folder.draws(&spec.draws_name());
+            let about = |spec: &ChainSpec| {
+                BTreeMap::from([
+                    ("label", spec.label.clone()),
+                    ("beta", spec.inverse_temperature.to_string()),
+                    ("seed", part.experiment.settings.run.seed.to_string()),
+                    ("version", VERSION.to_owned()),
+                ])
+            };
+            let files = DrawFiles { path: &path, about: &about };
+            let progress = Shifted { progress: &progress, by: firsts[index] };
+            let suffix = part.suffix() + name;
+            self.stored(&format!("{identity}{suffix}"), &suffix, |durable| {
+                part.experiment.sample_durably(specs, &files, durable, &progress)
+            })
         })?;
         progress.finish();
         folder.status().write_stage(Stage::Scoring);
         Ok(chains)
+    }
+
+    /// Does pieces of work at the same time, which share the threads that chains move on; one after the other on a device that moves
+    /// chains together. Of several failures the first is returned.
+    fn side_by_side<T: Send>(&self, count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+        if count <= 1 || self.experiment.engine.moves_chains_together() {
+            return (0..count).map(work).collect();
+        }
+        let work = &work;
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || work(index))).collect();
+            let done = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            done.collect::<Vec<Result<T>>>().into_iter().collect()
+        })
+    }
+
+    /// Samples exact chains at the temperatures of these, and puts both side by side. It is not stored on the way: after a stop it begins anew.
+    pub fn audit(&self, groups: Vec<ChainGroup<'_>>) -> Result<Vec<AuditRow>> {
+        let (experiment, plan) = (&self.experiment, AuditPlan::default());
+        let mut members = Vec::new();
+        for group in &groups {
+            let beta = group.inverse_temperature;
+            let sampler_temperature = Some(experiment.sampler_temperature(beta)?);
+            for number in 1..=plan.num_chains {
+                let label = format!("{}, exact chain {number}", group.label);
+                members.push(Member { label, group: group.label.clone(), beta, sampler_temperature });
+            }
+        }
+        let steps = Experiment::audit_trajectories(&groups, &plan);
+        let timeline = Timeline::Sampling { ramp_start: 0, ramp_end: 0, burn_in: steps / 5, cycle: 1, steps };
+        let progress = self.progress(Stage::Auditing, members, timeline);
+        let rows = experiment.audit(&groups, &plan, &Cancelled { progress: &progress, cancel: &self.cancel })?;
+        progress.finish();
+        self.folder.status().write_stage(Stage::Scoring);
+        Ok(rows)
     }
 
     /// Fails if the study was cancelled, for places where no chains move.
@@ -99,7 +284,12 @@ impl Stages {
     }
 
     /// Runs a stage that stores its checkpoints in the folder, under a name that no other run has.
-    fn stored<T>(&self, identity: &str, stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>) -> Result<T> {
+    fn stored<T>(
+        &self,
+        identity: &str,
+        suffix: &str,
+        stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>,
+    ) -> Result<T> {
         let checkpoints = self.folder.checkpoints();
         let durable = Durable {
             folder: &checkpoints,
@@ -107,6 +297,7 @@ impl Stages {
             every: Duration::from_secs_f64(self.experiment.settings.run.checkpoint_seconds),
             should_stop: &|| self.cancel.is_cancelled(),
             tell: &|recovery: &Recovery| self.observer.note(&Note::Repaired(recovery)),
+            suffix,
         };
         stage(&durable).map_err(|error| match error {
             ExperimentError::Engine(_)
@@ -134,16 +325,11 @@ pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 
-/// A warning for each chain whose weights or outputs became infinite or NaN, with or without draws, and for each that adapted and whose energy had
-/// not settled when its warm-up ended.
-pub(crate) fn chain_warnings(chains: &[SampledChain]) -> Vec<Warning> {
+/// A warning for each chain whose weights or outputs became infinite or NaN, with or without draws.
+pub(crate) fn divergence_warnings(chains: &[SampledChain]) -> Vec<Warning> {
     let step = |chain: &SampledChain| chain.scores.failed_at.or(chain.chain.divergence.map(|at| at.step));
     let diverged = chains.iter().filter_map(|chain| Some((chain, step(chain)?)));
-    let diverged = diverged.map(|(chain, step)| Warning::ChainDiverged { label: chain.spec.label.clone(), step });
-    let moving = chains
-        .iter()
-        .filter_map(|chain| Limits::default().check_trend(&chain.spec.label, chain.chain.state.adapted.energy_trend()));
-    diverged.chain(moving).collect()
+    diverged.map(|(chain, step)| Warning::ChainDiverged { label: chain.spec.label.clone(), step }).collect()
 }
 
 /// What the searches say about β̂*: whether the starts agree, whether those used had converged, which failed.

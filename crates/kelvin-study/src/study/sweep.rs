@@ -10,7 +10,7 @@ use crate::findings::{
     prediction_warnings, with_draws,
 };
 use crate::number::significant;
-use crate::study::stages::{Stages, chain_warnings, selection_warnings};
+use crate::study::stages::{Stages, divergence_warnings, selection_warnings};
 
 /// Carries out a sweep, or resumes what its folder holds.
 pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
@@ -27,7 +27,7 @@ pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
     findings.add_searches(&searches);
     findings.add_chains(experiment, &chains)?;
     findings.warnings = selection_warnings(&searches, searches.iter().map(|search| &search.choice));
-    findings.warnings.extend(chain_warnings(&chains));
+    findings.warnings.extend(divergence_warnings(&chains));
     for FinishedSearch { repetition, choice, seconds } in &searches {
         let (row, predictions) = Row::sgd(experiment, choice, Some(*repetition), *seconds)?;
         folder.add_row(&mut findings, row, &predictions)?;
@@ -46,7 +46,7 @@ pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
         let (row, predictions) = Row::posterior(experiment, Method::of(slot), &group, repetition, chain.seconds)?;
         if let (Slot::Chosen, Some(measured)) = (slot, &row.measured) {
             let temperature = experiment.sampler_temperature(group.inverse_temperature)?;
-            findings.warnings.extend(group.warnings(measured, temperature));
+            findings.warnings.extend(group.warnings(experiment, measured, temperature));
             findings.warnings.extend(group.tensor_warning(experiment, measured)?);
             findings.warnings.extend(prediction_warnings(experiment, &row, &predictions)?);
         }
@@ -105,7 +105,7 @@ fn agreement(experiment: &Experiment, chains: &[SampledChain], warnings: &mut Ve
         };
         let temperature = experiment.sampler_temperature(beta)?;
         let measured = group.measured(temperature, inflation);
-        warnings.extend(group.warnings(&measured, temperature));
+        warnings.extend(group.warnings(experiment, &measured, temperature));
         warnings.extend(group.tensor_warning(experiment, &measured)?);
         warnings.extend(agreement_warning(experiment, &group)?);
         let Measured { rhat, bulk_ess, tail_ess, .. } = measured;

@@ -116,9 +116,11 @@ pub fn prediction_inputs(table: &Table, feature_names: &[String]) -> Result<Vec<
     Ok(row_major(&columns?))
 }
 
-fn row_major(columns: &[Vec<f64>]) -> Vec<f64> {
-    let num_rows = columns.first().map_or(0, Vec::len);
-    (0..num_rows).flat_map(|row| columns.iter().map(move |column| column[row])).collect()
+fn row_major(columns: &[&[f64]]) -> Vec<f64> {
+    let num_rows = columns.first().map_or(0, |column| column.len());
+    let mut rows = Vec::with_capacity(num_rows * columns.len());
+    (0..num_rows).for_each(|row| rows.extend(columns.iter().map(|column| column[row])));
+    rows
 }
 
 #[cfg(test)]

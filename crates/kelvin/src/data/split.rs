@@ -23,13 +23,27 @@ impl Split {
 
     /// The split named by `seed`: a random ⌊0.8 n⌋ rows to train, the rest halved with validation the larger.
     ///
+    /// # Errors
+    /// If there are fewer than twenty rows.
+    ///
     /// # Panics
     /// If `num_rows` is not below 2³¹.
     pub fn random(num_rows: usize, seed: u64) -> Result<Self, DataError> {
+        Self::repeated(num_rows, seed, 0)
+    }
+
+    /// Another split of the same sizes: the one that `seed` and `repetition` name; the first is [`Split::random`].
+    ///
+    /// # Errors
+    /// If there are fewer than twenty rows.
+    ///
+    /// # Panics
+    /// If `num_rows` is not below 2³¹.
+    pub fn repeated(num_rows: usize, seed: u64, repetition: u64) -> Result<Self, DataError> {
         if num_rows < Self::FEWEST_ROWS {
             return Err(DataError::TooFewRows { found: num_rows, needed: Self::FEWEST_ROWS });
         }
-        let order = Permutation::new(seed, Purpose::Split, 0, 0, num_rows);
+        let order = Permutation::new(seed, Purpose::Split, 0, repetition, num_rows);
         let num_train = num_rows * 4 / 5;
         let num_val = (num_rows - num_train).div_ceil(2);
         let rows = |from: usize, to: usize| (from..to).map(|position| order.at(position)).collect();
@@ -38,6 +52,36 @@ impl Split {
             val: rows(num_train, num_train + num_val),
             test: rows(num_train + num_val, num_rows),
         })
+    }
+
+    /// Cross-validation named by `seed`: every row is a test row of one fold; of the others of a fold a tenth of all rows are for validation, and
+    /// the rest are trained on.
+    ///
+    /// # Errors
+    /// If there are fewer than twenty rows, or fewer than four for each fold.
+    ///
+    /// # Panics
+    /// If `num_rows` is not below 2³¹, or there are fewer than two folds.
+    pub fn folds(num_rows: usize, seed: u64, num_folds: usize) -> Result<Vec<Self>, DataError> {
+        assert!(num_folds >= 2, "a single fold leaves nothing to train on");
+        let needed = Self::FEWEST_ROWS.max(4 * num_folds);
+        if num_rows < needed {
+            return Err(DataError::TooFewRows { found: num_rows, needed });
+        }
+        let order = Permutation::new(seed, Purpose::Split, 1, 0, num_rows);
+        let num_val = num_rows.div_ceil(10);
+        let fold = |fold: usize| {
+            let (from, to) = (fold * num_rows / num_folds, (fold + 1) * num_rows / num_folds);
+            // Those that follow the test rows, in a circle.
+            let rows = |first: usize, count: usize| (first..first + count).map(|at| order.at(at % num_rows)).collect();
+            let num_test = to - from;
+            Self {
+                test: rows(from, num_test),
+                val: rows(to, num_val),
+                train: rows(to + num_val, num_rows - num_test - num_val),
+            }
+        };
+        Ok((0..num_folds).map(fold).collect())
     }
 
     /// Checks a split that somebody gave for `num_rows` rows: no part empty, every row there, no row twice. It need
@@ -85,6 +129,29 @@ mod tests {
     fn the_seed_names_the_split() {
         assert_eq!(Split::random(768, 5).unwrap(), Split::random(768, 5).unwrap());
         assert_ne!(Split::random(768, 5).unwrap(), Split::random(768, 6).unwrap());
+    }
+
+    #[test]
+    fn every_row_is_tested_in_one_fold_and_used_in_all() {
+        for (num_rows, num_folds) in [(1030, 5), (20, 5), (101, 10), (20, 2)] {
+            let folds = Split::folds(num_rows, 3, num_folds).unwrap();
+            let mut tested: Vec<usize> = folds.iter().flat_map(|fold| fold.test.clone()).collect();
+            tested.sort_unstable();
+            assert_eq!(tested, (0..num_rows).collect::<Vec<_>>());
+            for fold in folds {
+                assert_eq!(fold.train.len() + fold.val.len() + fold.test.len(), num_rows);
+                assert_eq!(fold.val.len(), num_rows.div_ceil(10));
+                assert!(fold.validated(num_rows).is_ok());
+            }
+        }
+        assert_ne!(Split::folds(100, 3, 5), Split::folds(100, 4, 5));
+        assert_eq!(Split::folds(30, 0, 10), Err(DataError::TooFewRows { found: 30, needed: 40 }));
+    }
+
+    #[test]
+    fn repeated_splits_differ_and_begin_with_the_one_of_the_seed() {
+        assert_eq!(Split::repeated(768, 5, 0), Split::random(768, 5));
+        assert_ne!(Split::repeated(768, 5, 1), Split::random(768, 5));
     }
 
     #[test]

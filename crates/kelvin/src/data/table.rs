@@ -1,14 +1,23 @@
-//! A table as it was read: named columns by rows of text cells, each still knowing its line in the file.
+//! A table as it was read: named columns of numbers or of words, whose rows still know their lines in the file.
+//!
+//! A file is read piece by piece, and its text is kept only where it is words: a column of numbers takes eight bytes a row.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord};
 
 use super::cell::Cell;
+use super::column::{Answers, Column, NotedCell};
 use super::error::{DataError, Place, shown};
 use super::nearest::nearest_name;
-use super::source_text::{as_text, num_line_ends, read_bytes};
+use super::row_lines::RowLines;
+use super::source_text::{MAX_BYTES, TextReader, read_bytes, unreadable};
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 16;
 
 /// Named columns and at least one row; every row has a cell in every column. What a cell means is asked only of the
 /// columns that are used, so a column nobody reads may hold anything.
@@ -16,47 +25,72 @@ use super::source_text::{as_text, num_line_ends, read_bytes};
 pub struct Table {
     name: String,
     columns: Vec<String>,
-    /// All cells, row after row, with nothing between them.
-    text: String,
-    /// Where each cell ends in `text`.
-    ends: Vec<u32>,
-    /// The line each row begins on.
-    lines: Vec<u32>,
+    cells: Vec<Column>,
+    lines: RowLines,
 }
 
 impl Table {
     /// Reads a CSV file: UTF-8 (with or without its mark), a header line, cells separated by `,`, `;` or tabs
-    /// (whichever the header has most of), quoted where needed, with any line ends, at most 512 MiB. Empty lines are
-    /// skipped.
+    /// (whichever the header has most of), quoted where needed, with any line ends, at most 16 GiB (512 MiB from a pipe). Empty
+    /// lines are skipped.
     pub fn read(path: &Path) -> Result<Self, DataError> {
-        Self::from_bytes(&path.display().to_string(), &read_bytes(path)?)
+        let name = path.display().to_string();
+        // Some tables are read twice, which a pipe cannot be.
+        if !path.is_file() {
+            return Self::from_bytes(&name, &read_bytes(path)?);
+        }
+        Self::from_source(&name, || File::open(path).map_err(|error| unreadable(path, &error)))
     }
 
     /// Reads the bytes of such a file; `name` stands for it in errors.
     pub fn from_bytes(name: &str, bytes: &[u8]) -> Result<Self, DataError> {
-        let text = as_text(name, bytes)?;
+        Self::from_source(name, || Ok(bytes))
+    }
+
+    /// Reads from the beginning a second time where a column began with numbers and words followed: the first reading has kept no text of
+    /// what it took for numbers.
+    fn from_source<R: Read>(name: &str, open: impl Fn() -> Result<R, DataError>) -> Result<Self, DataError> {
+        let first = Self::read_once(name, open()?, &[])?;
+        let are_words: Vec<bool> = first.cells.iter().map(Column::lost_text).collect();
+        if are_words.contains(&true) { Self::read_once(name, open()?, &are_words) } else { Ok(first) }
+    }
+
+    /// Reads a source; columns of which it is known that they hold words are read as such from their first row on.
+    fn read_once(name: &str, source: impl Read, are_words: &[bool]) -> Result<Self, DataError> {
+        let mut text = TextReader::new(name, source, MAX_BYTES);
+        let delimiter = text.delimiter()?;
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
-            .delimiter(delimiter_of(text))
-            .from_reader(text.as_bytes());
+            .delimiter(delimiter)
+            .buffer_capacity(PIECE)
+            .from_reader(text);
         let mut record = StringRecord::new();
-        let mut next = |record: &mut StringRecord| {
-            let unreadable = |error: csv::Error| DataError::Unreadable { path: name.into(), reason: error.to_string() };
-            reader.read_record(record).map_err(unreadable)
+        let next = |reader: &mut csv::Reader<TextReader<_>>, record: &mut StringRecord| {
+            let found = reader.read_record(record);
+            // What is wrong with the text itself says more than what the CSV reader makes of it.
+            if let Some(error) = reader.get_mut().take_error() {
+                return Err(error);
+            }
+            found.map_err(|error| DataError::Unreadable { path: name.into(), reason: error.to_string() })
         };
-        if text.trim().is_empty() || !next(&mut record)? {
+        let has_header = next(&mut reader, &mut record)?;
+        let header = record.clone();
+        if header.iter().all(|cell| cell.trim().is_empty()) {
+            while next(&mut reader, &mut record)? {}
+        }
+        if !has_header || reader.get_ref().is_blank() {
             return Err(DataError::Empty { file: name.to_owned() });
         }
-        let columns = column_names(name, &record)?;
-        let mut table =
-            Self { name: name.to_owned(), columns, text: String::new(), ends: Vec::new(), lines: Vec::new() };
-        let mut lines = LineCounter { text: text.as_bytes(), position: 0, line: 1 };
-        while next(&mut record)? {
-            let begin = record.position().map_or(0, |position| position.byte() as usize);
-            table.push(lines.line_of(begin), &record)?;
+        let columns = column_names(name, &header)?;
+        let column = |at: usize| if are_words.get(at) == Some(&true) { Column::of_words() } else { Column::default() };
+        let cells = (0..columns.len()).map(column).collect();
+        let mut table = Self { name: name.to_owned(), columns, cells, lines: RowLines::default() };
+        while next(&mut reader, &mut record)? {
+            let begin = record.position().map_or(0, csv::Position::byte);
+            table.push(reader.get_mut().line_of(begin), &record)?;
         }
-        if table.lines.is_empty() {
+        if table.num_rows() == 0 {
             return Err(DataError::HeaderOnly { file: table.name, num_columns: table.columns.len() });
         }
         Ok(table)
@@ -67,11 +101,9 @@ impl Table {
         if found != expected {
             return Err(DataError::RaggedRow { file: self.name.clone(), line, expected, found });
         }
-        for cell in record {
-            self.text.push_str(cell.trim());
-            self.ends.push(self.text.len() as u32);
-        }
-        self.lines.push(line as u32);
+        let row = self.lines.len();
+        self.cells.iter_mut().zip(record).for_each(|(column, cell)| column.push(row, cell.trim()));
+        self.lines.push(line);
         Ok(())
     }
 
@@ -100,50 +132,39 @@ impl Table {
         })
     }
 
-    /// The text of a cell, without the spaces around it.
-    ///
-    /// # Panics
-    /// If there is no such row or column.
-    pub fn text(&self, row: usize, column: usize) -> &str {
-        assert!(column < self.columns.len(), "column {column} of {}", self.columns.len());
-        let cell = row * self.columns.len() + column;
-        let begin = if cell == 0 { 0 } else { self.ends[cell - 1] };
-        &self.text[begin as usize..self.ends[cell] as usize]
-    }
-
     /// Where a cell was in the file.
     pub fn place(&self, row: usize, column: usize) -> Place {
         let (file, column) = (self.name.clone(), self.columns[column].clone());
-        Place { file, line: u64::from(self.lines[row]), column }
+        Place { file, line: self.lines.line(row), column }
     }
 
-    /// A column whose cells all say something.
-    pub fn texts(&self, column: usize) -> Result<Vec<&str>, DataError> {
-        (0..self.num_rows())
-            .map(|row| match self.text(row, column) {
-                text if Cell::new(text) == Cell::Missing => Err(self.missing(row, column)),
-                text => Ok(text),
-            })
-            .collect()
+    /// A column whose cells all say something; the first that does not is the error.
+    pub fn answers(&self, column: usize) -> Result<Answers<'_>, DataError> {
+        let cells = &self.cells[column];
+        match cells.first_missing() {
+            None => Ok(cells.answers()),
+            Some(noted) => Err(self.complaint(column, noted)),
+        }
     }
 
     /// A column whose cells are all finite numbers; the first that is not is the error.
-    pub fn numbers(&self, column: usize) -> Result<Vec<f64>, DataError> {
-        (0..self.num_rows())
-            .map(|row| match Cell::new(self.text(row, column)) {
-                Cell::Number(number) => Ok(number),
-                Cell::Missing => Err(self.missing(row, column)),
-                Cell::Infinite => {
-                    let found = shown(self.text(row, column));
-                    Err(DataError::NotFinite { place: self.place(row, column), found })
-                }
-                Cell::Text(text) => Err(DataError::NotNumeric { place: self.place(row, column), found: shown(text) }),
-            })
-            .collect()
+    pub fn numbers(&self, column: usize) -> Result<&[f64], DataError> {
+        let cells = &self.cells[column];
+        match (cells.first_other(), cells.answers()) {
+            (None, Answers::Numbers(numbers)) => Ok(numbers),
+            (None, Answers::Words(_)) => unreachable!("words are no numbers"),
+            (Some(noted), _) => Err(self.complaint(column, noted)),
+        }
     }
 
-    fn missing(&self, row: usize, column: usize) -> DataError {
-        DataError::MissingCell { place: self.place(row, column), found: shown(self.text(row, column)) }
+    /// What is wrong with a cell that is no finite number.
+    fn complaint(&self, column: usize, NotedCell { row, text }: &NotedCell) -> DataError {
+        let (place, found) = (self.place(*row, column), shown(text));
+        match Cell::new(text) {
+            Cell::Missing => DataError::MissingCell { place, found },
+            Cell::Infinite => DataError::NotFinite { place, found },
+            Cell::Number(_) | Cell::Text(_) => DataError::NotNumeric { place, found },
+        }
     }
 }
 
@@ -170,40 +191,6 @@ fn column_names(file: &str, header: &StringRecord) -> Result<Vec<String>, DataEr
     Ok(names)
 }
 
-/// Whichever of `,`, `;` and tab the header has most of, outside quotes; `,` where it has none.
-fn delimiter_of(text: &str) -> u8 {
-    let mut counts = [(b',', 0u32), (b';', 0), (b'\t', 0)];
-    let mut quoted = false;
-    for byte in text.trim_start_matches(['\r', '\n']).bytes() {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'\r' | b'\n' if !quoted => break,
-            _ if quoted => {}
-            _ => counts.iter_mut().filter(|(delimiter, _)| *delimiter == byte).for_each(|(_, count)| *count += 1),
-        }
-    }
-    let most = counts.into_iter().rev().max_by_key(|(_, count)| *count);
-    most.map_or(b',', |(delimiter, _)| delimiter)
-}
-
-/// Turns growing byte positions into line numbers; empty lines before a row are not part of it.
-struct LineCounter<'a> {
-    text: &'a [u8],
-    position: usize,
-    line: u64,
-}
-
-impl LineCounter<'_> {
-    fn line_of(&mut self, mut begin: usize) -> u64 {
-        while matches!(self.text.get(begin), Some(b'\r' | b'\n')) {
-            begin += 1;
-        }
-        self.line += num_line_ends(&self.text[self.position..begin]);
-        self.position = begin;
-        self.line
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -222,7 +209,8 @@ mod tests {
     fn reads_quotes_spaces_and_any_line_ends() {
         let plain = table("a,b\n1,x y\n2,\"p,\"\"q\"\n");
         assert_eq!(plain.columns(), ["a", "b"]);
-        assert_eq!((plain.text(0, 1), plain.text(1, 0), plain.text(1, 1)), ("x y", "2", "p,\"q"));
+        assert_eq!(plain.answers(1).unwrap(), Answers::Words(vec!["x y", "p,\"q"]));
+        assert_eq!(plain.numbers(0).unwrap(), [1.0, 2.0]);
         for text in
             ["\u{FEFF}a,b\r\n1,x y\r\n2,\"p,\"\"q\"", " a ,b\r1 , x y\r2,\"p,\"\"q\"\r", "a,b\n1,x y\n2,\"p,\"\"q\""]
         {
@@ -271,8 +259,16 @@ mod tests {
         }
         assert_eq!(complaint("red"), DataError::NotNumeric { place: place(), found: "red".into() });
         assert_eq!(complaint("-inf"), DataError::NotFinite { place: place(), found: "-inf".into() });
-        assert!(table("a,b\n1,x\n3,?\n").texts(1).is_err());
+        assert!(table("a,b\n1,x\n3,?\n").answers(1).is_err());
         assert_eq!(table("a,b\n1,x\n3,?\n").numbers(0).unwrap(), [1.0, 3.0]);
+    }
+
+    #[test]
+    fn words_after_numbers_keep_the_text_of_the_numbers() {
+        let mixed = table("a,b\n1.0,7\n1,8\nx,9\n");
+        assert_eq!(mixed.answers(0).unwrap(), Answers::Words(vec!["1.0", "1", "x"]));
+        assert_eq!(mixed.numbers(1).unwrap(), [7.0, 8.0, 9.0]);
+        assert!(matches!(mixed.numbers(0), Err(DataError::NotNumeric { place, .. }) if place.line == 4));
     }
 
     #[test]
@@ -284,7 +280,7 @@ mod tests {
     fn read_everything(bytes: &[u8]) {
         if let Ok(table) = Table::from_bytes("t.csv", bytes) {
             for column in 0..table.columns().len() {
-                let _ = (table.texts(column), table.numbers(column), table.place(table.num_rows() - 1, column));
+                let _ = (table.answers(column), table.numbers(column), table.place(table.num_rows() - 1, column));
             }
         }
     }
@@ -307,8 +303,16 @@ mod tests {
             cells.chunks_exact(3).for_each(|row| writer.write_record(row).unwrap());
             let table = Table::from_bytes("t.csv", &writer.into_inner().unwrap()).unwrap();
             prop_assert_eq!(table.num_rows(), cells.len() / 3);
-            for (at, cell) in cells.iter().take(3 * table.num_rows()).enumerate() {
-                prop_assert_eq!(table.text(at / 3, at % 3), cell.trim());
+            for column in 0..3 {
+                let written: Vec<&str> = cells.chunks_exact(3).map(|row| row[column].trim()).collect();
+                match table.answers(column) {
+                    Ok(Answers::Words(words)) => prop_assert_eq!(words, written),
+                    Ok(Answers::Numbers(numbers)) => {
+                        let meant: Vec<Cell<'_>> = written.iter().map(|text| Cell::new(text)).collect();
+                        prop_assert_eq!(numbers.iter().map(|number| Cell::Number(*number)).collect::<Vec<_>>(), meant);
+                    }
+                    Err(_) => prop_assert!(written.iter().any(|text| Cell::new(text) == Cell::Missing)),
+                }
             }
         }
     }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::column::Answers;
 use super::error::{DataError, shown};
 use super::table::Table;
 
@@ -55,14 +56,17 @@ impl Target {
     pub(super) fn from_column(table: &Table, column: usize, task: Option<Task>) -> Result<Self, DataError> {
         let task = match task {
             Some(task) => task,
-            None => guessed(&table.texts(column)?),
+            None => guessed(&table.answers(column)?),
         };
         let target = match task {
-            Task::Regression => Self::Real(table.numbers(column).map_err(|error| match error {
-                DataError::NotNumeric { place, found } => DataError::TextTarget { place, found },
-                other => other,
-            })?),
-            Task::Classification => Self::classes(&table.texts(column)?),
+            Task::Regression => {
+                let numbers = table.numbers(column).map_err(|error| match error {
+                    DataError::NotNumeric { place, found } => DataError::TextTarget { place, found },
+                    other => other,
+                });
+                Self::Real(numbers?.to_vec())
+            }
+            Task::Classification => Self::classes(&table.answers(column)?),
         };
         target.check(table, column)?;
         Ok(target)
@@ -70,14 +74,14 @@ impl Target {
 
     /// Classes in the order of their numbers where all labels are numbers (`1` and `1.0` are one class), of their
     /// letters otherwise.
-    fn classes(texts: &[&str]) -> Self {
-        match all_numbers(texts) {
-            Some(numbers) => {
-                let (labels, order) = ranked(&numbers, f64::total_cmp);
+    fn classes(answers: &Answers<'_>) -> Self {
+        match answers {
+            Answers::Numbers(numbers) => {
+                let (labels, order) = ranked(&without_negative_zero(numbers), f64::total_cmp);
                 Self::Classes { labels, names: order.iter().map(f64::to_string).collect() }
             }
-            None => {
-                let (labels, order) = ranked(texts, Ord::cmp);
+            Answers::Words(words) => {
+                let (labels, order) = ranked(words, Ord::cmp);
                 Self::Classes { labels, names: order.iter().map(|&name| name.to_owned()).collect() }
             }
         }
@@ -85,12 +89,12 @@ impl Target {
 
     fn check(&self, table: &Table, column: usize) -> Result<(), DataError> {
         let (file, target) = (table.name().to_owned(), table.columns()[column].clone());
-        let varies = match self {
-            Self::Real(values) => values.iter().any(|value| *value != values[0]),
-            Self::Classes { names, .. } => names.len() > 1,
+        let constant = match self {
+            Self::Real(values) => values.iter().all(|value| *value == values[0]).then(|| values[0].to_string()),
+            Self::Classes { names, .. } => (names.len() < 2).then(|| shown(&names[0])),
         };
-        if !varies {
-            return Err(DataError::ConstantTarget { file, target, value: shown(table.text(0, column)) });
+        if let Some(value) = constant {
+            return Err(DataError::ConstantTarget { file, target, value });
         }
         match self {
             Self::Classes { labels, names } if 2 * names.len() > labels.len() && names.len() > 2 => {
@@ -102,13 +106,9 @@ impl Target {
     }
 }
 
-/// The cells as numbers, −0 as 0, or nothing unless all are finite numbers.
-fn all_numbers(texts: &[&str]) -> Option<Vec<f64>> {
-    let number = |text: &&str| match Cell::new(text) {
-        Cell::Number(number) => Some(number + 0.0),
-        _ => None,
-    };
-    texts.iter().map(number).collect()
+/// The same numbers, −0 as 0.
+fn without_negative_zero(numbers: &[f64]) -> Vec<f64> {
+    numbers.iter().map(|number| number + 0.0).collect()
 }
 
 /// The rank of each value among the different values, and those in order.
@@ -120,12 +120,13 @@ fn ranked<T: Copy>(values: &[T], compare: impl Fn(&T, &T) -> Ordering) -> (Vec<u
     (values.iter().map(rank).collect(), order)
 }
 
-fn guessed(texts: &[&str]) -> Task {
-    if texts.iter().all(|text| matches!(Cell::new(text), Cell::Text(_))) {
-        return Task::Classification;
-    }
-    let Some(numbers) = all_numbers(texts) else {
-        return Task::Regression;
+fn guessed(answers: &Answers<'_>) -> Task {
+    let numbers = match answers {
+        Answers::Numbers(numbers) => without_negative_zero(numbers),
+        Answers::Words(words) if words.iter().all(|word| matches!(Cell::new(word), Cell::Text(_))) => {
+            return Task::Classification;
+        }
+        Answers::Words(_) => return Task::Regression,
     };
     let mut different = BTreeSet::new();
     for number in &numbers {
@@ -169,7 +170,10 @@ mod tests {
 
     #[test]
     fn the_task_is_guessed() {
-        let guess = |cells: &[String]| guessed(&cells.iter().map(String::as_str).collect::<Vec<_>>());
+        let guess = |cells: &[String]| {
+            let table = Table::from_bytes("t.csv", format!("y\n{}\n", cells.join("\n")).as_bytes()).unwrap();
+            guessed(&table.answers(0).unwrap())
+        };
         let cycle = |len: usize, period: usize| (0..len).map(|row| (row % period).to_string()).collect::<Vec<_>>();
         assert_eq!(guess(&cycle(100, 2)), Task::Classification);
         assert_eq!(guess(&cycle(100, 20)), Task::Classification);

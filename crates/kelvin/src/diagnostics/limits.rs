@@ -15,6 +15,10 @@ pub struct Limits {
     pub relative_temperature_error: f64,
     /// Largest kinetic temperature over all steps, relative to what the discretisation should show.
     pub heating: f64,
+    /// Largest h√λmax: beyond it, on Concrete, energies were off by more than a percent.
+    pub step_ratio: f64,
+    /// Largest gain in SM LPD from halves of the draws to all, in nats.
+    pub few_draws_bias: f64,
     /// Smallest bulk ESS of the kept draws.
     pub effective_draws: f64,
     /// Largest R̂ of the potential energy; up to 4 is usual here.
@@ -44,6 +48,8 @@ impl Default for Limits {
         Self {
             relative_temperature_error: 0.05,
             heating: 1.25,
+            step_ratio: 1.5,
+            few_draws_bias: 0.02,
             effective_draws: 20.0,
             rhat: 4.0,
             beta_ratio: 3.0,
@@ -66,11 +72,35 @@ impl Limits {
         (!within).then(|| Warning::MeasuredTemperatureOff { label: label.into(), target_beta, measured_beta, at })
     }
 
-    /// Compares the mean kinetic temperature over all steps with the one the discretisation should show.
-    pub fn check_heating(&self, label: &str, measured_temperature: f64, discretised_target: f64) -> Option<Warning> {
+    /// Compares the mean kinetic temperature over all steps with the one the discretisation should show. Heat that is there where the step is
+    /// smallest as well (`at_small_steps`, relative to the temperature asked for) is no matter of the step.
+    pub fn check_heating(
+        &self,
+        label: &str,
+        measured_temperature: f64,
+        discretised_target: f64,
+        at_small_steps: Option<f64>,
+    ) -> Option<Warning> {
         let heating = measured_temperature / discretised_target;
-        let cool = heating <= self.heating;
-        (!cool).then(|| Warning::StepSizeTooLarge { label: label.into(), heating })
+        if heating <= self.heating {
+            return None;
+        }
+        Some(match at_small_steps.filter(|&left| left > self.heating) {
+            Some(heating) => Warning::NotInEquilibrium { label: label.into(), heating },
+            None => Warning::StepSizeTooLarge { label: label.into(), heating },
+        })
+    }
+
+    /// Compares h√λmax with what keeps energies right.
+    pub fn check_step(&self, label: &str, ratio: f64) -> Option<Warning> {
+        let fits = ratio <= self.step_ratio;
+        (!fits).then(|| Warning::StepBeyondCurvature { label: label.into(), ratio })
+    }
+
+    /// Asks whether more draws would still raise the predictive density.
+    pub fn check_few_draws(&self, label: &str, gained: f64) -> Option<Warning> {
+        let enough = gained <= self.few_draws_bias;
+        (!enough).then(|| Warning::FewDrawsBias { label: label.into(), gained })
     }
 
     /// Asks whether the kept draws are worth enough independent ones.
@@ -217,8 +247,8 @@ mod tests {
             assert_eq!(limits.check_temperature("energy", target, measured, at).is_some(), off, "{target}");
         }
         assert!(limits.check_temperature("broken", 1.0, f64::NAN, at).is_some());
-        assert!(limits.check_heating("naval", 3.0, 1.0).is_some());
-        assert!(limits.check_heating("naval", 1.0101, 1.0101).is_none());
+        assert!(limits.check_heating("naval", 3.0, 1.0, None).is_some());
+        assert!(limits.check_heating("naval", 1.0101, 1.0101, None).is_none());
     }
 
     #[test]
@@ -244,7 +274,15 @@ mod tests {
     #[test]
     fn borders_belong_to_what_is_fine() {
         let limits = Limits::default();
-        assert!(limits.check_heating("a", 1.25, 1.0).is_none() && limits.check_heating("a", 1.26, 1.0).is_some());
+        assert!(
+            limits.check_heating("a", 1.25, 1.0, None).is_none()
+                && limits.check_heating("a", 1.26, 1.0, None).is_some()
+        );
+        // Heat that a small step has as well is not the step's.
+        let left = |ratio| limits.check_heating("a", 1.5, 1.0, Some(ratio)).unwrap();
+        assert_eq!((left(1.25).name(), left(1.26).name()), ("step size too large", "not in equilibrium"));
+        assert!(limits.check_step("a", 1.5).is_none() && limits.check_step("a", 1.51).is_some());
+        assert!(limits.check_few_draws("a", 0.02).is_none() && limits.check_few_draws("a", 0.021).is_some());
         assert!(limits.check_effective_draws("a", 20.0, 100).is_none());
         assert!(limits.check_effective_draws("a", 19.9, 100).is_some());
         assert!(limits.check_agreement("a", 4.0).is_none() && limits.check_agreement("a", 4.01).is_some());

@@ -155,6 +155,40 @@ pub enum Warning {
         #[serde(deserialize_with = "number_or_nan")]
         effective: f64,
     },
+    /// Sampling ended, as long as it may be, before predictions were known as well as asked for.
+    TargetsMissed {
+        /// Which chains.
+        label: String,
+        /// The targets that were missed, each with what was reached.
+        missed: Vec<String>,
+        /// How many times as many draws would reach them; NaN where that cannot be told.
+        #[serde(deserialize_with = "number_or_nan")]
+        draws_wanted: f64,
+    },
+    /// So few draws were averaged that the predictive density is still too low.
+    FewDrawsBias {
+        /// Which chains.
+        label: String,
+        /// How much the LPD of all draws exceeds that of halves of them, in nats.
+        #[serde(deserialize_with = "number_or_nan")]
+        gained: f64,
+    },
+    /// The step is too long for the largest curvature at states that the chains visit.
+    StepBeyondCurvature {
+        /// Which chains.
+        label: String,
+        /// h√λmax; a step is stable below 2.
+        #[serde(deserialize_with = "number_or_nan")]
+        ratio: f64,
+    },
+    /// Momenta are too hot, and at smaller steps as well: the chains are not at rest.
+    NotInEquilibrium {
+        /// Which chains.
+        label: String,
+        /// Mean kinetic temperature where the step is smallest, over the one asked for.
+        #[serde(deserialize_with = "number_or_nan")]
+        heating: f64,
+    },
     /// Log densities of training rows vary so much over draws that WAIC cannot be believed.
     UnsteadyRows {
         /// Which chains.
@@ -266,6 +300,10 @@ impl Warning {
             Self::BetaUnbounded { .. } => "beta unbounded",
             Self::FewEffectiveWeights { .. } => "few effective weights",
             Self::EnergyStillMoving { .. } => "energy still moving",
+            Self::TargetsMissed { .. } => "targets missed",
+            Self::FewDrawsBias { .. } => "few draws bias",
+            Self::StepBeyondCurvature { .. } => "step beyond curvature",
+            Self::NotInEquilibrium { .. } => "not in equilibrium",
             Self::UnsteadyRows { .. } => "unsteady rows",
             Self::PredictionsDisagree { .. } => "predictions disagree",
             Self::TensorTemperatureOff { .. } => "tensor temperature off",
@@ -326,6 +364,24 @@ impl Warning {
                 number(*change),
                 number(*standard_error),
                 number(*effective)
+            ),
+            Self::TargetsMissed { label, missed, draws_wanted } => {
+                let times = if draws_wanted.is_finite() {
+                    format!("; about {} times as many draws would reach them", number(*draws_wanted))
+                } else {
+                    String::new()
+                };
+                format!("sampling at {label} ended before its targets: {}{times}.", missed.join(", "))
+            }
+            Self::FewDrawsBias { label, gained } => {
+                format!("the SM LPD of all draws of {label} is {} nats above that of half of them.", number(*gained))
+            }
+            Self::StepBeyondCurvature { label, ratio } => {
+                format!("h√λmax is {} where the chains of {label} ended.", number(*ratio))
+            }
+            Self::NotInEquilibrium { label, heating } => format!(
+                "the momenta of {label} are {} times as hot as asked for, also where the step is smallest.",
+                number(*heating)
             ),
             Self::UnsteadyRows { label, share } => format!(
                 "the log density of {:.0} % of the training rows varies by more than 0.4 (variance) over the draws of {label}.",
@@ -414,6 +470,18 @@ impl Warning {
             Self::EnergyStillMoving { .. } => {
                 "draws are kept from here on, and the first of them may belong to the way towards the posterior, not to the posterior."
             }
+            Self::TargetsMissed { .. } => {
+                "scores at this temperature have a Monte-Carlo error that is larger than asked for; differences say how large."
+            }
+            Self::FewDrawsBias { .. } => {
+                "an average over few draws is a worse density than one over many: about as much is still missing."
+            }
+            Self::StepBeyondCurvature { .. } => {
+                "a step is stable below 2 and right to a percent below 1.1; beyond 1.5 energies and predictions are biased."
+            }
+            Self::NotInEquilibrium { .. } => {
+                "heat that a smaller step does not take away comes from a landscape that the chain is still falling through."
+            }
             Self::UnsteadyRows { .. } => {
                 "WAIC and ν̂ are the first term of a series in that variance; here the terms left out count as well."
             }
@@ -476,7 +544,15 @@ impl Warning {
             }
             Self::FewEffectiveWeights { .. } => "keep more draws, or sample a chain at the temperature itself.",
             Self::EnergyStillMoving { .. } => {
-                "lengthen the burn-in (sampler.burn_in), or start where the search ended."
+                "allow more (--budget), or lengthen the burn-in of chains with a fixed one (sampler.burn_in)."
+            }
+            Self::TargetsMissed { .. } => "allow more (--budget), or accept the error that is shown.",
+            Self::FewDrawsBias { .. } => "keep more draws (--budget), or go by TM, which few draws harm less.",
+            Self::StepBeyondCurvature { .. } => {
+                "let chains find their step (--sampler adaptive), or lower sampler.learning_rate by the square of this."
+            }
+            Self::NotInEquilibrium { .. } => {
+                "lengthen the burn-in (sampler.burn_in), or let chains decide it (--sampler adaptive)."
             }
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
@@ -566,6 +642,14 @@ mod tests {
             Warning::BetaUnbounded { beta: 1e-3, larger_is_better: false },
             Warning::FewEffectiveWeights { label: "β = 3 as β = 5".into(), ess: 2.5, num_draws: 100 },
             Warning::EnergyStillMoving { label: label(), change: -30.5, standard_error: 4.0, effective: 22.0 },
+            Warning::TargetsMissed {
+                label: label(),
+                missed: vec!["effective predictions (median row) 100 of 400".into()],
+                draws_wanted: 4.0,
+            },
+            Warning::FewDrawsBias { label: label(), gained: 0.05 },
+            Warning::StepBeyondCurvature { label: label(), ratio: 2.8 },
+            Warning::NotInEquilibrium { label: label(), heating: 1.4 },
             Warning::UnsteadyRows { label: label(), share: 0.25 },
             Warning::PredictionsDisagree { label: label(), median_rhat: 1.2, worst_rhat: 3.0, num_rows: 103 },
             Warning::TensorTemperatureOff {

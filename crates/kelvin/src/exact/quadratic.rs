@@ -113,7 +113,7 @@ impl Quadratic {
     /// ```text
     /// E[θm] = E[θp] − hk E[θ²]/2,   E[m²] = E[p²] − hk E[θp] + h²(k² E[θ²] + V_g)/4
     /// ```
-    /// so without gradient noise k E[θ²] = T, E[m²]/M = T (1 − h²k/(4M)) and E[θm] = 0. `None` where BAOA has no law.
+    /// so without gradient noise `k E[θ²] = T`, `E[m²]/M = T (1 − h²k/(4M))` and `E[θm] = 0`. `None` where BAOA has no law.
     pub fn baoab(&self, step_size: f64, retained_momentum: f64) -> Option<PhaseLaw> {
         let before = self.baoa(step_size, retained_momentum)?;
         let (half_kick, variance) = (0.5 * step_size * self.curvature, before.position_variance);

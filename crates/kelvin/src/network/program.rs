@@ -163,19 +163,22 @@ impl Program {
         Ok(program)
     }
 
-    /// Multiply-adds of the products with kernels, for one row on its way forward; backward it is about twice as many.
-    pub fn multiply_adds(&self) -> u64 {
-        let of = |operation: &Operation| match operation {
-            Operation::Conv { kernel, sizes, .. } => kernel.len() * sizes.output.height * sizes.output.width,
-            Operation::Dense { kernel, .. } => kernel.len(),
-            _ => 0,
-        };
-        self.operations.iter().map(|operation| of(operation) as u64).sum()
-    }
-
     /// The shape of the last value.
     pub fn output(&self) -> Shape {
         self.values.last().map_or(Shape::flat(0), |value| value.shape)
+    }
+
+    /// Multiply-adds of one row on its way forward: those of dense layers and of convolutions, beside which all else is little.
+    pub fn multiply_adds(&self) -> u64 {
+        let one = |operation: &Operation| match operation {
+            Operation::Dense { kernel, .. } => kernel.len() as u64,
+            Operation::Conv { to, kernel, .. } => {
+                let Shape { height, width, .. } = self.values[*to].shape;
+                (height * width * kernel.len()) as u64
+            }
+            _ => 0,
+        };
+        self.operations.iter().map(one).sum()
     }
 
     fn value(&mut self, layer: &str, shape: Shape) -> Result<usize, NetworkError> {

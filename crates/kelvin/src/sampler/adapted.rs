@@ -24,6 +24,15 @@ pub struct Adapted {
 }
 
 impl Adapted {
+    /// Drops every other energy, for a warm-up that becomes twice as long: they are then as far apart as those to come.
+    pub fn thin_energies(&mut self) {
+        let mut index = 0;
+        self.energies.retain(|_| {
+            index += 1;
+            index % 2 == 1
+        });
+    }
+
     /// How U moved over the second half of the warm-up; none where too little was noted.
     pub fn energy_trend(&self) -> Option<Trend> {
         Trend::of(&self.energies[self.energies.len() / 2..])

@@ -77,6 +77,20 @@ impl Langevin {
         self.integrator.kinetic_target(&at)
     }
 
+    /// Notes U at the state that so many steps led a chain to, where its warm-up asks for it: for devices that move chains themselves.
+    pub fn note_energy<P: Potential>(
+        &self,
+        potential: &P,
+        name: &StepName,
+        step: u64,
+        chain: &mut Chain,
+        scratch: &mut Scratch<P::Workspace>,
+    ) {
+        if self.warm_up.is_some_and(|warm_up| warm_up.notes_energy_at(step)) {
+            self.evaluate(potential, name, step, true, chain, scratch);
+        }
+    }
+
     /// Overwrites the gradient with that of a step's batch at the chain's position; its norm. A gradient that was computed before, and was
     /// lost with the scratch, is not new: its batch has been counted.
     fn evaluate<P: Potential>(

@@ -21,10 +21,10 @@ impl Motion<'_> {
         matches!(self, Self::Sample(rule) if rule.integrator.has_momentum_temperature())
     }
 
-    /// How masses are estimated, where they are.
+    /// How masses are estimated, where they are; a warm-up finds its own.
     pub fn mass_estimate(&self) -> Option<&LayerwiseMass> {
         match self {
-            Self::Sample(Langevin { mass: MassRule::Layerwise(estimate), .. }) => Some(estimate),
+            Self::Sample(Langevin { mass: MassRule::Layerwise(estimate), warm_up: None, .. }) => Some(estimate),
             Self::Sample(_) | Self::Search(_) => None,
         }
     }

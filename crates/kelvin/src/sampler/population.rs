@@ -87,6 +87,11 @@ pub trait Observer: Sync {
         let _ = (index, step);
     }
 
+    /// Chain `index` has seen enough and moves no more, perhaps before its longest length.
+    fn ended(&self, index: usize) {
+        let _ = index;
+    }
+
     /// Chain `index` did so many more steps, perhaps none yet; `Break` stops it soon after, where going on later gives the
     /// same numbers. How many at a time depends on the clock. Chains that move together are asked one after the other, in
     /// order, on one thread.

@@ -1,0 +1,84 @@
+//! How `run` samples tables: chains that find their step and decide when they have seen enough, and folds for its verdict.
+//!
+//! The longest a temperature may sample is a number of gradients, by the work of one: 4·10¹¹ multiply-adds, at least 40 000 gradients and at most
+//! 2 million, over all chains of the temperature. That is 760 000 for Concrete (824 rows, 641 parameters), some 15 seconds of a core with AVX-512.
+//! The numbers were set by the time that they take, on Concrete's training rows.
+
+use crate::settings::batch_size::BatchSize;
+use crate::settings::experiment::Settings;
+use crate::settings::sampler::Preconditioner;
+use crate::settings::stopping::StoppingSettings;
+use kelvin::sampler::Integrator;
+
+/// Multiply-adds of the longest sampling at one temperature.
+const WORK: f64 = 4e11;
+const FEWEST_GRADIENTS: f64 = 4e4;
+const MOST_GRADIENTS: f64 = 2e6;
+/// Steps of the first burn-in; it doubles until U has no trend.
+const BURN_IN: u64 = 4096;
+/// Steps between two kept draws.
+const CYCLE: u64 = 100;
+/// Folds of a table, up to so many rows.
+const FOLDS: u32 = 5;
+const MOST_ROWS_FOR_FOLDS: usize = 20_000;
+
+impl Settings {
+    /// The same experiment on a table of so many rows, sampled by chains that adapt and stop when they have seen enough, with folds.
+    pub fn adaptive(mut self, num_rows: usize, num_parameters: usize) -> Self {
+        let num_train = num_rows * 4 / 5;
+        let work = (num_train * num_parameters).max(1) as f64;
+        let gradients = (WORK / work).clamp(FEWEST_GRADIENTS, MOST_GRADIENTS);
+        let sampler = &mut self.sampler;
+        sampler.integrator = Integrator::Baoab;
+        sampler.adapt = true;
+        sampler.preconditioner = Preconditioner::None;
+        sampler.batch_size = BatchSize::FULL;
+        (sampler.ramp_start, sampler.ramp_end) = (0, 0);
+        self.stopping = Some(StoppingSettings::default());
+        self = self.with_budget(gradients as u64);
+        if num_rows <= MOST_ROWS_FOR_FOLDS && self.run.splits.is_none() {
+            self.run.folds = self.run.folds.or(Some(FOLDS));
+        }
+        self
+    }
+
+    /// The same with so many gradients at each temperature, at most.
+    pub fn with_budget(mut self, gradients: u64) -> Self {
+        let sampler = &mut self.sampler;
+        let steps = (gradients / u64::from(self.run.chains).max(1)).max(20);
+        sampler.burn_in = BURN_IN.min(steps / 4);
+        sampler.cycle = CYCLE.min((steps - sampler.burn_in) / 10).max(1);
+        sampler.epochs = sampler.burn_in + (steps - sampler.burn_in) / sampler.cycle * sampler.cycle;
+        self
+    }
+
+    /// A rough answer in seconds: two chains of a fortieth of the length, and no folds.
+    pub fn quick_adaptive(mut self) -> Self {
+        self.run.chains = self.run.chains.min(2);
+        (self.run.folds, self.run.splits) = (None, None);
+        let gradients = self.sampler.epochs * 4 / 20;
+        self = self.with_budget(gradients);
+        self.name.push_str("-quick");
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preset;
+
+    #[test]
+    fn lengths_follow_the_work_of_a_gradient() {
+        for (name, rows, parameters, epochs) in
+            [("concrete", 1030, 641, 189_000), ("naval", 11_934, 1025, 10_200), ("concrete", 300_000, 641, 10_000)]
+        {
+            let settings = preset(name).unwrap().settings().adaptive(rows, parameters);
+            settings.check().unwrap();
+            let found = settings.sampler.epochs as f64 / f64::from(epochs);
+            assert!((0.95..1.05).contains(&found), "{name}: {}", settings.sampler.epochs);
+            assert_eq!(settings.run.folds.is_some(), rows <= 20_000);
+            settings.clone().quick_adaptive().check().unwrap();
+            settings.with_budget(40).check().unwrap();
+        }
+    }
+}
