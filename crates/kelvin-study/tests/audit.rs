@@ -86,8 +86,10 @@ fn an_audit_of_chains_that_are_too_cold() {
     let group = [ChainGroup { label: "too cold".into(), inverse_temperature: beta, chains: chains.iter().collect() }];
     let plan = AuditPlan { num_chains: 4, gradients: 30_000, most_draws: 300, ..AuditPlan::default() };
     let rows = experiment.audit(&group, &plan, &Silent).unwrap();
-    let energy = rows[0].comparison.potential_energy;
-    assert!(energy.difference.value < -4.0 * energy.difference.error, "{}", rows[0].sentence);
+    let found = &rows[0].comparison;
+    assert_eq!(found.lpd.tempered.agreement, Agreement::Differ, "{}", rows[0].sentence);
+    // 41 parameters have about 20 more of U at twice the temperature.
+    assert!(found.potential_energy.difference.value < -10.0, "{}", rows[0].sentence);
 }
 
 /// Stops at once.
