@@ -12,7 +12,7 @@
 //!
 //! **Rounding.** Positions, momenta and gradients are f32, U is summed over rows in f64 from outputs in f32, kinetic energies in f64. Rounding of the way only
 //! makes another proposal; what the test sees is the error of U at its two ends. Errors of rows are independent, about 10⁻⁶ each on the paper's tables, so U's is 10⁻⁴
-//! at U ≈ 10³ to 10⁴: α is off by a relative 10⁻⁴/T. `tests/hmc.rs` keeps both, that error and the way back of a trajectory.
+//! at U ≈ 10³ to 10⁴: α is off by a relative 10⁻⁴/T. `trajectory.rs` tests both, that error and the way back of a trajectory.
 
 use super::batches::Batches;
 use super::chain::{Chain, ChainState, Divergence};
