@@ -171,8 +171,11 @@ fn is_adaptive(
                 let key = text.split('=').next().unwrap_or_default().trim();
                 key.starts_with("sampler.") && !["sampler.draws", "sampler.friction"].contains(&key)
             };
+            let SourceData::Table(dataset) = data else { return Ok(false) };
+            let num_parameters = data.network(settings)?.layout().len();
             let is_file = source.experiment.as_ref().is_some_and(|name| name.ends_with(".toml"));
-            Ok(is_table && !is_file && !common.overrides.iter().any(|text| of_sampler(&text)))
+            let is_small = Settings::suits_full_batches(dataset.num_rows(), num_parameters);
+            Ok(is_small && !is_file && !common.overrides.iter().any(|text| of_sampler(&text)))
         }
     }
 }

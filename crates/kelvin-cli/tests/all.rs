@@ -20,6 +20,7 @@ mod sampled_repetitions;
 mod select;
 mod select_small_models;
 mod vector_instructions;
+mod verdict;
 mod verify;
 mod watch;
 

@@ -22,7 +22,15 @@ const CYCLE: u64 = 100;
 const FOLDS: u32 = 5;
 const MOST_ROWS_FOR_FOLDS: usize = 20_000;
 
+/// Rows times parameters from which full batches are too dear.
+const MOST_WORK_OF_GRADIENT: usize = 50_000_000;
+
 impl Settings {
+    /// Whether every step of a chain can see all rows of such a table.
+    pub fn suits_full_batches(num_rows: usize, num_parameters: usize) -> bool {
+        (num_rows * 4 / 5).saturating_mul(num_parameters) <= MOST_WORK_OF_GRADIENT
+    }
+
     /// The same experiment on a table of so many rows, sampled by chains that adapt and stop when they have seen enough, with folds.
     pub fn adaptive(mut self, num_rows: usize, num_parameters: usize) -> Self {
         let num_train = num_rows * 4 / 5;
@@ -80,5 +88,12 @@ mod tests {
             settings.clone().quick_adaptive().check().unwrap();
             settings.with_budget(40).check().unwrap();
         }
+    }
+
+    #[test]
+    fn large_tables_are_left_to_minibatches() {
+        use super::Settings;
+        assert!(Settings::suits_full_batches(90_000, 641) && !Settings::suits_full_batches(100_000, 641));
+        assert!(!Settings::suits_full_batches(usize::MAX / 8, 1_000_000));
     }
 }
