@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use kelvin::data::{Dataset, Table, Task};
+use kelvin::data::{Dataset, Split, Table, Task};
 use kelvin_study::experiment::{after_a_trial, provisional_settings};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
@@ -122,6 +122,10 @@ fn adjusted(
     let time = judge(&mut settings, data, sampling)?;
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
+    if let (SourceData::Table(dataset), Some(folds)) = (data, settings.run.folds) {
+        // Refused before anything is written where there are too few rows.
+        Split::folds(dataset.num_rows(), settings.run.seed, folds as usize)?;
+    }
     Ok((settings, time))
 }
 

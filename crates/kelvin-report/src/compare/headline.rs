@@ -204,11 +204,11 @@ mod tests {
             ),
             "{better}"
         );
-        assert!(better.contains("0.10 to 0.15 over the folds") && better.ends_with("over draws)."), "{better}");
+        assert!(better.contains("0.1 to 0.15 over the folds") && better.ends_with("over draws)."), "{better}");
         assert!(text(folds(-0.2, 0.03, 0.01, Told::Worse)).contains("predict with β = 1"));
         let open = text(folds(0.02, 0.03, 0.001, Told::CannotTell));
         assert!(
-            open.contains("cannot be told") && open.contains("About 9.0 times as many rows would decide it."),
+            open.contains("cannot be told") && open.contains("About 9 times as many rows would decide it."),
             "{open}"
         );
         let draws = text(folds(0.19, 0.06, 0.08, Told::CannotTell));
