@@ -45,7 +45,7 @@ impl Convergence {
             effective_low: effective.map(|found| found.low),
             median_rhat: effective.map(|found| found.median_rhat),
             worst_rhat: effective.map(|found| found.worst_rhat),
-            lpd_error: if has_several { Some(jackknife_error(&validation)?) } else { None },
+            lpd_error: if has_several { Some(lpd_error(&validation)?) } else { None },
             few_draws_bias: if has_several { Some(few_draws_bias(&validation)?) } else { None },
         })
     }
@@ -96,7 +96,8 @@ pub(crate) fn jackknife(left_out: &[f64]) -> f64 {
     ((count - 1.0) / count * squares).sqrt()
 }
 
-fn jackknife_error(chains: &[&Predictive]) -> Result<ByModel<f64>, PredictiveError> {
+/// The jackknife standard error of the pooled LPD of several chains, between them.
+pub(crate) fn lpd_error(chains: &[&Predictive]) -> Result<ByModel<f64>, PredictiveError> {
     let without = |left_out: usize| {
         pooled_lpd(chains.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, chain)| *chain))
     };

@@ -24,7 +24,7 @@ pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
 pub use automatic::{after_a_trial, automatic_settings, provisional_settings};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
 pub use convergence::Convergence;
-pub(crate) use convergence::jackknife;
+pub(crate) use convergence::lpd_error;
 pub use estimates::{Agreement, Compared, Estimate, PredictionMixing, SamplerComparison, SamplerEstimates};
 pub use laboratory::{ExperimentLaboratory, Searched};
 pub(crate) use linear_baseline::LinearBaseline;

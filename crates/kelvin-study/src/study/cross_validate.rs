@@ -5,10 +5,10 @@ use std::sync::Arc;
 use kelvin::data::{Split, Targets};
 use kelvin::draws::Draws;
 use kelvin::likelihood::TargetKind;
-use kelvin::predictive::{NumberMixture, Predictive, PredictiveError, PredictiveModel};
+use kelvin::predictive::{NumberMixture, Predictive, PredictiveModel};
 
 use crate::error::{ExperimentError, Result, refused};
-use crate::experiment::{ChainGroup, Experiment, LinearBaseline, SampledChain, jackknife};
+use crate::experiment::{ChainGroup, Experiment, LinearBaseline, SampledChain, lpd_error};
 use crate::findings::{
     CrossValidation, FinishedSearch, FoldPredictions, HeldOutModel, Method, ModelKind, ModelPredictions,
 };
@@ -153,6 +153,7 @@ fn of_chains(method: Method, group: &ChainGroup<'_>, units: Units) -> Result<Vec
     others.iter().try_for_each(|other| pooled.merge(other)).map_err(ExperimentError::from)?;
     let models =
         if group.inverse_temperature == 1.0 { &PredictiveModel::BOTH[..1] } else { &PredictiveModel::BOTH[..] };
+    let errors = if chains.len() > 1 { Some(lpd_error(&chains).map_err(ExperimentError::from)?) } else { None };
     let mut found = Vec::new();
     for &model in models {
         let label = match (models.len(), model) {
@@ -161,24 +162,11 @@ fn of_chains(method: Method, group: &ChainGroup<'_>, units: Units) -> Result<Vec
             (_, PredictiveModel::Tempered) => format!("{} TM", group.label),
         };
         let mut own = averaged(kind, model, beta, label, std::slice::from_ref(&pooled), units)?;
-        own.monte_carlo_error = monte_carlo_error(&chains, model).map_err(ExperimentError::from)?;
+        // Of a single chain nothing is known.
+        own.monte_carlo_error = errors.as_ref().map_or(0.0, |errors| *errors.get(model));
         found.push(own);
     }
     Ok(found)
-}
-
-/// Of the mean log density, with each chain left out in turn; 0 of a single chain, where nothing is known of it.
-fn monte_carlo_error(chains: &[&Predictive], model: PredictiveModel) -> Result<f64, PredictiveError> {
-    if chains.len() < 2 {
-        return Ok(0.0);
-    }
-    let without = |left_out: usize| -> Result<f64, PredictiveError> {
-        let mut others = chains.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, chain)| *chain);
-        let mut pooled = others.next().ok_or(PredictiveError::NoDraws)?.clone();
-        others.try_for_each(|other| pooled.merge(other))?;
-        Ok(*pooled.lpd()?.get(model))
-    };
-    Ok(jackknife(&(0..chains.len()).map(without).collect::<Result<Vec<f64>, _>>()?))
 }
 
 /// An equal mixture of predictive distributions at the same rows.
