@@ -28,7 +28,8 @@ fn study(folder: &Path, watcher: Watcher, cancel: Cancel) -> Result<Study, Box<d
     let noise = |i: usize| 0.1 * ((i * 7919 % 101) as f64 / 50.0 - 1.0);
     let y = x.chunks(2).enumerate().map(|(i, x)| (6.0 * x[0]).sin() + 0.3 * x[1] + noise(i)).collect();
     let dataset = Dataset::from_arrays("waves", &["x1", "x2"], &x, "y", Target::Real(y))?;
-    let settings = automatic_settings("waves", DataSettings::default(), &dataset, RunSettings::default()).quick(1);
+    let data = DataSettings { source: "waves".into(), ..DataSettings::default() };
+    let settings = automatic_settings("waves", data, &dataset, RunSettings::default()).quick(1);
     let experiment = Experiment::new(Problem::new(dataset, &settings)?, settings)?;
     let mut study = Study::new(RunCommand::Run, experiment);
     (study.automatic, study.folder) = (true, Some(folder.to_path_buf()));

@@ -49,7 +49,7 @@ pub fn write_draws(
     out.write_record(END)?;
     for (number, chain) in selection.chains.iter().enumerate() {
         let measured = |draw: usize| {
-            let step = findings.step_of_draw(draw);
+            let step = findings.step_of_draw(chain, draw);
             let cell = |series: &Vec<f64>| {
                 series.get(draw).filter(|value| value.is_finite()).map_or(String::new(), f64::to_string)
             };

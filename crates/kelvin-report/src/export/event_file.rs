@@ -68,7 +68,7 @@ fn runs(findings: &Findings) -> Vec<(String, Vec<Event>)> {
             }
             // Cycles are alike, so each takes its share of the chain's time.
             let seconds = chain.seconds * (draw + 1) as f64 / num_draws as f64;
-            events.push(Event { seconds, step: findings.step_of_draw(draw), scalars });
+            events.push(Event { seconds, step: findings.step_of_draw(chain, draw), scalars });
         }
         runs.push((format!("chain-{}", chain.name), events));
     }

@@ -61,12 +61,11 @@ fn traces(run: &FinishedRun, chain: &ChainFindings) -> Vec<Trace> {
     }
     let about = "⟨θ, ∇E⟩/d, the temperature that positions show";
     push("sample_stats", "configurational_temperature", about, chain.configurational_temperature.clone());
-    // Chains that adapt each have their own, which runs do not store.
-    if settings.adapt {
-        return traces;
-    }
-    let about = "step size h at the beginning of a cycle, from which it falls to 0 at its end";
-    push("sample_stats", "step_size", about, vec![at.step_size; num_draws]);
+    let (about, step_size) = match chain.step_size {
+        Some(found) => ("step size h, constant after the warm-up that found it", found),
+        None => ("step size h at the beginning of a cycle, from which it falls to 0 at its end", at.step_size),
+    };
+    push("sample_stats", "step_size", about, vec![step_size; num_draws]);
     traces
 }
 
@@ -199,7 +198,7 @@ impl<'r> Export<'r> {
         let experiment = predicted.experiment;
         let mut draw = 0;
         for_each_output(&*experiment.engine, &experiment.test, draws, |outputs| -> Result<()> {
-            let pieces = predicted.of_draw(&outputs, chain, self.run.findings.step_of_draw(draw))?;
+            let pieces = predicted.of_draw(&outputs, chain, self.run.findings.step_of_draw(chain, draw))?;
             for (place, bytes) in pieces.iter().enumerate() {
                 sink.append(first + place, bytes)?;
             }

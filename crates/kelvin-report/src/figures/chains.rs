@@ -162,6 +162,7 @@ mod tests {
             sampler_temperature: 0.5,
             diverged_at: None,
             steps: None,
+            step_size: None,
             seconds: 1.0,
             potential_energy: vec![10.0, 12.0],
             configurational_temperature: vec![0.5, 0.5],

@@ -25,7 +25,7 @@ pub fn metrics_csv(findings: &Findings) -> String {
     let mut lines = vec![HEADER.map(String::from)];
     for chain in &findings.chains {
         for (draw, energy) in chain.potential_energy.iter().enumerate() {
-            let step = findings.step_of_draw(draw);
+            let step = findings.step_of_draw(chain, draw);
             let cell = |value: Option<f64>| {
                 value.filter(|value| value.is_finite()).map_or(String::new(), |value| value.to_string())
             };

@@ -185,6 +185,9 @@ pub struct ChainFindings {
     /// Steps that it made in all; none in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
+    /// The step size that it found in its warm-up; none without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_size: Option<f64>,
     /// U(θ) at each kept draw.
     #[serde(deserialize_with = "numbers_or_nan")]
     pub potential_energy: Vec<f64>,
@@ -289,6 +292,7 @@ impl Findings {
                 diverged_at: chain.divergence.map(|at| at.step),
                 seconds: *seconds,
                 steps: Some(chain.state.step),
+                step_size: Some(chain.state.adapted.step_size).filter(|_| chain.state.adapted.num_looks > 0),
                 potential_energy: draws.potential_energy.clone(),
                 configurational_temperature: draws.configurational_temperature.clone(),
                 kinetic_temperature: draws.kinetic_temperature.clone(),
@@ -357,9 +361,14 @@ impl Findings {
         independent_readings(draws, self.sampling.friction_times)
     }
 
-    /// The step at which a chain kept this draw; draws are counted from 0.
-    pub fn step_of_draw(&self, draw: usize) -> u64 {
-        self.sampling.burn_in_steps + (draw as u64 + 1) * self.sampling.cycle_steps
+    /// The step at which a chain kept this draw; draws are counted from 0. A chain that adapted kept its last draw at its last step, however long its
+    /// burn-in was.
+    pub fn step_of_draw(&self, chain: &ChainFindings, draw: usize) -> u64 {
+        let SamplingFacts { burn_in_steps, cycle_steps, .. } = self.sampling;
+        let num_draws = chain.potential_energy.len() as u64;
+        let ended = chain.steps.filter(|_| chain.step_size.is_some() && chain.diverged_at.is_none());
+        let burn_in = ended.map_or(burn_in_steps, |steps| steps.saturating_sub(num_draws * cycle_steps));
+        burn_in + (draw as u64 + 1) * cycle_steps
     }
 }
 
