@@ -10,14 +10,18 @@ use kelvin_study::findings::{Method, RunCommand};
 use kelvin_study::folder::Moment;
 use kelvin_study::problem::Problem;
 use kelvin_study::settings::{DataSettings, RunSettings};
-use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
+use kelvin_study::study::{Cancel, Outcome, StageEnd, Study, StudyObserver};
 
-/// Says how far the study is, and presses its stop button at the first news where it has one.
+/// Says how far the study is, and presses its stop button when the searches have ended where it has one.
 struct Watcher(Option<Cancel>);
 
 impl StudyObserver for Watcher {
     fn progress(&self, moment: &Moment) {
         println!("{}: {} of {} steps", moment.stage.name(), moment.steps_done, moment.steps);
+    }
+
+    fn stage_ended(&self, end: &StageEnd) {
+        println!("{}: {:.1} s", end.stage.name(), end.seconds);
         self.0.iter().for_each(Cancel::cancel);
     }
 }
