@@ -6,7 +6,7 @@
 
 use crate::settings::batch_size::BatchSize;
 use crate::settings::experiment::Settings;
-use crate::settings::sampler::Preconditioner;
+use crate::settings::sampler::{Preconditioner, Start};
 use crate::settings::stopping::StoppingSettings;
 use kelvin::sampler::Integrator;
 
@@ -18,6 +18,8 @@ const MOST_GRADIENTS: f64 = 2e6;
 const BURN_IN: u64 = 4096;
 /// Steps between two kept draws.
 const CYCLE: u64 = 100;
+/// Chains that may be shorter than this begin where the search ended: on Naval, 10 000 steps from random weights were still on their way down.
+const STEPS_FROM_RANDOM_STARTS: u64 = 20_000;
 /// Folds of a table, up to so many rows.
 const FOLDS: u32 = 5;
 const MOST_ROWS_FOR_FOLDS: usize = 20_000;
@@ -44,6 +46,9 @@ impl Settings {
         (sampler.ramp_start, sampler.ramp_end) = (0, 0);
         self.stopping = Some(StoppingSettings::default());
         self = self.with_budget(gradients as u64);
+        if self.sampler.epochs < STEPS_FROM_RANDOM_STARTS {
+            self.sampler.start = Start::Search;
+        }
         if num_rows <= MOST_ROWS_FOR_FOLDS && self.run.splits.is_none() {
             self.run.folds = self.run.folds.or(Some(FOLDS));
         }
@@ -73,7 +78,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use super::super::preset;
+    use super::super::{Start, preset};
 
     #[test]
     fn lengths_follow_the_work_of_a_gradient() {
@@ -85,6 +90,7 @@ mod tests {
             let found = settings.sampler.epochs as f64 / f64::from(epochs);
             assert!((0.95..1.05).contains(&found), "{name}: {}", settings.sampler.epochs);
             assert_eq!(settings.run.folds.is_some(), rows <= 20_000);
+            assert_eq!(settings.sampler.start == Start::Search, epochs < 20_000, "{name}");
             settings.clone().quick_adaptive().check().unwrap();
             settings.with_budget(40).check().unwrap();
         }
