@@ -105,7 +105,7 @@ pub(crate) fn lpd_error(chains: &[&Predictive]) -> Result<ByModel<f64>, Predicti
     Ok(ByModel::from_fn(|model| jackknife(&values.iter().map(|lpd| *lpd.get(model)).collect::<Vec<_>>())))
 }
 
-/// Over all ways to halve four chains, and over neighbouring halves of more.
+/// Over halves made of neighbouring chains, in a circle, so that each chain counts as often.
 fn few_draws_bias(chains: &[&Predictive]) -> Result<ByModel<f64>, PredictiveError> {
     let (count, half) = (chains.len(), chains.len() / 2);
     let all = pooled_lpd(chains.iter().copied())?;

@@ -1,7 +1,7 @@
 //! How `run` samples tables: chains that find their step and decide when they have seen enough, and folds for its verdict.
 //!
 //! The longest a temperature may sample is a number of gradients, by the work of one: 4·10¹¹ multiply-adds, at least 40 000 gradients and at most
-//! 2 million, over all chains of the temperature. That is 760 000 for Concrete (824 rows, 641 parameters), some 15 seconds of a core with AVX-512.
+//! 2 million, over all chains of the temperature. That is 760 000 for Concrete (824 rows, 641 parameters), some 19 seconds of a core with AVX-512.
 //! The numbers were set by the time that they take, on Concrete's training rows.
 
 use crate::settings::batch_size::BatchSize;

@@ -552,7 +552,7 @@ impl Warning {
                 "let chains find their step (--sampler adaptive), or lower sampler.learning_rate by the square of this."
             }
             Self::NotInEquilibrium { .. } => {
-                "lengthen the burn-in (sampler.burn_in), or let chains decide it (--sampler adaptive)."
+                "lengthen the burn-in (sampler.burn_in), or on a table let chains decide it (--sampler adaptive)."
             }
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
