@@ -41,7 +41,9 @@ impl SourceData {
     pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
         match self {
             Self::Table(table) => {
-                let likelihood = settings.model.build_likelihood(&table.target)?;
+                // How many outputs it has does not depend on the rows.
+                let rows: Vec<usize> = (0..table.num_rows()).collect();
+                let likelihood = settings.model.build_likelihood(&table.target, &rows)?;
                 settings.model.build(Shape::flat(table.num_features()), likelihood.num_outputs())
             }
             Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
@@ -168,8 +170,11 @@ impl Problem {
     }
 
     fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
-        let standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = settings.model.build_likelihood(&dataset.target)?;
+        let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
+        let likelihood = settings.model.build_likelihood(&dataset.target, &split.train)?;
+        if likelihood.are_counts() {
+            standardiser = standardiser.with_the_target_as_it_is();
+        }
         let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {

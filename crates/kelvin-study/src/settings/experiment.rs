@@ -72,7 +72,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 32] = [
+pub(crate) const OPTIONAL: [&str; 33] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -87,6 +87,7 @@ pub(crate) const OPTIONAL: [&str; 32] = [
     "model.batch_norm_epsilon",
     "model.likelihood",
     "model.prior_degrees",
+    "model.prior_ard",
     "model.start",
     "model.layers",
     "selection.log_beta_prior",
