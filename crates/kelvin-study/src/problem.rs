@@ -43,7 +43,7 @@ impl SourceData {
             Self::Table(table) => {
                 // How many outputs it has does not depend on the rows.
                 let rows: Vec<usize> = (0..table.num_rows()).collect();
-                let likelihood = settings.model.build_likelihood(&table.target, &rows)?;
+                let likelihood = settings.build_likelihood(&table.target, &rows)?;
                 settings.model.build(Shape::flat(table.num_features()), likelihood.num_outputs())
             }
             Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
@@ -171,7 +171,7 @@ impl Problem {
 
     fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = settings.model.build_likelihood(&dataset.target, &split.train)?;
+        let likelihood = settings.build_likelihood(&dataset.target, &split.train)?;
         if likelihood.are_counts() {
             standardiser = standardiser.with_the_target_as_it_is();
         }
