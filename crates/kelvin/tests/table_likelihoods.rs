@@ -69,28 +69,33 @@ fn rows(are_counts: bool) -> Examples {
     Examples { inputs: inputs.to_vec().into(), num_features: 1, targets: Targets::Real(targets) }
 }
 
-/// E θ_i and E θ_i² under exp(−U/T) for all parameters, by the trapezoidal rule on so many points a side.
-fn expectations(case: &Case, examples: &Examples, temperature: f64, dim: usize, points: usize) -> Vec<f64> {
-    let Targets::Real(targets) = &examples.targets else { unreachable!() };
-    let inputs = examples.inputs.numbers();
-    let num_outputs = case.likelihood.num_outputs();
-    let energy = |theta: &[f64]| {
+impl Case {
+    /// U of a linear model, the kernel before the bias, without the constants of the priors.
+    fn energy(&self, examples: &Examples, theta: &[f64]) -> f64 {
+        let Targets::Real(targets) = &examples.targets else { unreachable!() };
+        let num_outputs = self.likelihood.num_outputs();
         let (network, own) = theta.split_at(2 * num_outputs);
-        let rows = inputs.iter().zip(targets).map(|(&x, &y)| {
-            // The kernel, then the bias.
-            let outputs: Vec<f64> =
-                (0..num_outputs).map(|k| network[k] * f64::from(x) + network[num_outputs + k]).collect();
-            (case.density)(&outputs, own, f64::from(y))
+        let mut outputs = [0.0; 2];
+        let rows = examples.inputs.numbers();
+        let log_densities = rows.iter().zip(targets).map(|(&x, &y)| {
+            for (k, output) in outputs[..num_outputs].iter_mut().enumerate() {
+                *output = network[k] * f64::from(x) + network[num_outputs + k];
+            }
+            (self.density)(&outputs, own, f64::from(y))
         });
         let of_network: f64 = network.iter().map(|w| 0.5 * w * w / PRIOR_VARIANCE).sum();
-        let of_own: f64 = own.iter().map(|s| 0.5 * s * s / case.own_variance).sum();
-        of_network + of_own - rows.sum::<f64>()
-    };
+        let of_own: f64 = own.iter().map(|s| 0.5 * s * s / self.own_variance).sum();
+        of_network + of_own - log_densities.sum::<f64>()
+    }
+}
+
+/// E θ_i and E θ_i² for all parameters and E U under exp(−U/T), by the trapezoidal rule on so many points a side.
+fn expectations(case: &Case, examples: &Examples, temperature: f64, dim: usize, points: usize) -> Vec<f64> {
     let place = |parameter: usize, cell: usize| {
         let (low, high) = (case.range)(parameter);
         low + (high - low) * (cell as f64 + 0.5) / points as f64
     };
-    let (mut sums, mut total, mut at_the_ends) = (vec![0.0; 2 * dim], 0.0, 0.0);
+    let (mut sums, mut total, mut at_the_ends) = (vec![0.0; 2 * dim + 1], 0.0, 0.0);
     let mut theta = vec![0.0; dim];
     for cell in 0..points.pow(dim as u32) {
         let mut rest = cell;
@@ -100,15 +105,17 @@ fn expectations(case: &Case, examples: &Examples, temperature: f64, dim: usize, 
             (*theta, rest) = (place(parameter, own), rest / points);
             is_end |= own == 0 || own + 1 == points;
         }
-        let weight = (-energy(&theta) / temperature).exp();
+        let energy = case.energy(examples, &theta);
+        let weight = (-energy / temperature).exp();
         total += weight;
         at_the_ends += if is_end { weight } else { 0.0 };
         for (parameter, &value) in theta.iter().enumerate() {
             sums[2 * parameter] += weight * value;
             sums[2 * parameter + 1] += weight * value * value;
         }
+        sums[2 * dim] += weight * energy;
     }
-    assert!(at_the_ends < 1e-3 * total, "the grid is too small: {}", at_the_ends / total);
+    assert!(at_the_ends < 2e-4 * total, "the grid is too small: {}", at_the_ends / total);
     sums.iter().map(|sum| sum / total).collect()
 }
 
@@ -130,18 +137,24 @@ fn check(name: &str, case: &Case, points: usize) {
             let keep = Keep { burn_in: 1000, every: case.every };
             let batches = Batches::full(NUM_ROWS);
             let plan = Plan { seed: actual.to_bits(), batches, num_steps: keep.burn_in + DRAWS * keep.every, keep };
-            let sums = Mutex::new(vec![vec![0.0; CHAINS as usize]; 2 * dim]);
+            let sums = Mutex::new(vec![vec![0.0; CHAINS as usize]; 2 * dim + 1]);
             run_population(&posterior, &rule, &plan, &mut chains, &|index: usize, chain: &Chain| {
+                let theta: Vec<f64> = chain.state.position.iter().map(|&value| f64::from(value)).collect();
+                let energy = case.energy(&examples, &theta);
                 let mut sums = sums.lock().unwrap();
                 for (parameter, &value) in chain.state.position.iter().enumerate() {
                     sums[2 * parameter][index] += f64::from(value) / DRAWS as f64;
                     sums[2 * parameter + 1][index] += f64::from(value).powi(2) / DRAWS as f64;
                 }
+                sums[2 * dim][index] += energy / DRAWS as f64;
             });
             assert!(chains.iter().all(|chain| chain.divergence.is_none()));
             let readings = sums.into_inner().unwrap().into_iter().zip(&expected).enumerate();
             let reading = |(which, (averages, &expected))| {
-                let what = format!("{} of parameter {}", ["mean", "mean square"][which % 2], which / 2);
+                let what = match which == 2 * dim {
+                    true => "mean energy".into(),
+                    false => format!("{} of parameter {}", ["mean", "mean square"][which % 2], which / 2),
+                };
                 Reading { what, averages, expected }
             };
             readings.map(reading).collect()
