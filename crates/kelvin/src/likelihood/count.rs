@@ -271,8 +271,8 @@ mod tests {
                 assert!((mean / distribution.mean - 1.0).abs() < 1e-9, "{law:?} {power}");
                 assert!((of(&|k| (k - mean).powi(2)) / distribution.variance - 1.0).abs() < 1e-8, "{law:?} {power}");
                 let mut below = 0.0;
-                for k in 0..60 {
-                    below += masses[k];
+                for (k, mass) in masses[..60].iter().enumerate() {
+                    below += mass;
                     assert!((distribution.at_most(k as f64) - below).abs() < 1e-10, "{law:?} {power} {k}");
                 }
             }

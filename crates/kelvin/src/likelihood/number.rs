@@ -126,7 +126,7 @@ impl NumberDistribution {
         match self.shape {
             Shape::Normal => self.mean + self.std() * z,
             Shape::StudentT { degrees, .. } => {
-                self.from_standard(z.signum() * -student_t_quantile(normal::cumulative(-z.abs()), degrees))
+                self.standing_for(z.signum() * -student_t_quantile(normal::cumulative(-z.abs()), degrees))
             }
             Shape::Count(counts) => counts.quantile(normal::cumulative(z)),
         }
@@ -142,7 +142,7 @@ impl NumberDistribution {
     }
 
     /// The number that a number of its family at mean 0 and scale 1 stands for.
-    pub(crate) fn from_standard(&self, z: f64) -> f64 {
+    pub(crate) fn standing_for(&self, z: f64) -> f64 {
         self.mean + self.scale() * z
     }
 }

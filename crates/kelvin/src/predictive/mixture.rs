@@ -86,8 +86,8 @@ impl NumberMixture {
             return Ok(self.count_at(p));
         }
         let z = self.parts[0].standard_quantile(p);
-        let mut low = self.parts.iter().map(|part| part.from_standard(z)).fold(f64::INFINITY, f64::min);
-        let mut high = self.parts.iter().map(|part| part.from_standard(z)).fold(f64::NEG_INFINITY, f64::max);
+        let mut low = self.parts.iter().map(|part| part.standing_for(z)).fold(f64::INFINITY, f64::min);
+        let mut high = self.parts.iter().map(|part| part.standing_for(z)).fold(f64::NEG_INFINITY, f64::max);
         let (mut y, mut last_step) = (low.midpoint(high), high - low);
         if last_step <= 0.0 {
             return Ok(y);
