@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::ExperimentError;
 use crate::settings::{DataSettings, Settings, TaskSetting};
 use kelvin::data::{
-    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Target,
-    Targets, known_dataset, known_datasets,
+    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Targets,
+    known_dataset, known_datasets,
 };
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Shape};
@@ -41,11 +41,8 @@ impl SourceData {
     pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
         match self {
             Self::Table(table) => {
-                let num_outputs = match &table.target {
-                    Target::Real(_) => 1,
-                    Target::Classes { names, .. } => names.len(),
-                };
-                settings.model.build(Shape::flat(table.num_features()), num_outputs)
+                let likelihood = settings.model.build_likelihood(&table.target)?;
+                settings.model.build(Shape::flat(table.num_features()), likelihood.num_outputs())
             }
             Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
         }
@@ -69,7 +66,7 @@ pub struct Problem {
     pub out_of_distribution: Option<Examples>,
     /// The network, built for these rows.
     pub network: Network,
-    /// Gaussian for numbers, categorical for classes.
+    /// What an output says of a target.
     pub likelihood: Likelihood,
 }
 
@@ -131,13 +128,11 @@ impl Problem {
             }
             known => {
                 refuse_image_settings(data)?;
+                let task = settings.task();
                 match known {
-                    Some(known) => {
-                        Ok(SourceData::Table(known.load_without(data_folder, &data.drop, data.task.task())?))
-                    }
+                    Some(known) => Ok(SourceData::Table(known.load_without(data_folder, &data.drop, task)?)),
                     None => {
                         let table = Table::read(Path::new(&data.source))?;
-                        let task = data.task.task();
                         Ok(SourceData::Table(Dataset::from_table(&table, &data.target, &data.drop, task)?))
                     }
                 }
@@ -174,10 +169,7 @@ impl Problem {
 
     fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = match &dataset.target {
-            Target::Real(_) => Likelihood::Gaussian { noise_variance: settings.model.noise_variance },
-            Target::Classes { names, .. } => Likelihood::Categorical { num_classes: names.len() },
-        };
+        let likelihood = settings.model.build_likelihood(&dataset.target)?;
         let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {
@@ -200,6 +192,7 @@ impl Problem {
         let data = &settings.data;
         let shape = images.shape();
         let num_classes = images.num_classes();
+        settings.model.check_kind(false)?;
         let network = settings.model.build(shape, num_classes)?;
         if data.augmentation > 0.0 && !matches!(network.evaluator(), Evaluator::Images(_)) {
             return Err(ExperimentError::DoesNotApply {

@@ -5,6 +5,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::ExperimentError;
 use crate::settings::batch_size::BatchSize;
+use crate::settings::likelihood::LikelihoodName;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use crate::settings::stopping::StoppingSettings;
@@ -71,7 +72,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 30] = [
+pub(crate) const OPTIONAL: [&str; 33] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -79,9 +80,12 @@ pub(crate) const OPTIONAL: [&str; 30] = [
     "data.out_of_distribution",
     "model.network",
     "model.hidden",
+    "model.activation",
+    "model.skip",
     "model.normalisation",
     "model.batch_norm_momentum",
     "model.batch_norm_epsilon",
+    "model.likelihood",
     "model.prior_degrees",
     "model.start",
     "model.layers",
@@ -310,6 +314,13 @@ impl SelectionSettings {
 }
 
 impl Settings {
+    /// The task that is given, or that follows from the likelihood that is named; none where it is left to the target column.
+    pub fn task(&self) -> Option<Task> {
+        let of_likelihood =
+            |name: LikelihoodName| if name.is_of_numbers() { Task::Regression } else { Task::Classification };
+        self.data.task.task().or(self.model.likelihood.map(of_likelihood))
+    }
+
     /// Reads settings from TOML and checks them; `place` names the text in an error.
     ///
     /// # Errors
