@@ -4,8 +4,7 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
-use kelvin::diagnostics::Limits;
+use kelvin::data::{Inputs, NewRows, Standardiser, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::Shape;
@@ -15,7 +14,7 @@ use serde_json::{Map, Value};
 
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
-use crate::doubts::in_short;
+use crate::input::{outside_training, read_table};
 use crate::output::say;
 use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
@@ -33,12 +32,10 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let engine = device::for_predictions(arguments.device, &model.network)?;
     let inputs = match &model.standardiser {
         Some(standardiser) => {
-            let table = Table::read(&arguments.input)?;
-            let features = prediction_inputs(&table, &model.feature_names)?;
-            let ranges = model.feature_ranges.as_deref().unwrap_or_default();
-            let outside = Limits::default().check_ranges(&model.feature_names, ranges, &features);
-            say(&in_short(outside.as_slice()));
-            standardiser.inputs(table.name(), &features, &model.feature_names)?.into()
+            let table = read_table(&arguments.input)?;
+            let rows = NewRows::read(&table, &model.feature_names, standardiser)?;
+            say(&outside_training(&model, standardiser, &rows));
+            rows.inputs(standardiser)?.into()
         }
         None => images(&arguments.input, model.network.input())?,
     };
@@ -173,8 +170,12 @@ fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
 fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Result<bool> {
     let (names, scales) = (model.feature_names.len(), standardiser.features.len());
     let inputs = model.network.num_inputs();
+    let (columns, encoded) = match &standardiser.encoder {
+        Some(encoder) => (encoder.columns.len(), encoder.num_inputs()),
+        None => (names, names),
+    };
     ensure!(
-        names == scales && scales == inputs,
+        names == columns && scales == encoded && scales == inputs,
         "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
     );
     let ranges = model.feature_ranges.as_ref().map_or(names, Vec::len);
