@@ -26,7 +26,7 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
-    let beta = choice.inverse_temperature;
+    let beta = stages.experiment.settings.selection.beta.unwrap_or(choice.inverse_temperature);
     stages.tune(choice)?;
     for fold in &mut folds {
         fold.settings.sampler.learning_rate = stages.experiment.settings.sampler.learning_rate;
@@ -34,7 +34,8 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
 
     let mut parts = vec![(Part { experiment: &stages.experiment, number: 0 }, &searches, beta)];
     for ((number, experiment), searches) in (1..).zip(&folds).zip(&fold_searches) {
-        let beta = searches[best_choice(searches)?].choice.inverse_temperature;
+        let found = searches[best_choice(searches)?].choice.inverse_temperature;
+        let beta = experiment.settings.selection.beta.unwrap_or(found);
         parts.push((Part { experiment, number }, searches, beta));
     }
     let mut chains = sample(stages, &parts, grid)?.into_iter();
