@@ -92,7 +92,7 @@ fn fit(
         cases::keep_pictures(&folder, &finished.findings, &finished.problem)?;
         present::write_all(&folder, &finished.findings)?;
     }
-    Ok(FittedModel::read(&folder)?)
+    Ok(FittedModel::read(&folder, None)?)
 }
 
 /// The division of too few rows to be divided at random: the last is tested, the one before it is for choosing β.

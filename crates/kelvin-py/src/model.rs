@@ -8,6 +8,7 @@ use kelvin::data::Inputs;
 use kelvin::network::Layout;
 use kelvin::sampler::CpuEngine;
 use kelvin_report::present;
+use kelvin_study::findings::ModelKind;
 use kelvin_study::folder::{FittedModel, write_files};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
 use pyo3::prelude::*;
@@ -31,7 +32,7 @@ impl Model {
 
     fn inputs(&self, rows: &PyReadonlyArray2<'_, f64>, names: Vec<String>) -> Result<(Inputs, Vec<String>), Failure> {
         let rows = Rows { names, values: rows.as_array().iter().copied().collect() };
-        inputs(self.fitted.model(), &rows)
+        inputs(&self.fitted, &rows)
     }
 
     fn in_folder<T>(&self, work: impl FnOnce(&std::path::Path) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -45,8 +46,10 @@ impl Model {
 impl Model {
     /// The model of a run folder, or of what `save` wrote.
     #[staticmethod]
-    fn load(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
-        Ok(py.detach(|| FittedModel::read(&folder).map(Self::new).map_err(Failure::from))?)
+    #[pyo3(signature = (folder, model=None))]
+    fn load(py: Python<'_>, folder: PathBuf, model: Option<&str>) -> PyResult<Self> {
+        let kind = model.map(kind_named).transpose()?;
+        Ok(py.detach(|| FittedModel::read(&folder, kind).map(Self::new).map_err(Failure::from))?)
     }
 
     /// Writes it as a folder, which the program `kelvin` reads, too.
@@ -65,11 +68,13 @@ impl Model {
 
     /// The model of such files.
     #[staticmethod]
-    fn from_files(py: Python<'_>, files: BTreeMap<String, Vec<u8>>) -> PyResult<Self> {
+    #[pyo3(signature = (files, model=None))]
+    fn from_files(py: Python<'_>, files: BTreeMap<String, Vec<u8>>, model: Option<&str>) -> PyResult<Self> {
+        let kind = model.map(kind_named).transpose()?;
         let read = || -> Result<Self, Failure> {
             let folder = tempfile::tempdir()?;
             write_files(&files, folder.path())?;
-            Ok(Self::new(FittedModel::read(folder.path())?))
+            Ok(Self::new(FittedModel::read(folder.path(), kind)?))
         };
         Ok(py.detach(read)?)
     }
@@ -117,6 +122,12 @@ impl Model {
         answer.set_item("aleatoric", PyArray1::from_vec(py, found.aleatoric))?;
         answer.set_item("epistemic", PyArray1::from_vec(py, found.epistemic))?;
         Ok((answer, notes))
+    }
+
+    /// What predicts, as the tables of its run call it.
+    #[getter]
+    fn label(&self) -> String {
+        self.fitted.label().to_owned()
     }
 
     /// The inverse temperature β that its draws were sampled at.
@@ -191,4 +202,20 @@ impl Model {
         put("kinetic_temperature", |chain| &chain.kinetic_temperature)?;
         Ok((weights, measured))
     }
+}
+
+/// The kind of model that `kelvin predict --model` calls so.
+fn kind_named(name: &str) -> Result<ModelKind, Failure> {
+    const NAMES: [(&str, ModelKind); 7] = [
+        ("bayes", ModelKind::Bayes),
+        ("beta-star", ModelKind::Chosen),
+        ("network", ModelKind::Sgd),
+        ("ensemble", ModelKind::Ensemble),
+        ("laplace", ModelKind::Laplace),
+        ("swag", ModelKind::Swag),
+        ("linear", ModelKind::Linear),
+    ];
+    let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+    let names = NAMES.map(|(name, _)| name).join(", ");
+    found.ok_or_else(|| Failure::question(format!("there is no model {name:?}; name one of {names}")))
 }

@@ -58,7 +58,7 @@ impl Request {
         };
         let target = dataset.target_name.clone();
         let data = DataSettings { source: NAME.into(), target, task, ..DataSettings::default() };
-        let run = RunSettings { seed: self.seed.unwrap_or_default(), ..RunSettings::default() };
+        let run = RunSettings { seed: self.seed.unwrap_or_default(), all_rows: true, ..RunSettings::default() };
         let provisional = provisional_settings("table", data, dataset, run);
         let data = SourceData::Table(dataset.clone());
         // Refused before the trial, which takes a moment.

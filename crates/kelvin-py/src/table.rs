@@ -2,7 +2,7 @@
 
 use kelvin::data::{Dataset, Inputs, Target};
 use kelvin::diagnostics::Limits;
-use kelvin_study::folder::SavedModel;
+use kelvin_study::folder::FittedModel;
 
 use crate::error::Failure;
 
@@ -38,8 +38,9 @@ pub fn dataset(rows: &Rows, answers: Answers) -> Result<Dataset, Failure> {
 }
 
 /// What a model's network is given for these rows, and what is worth saying of them.
-pub fn inputs(model: &SavedModel, rows: &Rows) -> Result<(Inputs, Vec<String>), Failure> {
-    let Some(standardiser) = &model.standardiser else {
+pub fn inputs(fitted: &FittedModel, rows: &Rows) -> Result<(Inputs, Vec<String>), Failure> {
+    let model = fitted.model();
+    let Some(standardiser) = fitted.standardiser() else {
         return Err(Failure::question("the model was trained on images and cannot predict from a table"));
     };
     let place = |name: &String| rows.names.iter().position(|other| other == name);
@@ -54,8 +55,7 @@ pub fn inputs(model: &SavedModel, rows: &Rows) -> Result<(Inputs, Vec<String>), 
     let places: Vec<usize> = model.feature_names.iter().filter_map(place).collect();
     let features: Vec<f64> =
         rows.values.chunks_exact(rows.names.len().max(1)).flat_map(|row| places.iter().map(|&at| row[at])).collect();
-    let ranges = model.feature_ranges.as_deref().unwrap_or_default();
-    let outside = Limits::default().check_ranges(&model.feature_names, ranges, &features);
+    let outside = Limits::default().check_ranges(&model.feature_names, fitted.ranges(), &features);
     let notes = outside.iter().map(ToString::to_string).collect();
     let inputs = standardiser.inputs(NAME, &features, &model.feature_names)?;
     Ok((inputs.into(), notes))

@@ -322,7 +322,8 @@ class Classifier(ClassifierMixin, _Estimator):
         return self
 
     def _classes(self, X: Any) -> Dict[str, Any]:
-        found, notes = self.model_.classes(self._rows(X), names(self), threads(self.n_jobs))
+        rows = self._rows(X)
+        found, notes = self.model_.classes(rows, names(self), threads(self.n_jobs))
         self._tell(notes)
         return found
 

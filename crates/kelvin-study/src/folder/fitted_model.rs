@@ -3,30 +3,44 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use kelvin::data::Inputs;
+use kelvin::data::{Inputs, Standardiser};
 use kelvin::draws::Draws;
-use kelvin::likelihood::TargetKind;
-use kelvin::predictive::{NumberMixture, PredictiveModel};
+use kelvin::likelihood::{Likelihood, TargetKind};
+use kelvin::network::{Network, Weights};
+use kelvin::predictive::NumberMixture;
 use kelvin::sampler::Engine;
 use kelvin::write_file::write_atomically;
 use rayon::prelude::*;
 
 use crate::error::{Context, Result, StudyError, refused};
-use crate::findings::{Findings, RowBlocks, outputs_of_draws};
+use crate::findings::{Findings, ModelKind, RowBlocks, outputs_of_draws};
 use crate::folder::hashes::{HASHES, Hashes};
 use crate::folder::links::check_keeps_to_itself;
-use crate::folder::model::{MODEL, SavedModel};
+use crate::folder::model::{MODEL, SavedForm, SavedModel, SavedPredictor};
 
 /// What is not part of a model: it can be made again, or belongs to a run that is going on.
 const LEFT_OUT: [&str; 6] = ["figures", "tables", "exports", "report.html", "checkpoints", HASHES];
 
-/// A fitted model that owns all it needs: the files of its run folder and the draws it predicts with.
+/// A fitted model that owns all it needs: the files of its run folder, and the draws it predicts with.
 #[derive(Debug)]
 pub struct FittedModel {
     files: BTreeMap<String, Vec<u8>>,
     model: SavedModel,
     findings: Findings,
-    draws: Vec<Draws>,
+    chosen: Vec<Draws>,
+    predictor: Predictor,
+}
+
+/// The model among those of a run that predicts.
+#[derive(Debug)]
+struct Predictor {
+    label: String,
+    network: Network,
+    likelihood: Likelihood,
+    standardiser: Option<Standardiser>,
+    ranges: Vec<(f64, f64)>,
+    /// With the power of the likelihood that each predicts with.
+    draws: Vec<(Draws, f64)>,
 }
 
 /// What is predicted for numbers, a value for each row, in the target's own units.
@@ -56,11 +70,12 @@ pub struct ClassPredictions {
 }
 
 impl FittedModel {
-    /// Reads the model of a finished run from its folder, or from one that [`FittedModel::write`] wrote.
+    /// Reads the model of a finished run from its folder, or from one that [`FittedModel::write`] wrote: the one that was asked for, or the one
+    /// that the run chose.
     ///
     /// # Errors
-    /// Where the folder holds no finished run, or files of it are damaged.
-    pub fn read(folder: &Path) -> Result<Self> {
+    /// Where the folder holds no finished run or no such model, or files of it are damaged.
+    pub fn read(folder: &Path, asked: Option<ModelKind>) -> Result<Self> {
         check_keeps_to_itself(folder)?;
         let path = folder.join(MODEL);
         let bytes = std::fs::read(&path).with_context(|| {
@@ -69,19 +84,22 @@ impl FittedModel {
         let model: SavedModel =
             serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?;
         check_parts(&model).with_context(|| format!("{} is damaged", path.display()))?;
-        let layout = (&model.network, model.likelihood);
-        let open = |name: &String| Draws::load(&folder.join(format!("draws/{name}.safetensors")), layout);
-        let draws = model.draws.iter().map(open).collect::<Result<Vec<_>, _>>()?;
-        if draws.iter().all(Draws::is_empty) {
-            return Err(refused(format!(
-                "{} holds no draws to predict with\n  fit again with sampler.draws = \"stored\"",
-                folder.display()
-            )));
+        if let Some(reason) = model.unknown_format() {
+            return Err(refused(format!("{}: {reason}", path.display())));
         }
+        let all = model.all_predictors();
+        let first = asked.map_or(all.first(), |asked| all.iter().find(|predictor| predictor.what.kind == asked));
+        let first = first.with_context(|| {
+            let labels: Vec<&str> = all.iter().map(|predictor| predictor.what.label.as_str()).collect();
+            format!("the run has no such model to predict with\n  it has: {}", labels.join(", "))
+        })?;
+        let predictor = Predictor::read(folder, &model, first)?;
+        let layout = (&model.network, model.likelihood);
+        let chosen = model.draws.iter().map(|name| load(folder, name, layout)).collect::<Result<Vec<_>>>()?;
         let findings = Findings::read(folder)?;
         let mut files = BTreeMap::new();
         collect(folder, &PathBuf::new(), &mut files)?;
-        Ok(Self { files, model, findings, draws })
+        Ok(Self { files, model, findings, chosen, predictor })
     }
 
     /// Writes it as a run folder, which `kelvin predict` and the like read, too.
@@ -106,7 +124,22 @@ impl FittedModel {
         &self.files
     }
 
-    /// Network, likelihood, columns and scales.
+    /// What predicts, as tables call it.
+    pub fn label(&self) -> &str {
+        &self.predictor.label
+    }
+
+    /// How the columns of a table are scaled for what predicts; none for images.
+    pub fn standardiser(&self) -> Option<&Standardiser> {
+        self.predictor.standardiser.as_ref()
+    }
+
+    /// The smallest and largest value of each column in the rows that it learned from; empty where they are not known.
+    pub fn ranges(&self) -> &[(f64, f64)] {
+        &self.predictor.ranges
+    }
+
+    /// Network, likelihood, columns and scales of the run.
     pub fn model(&self) -> &SavedModel {
         &self.model
     }
@@ -116,9 +149,9 @@ impl FittedModel {
         &self.findings
     }
 
-    /// The draws of each chain that it predicts with.
+    /// The draws of each chain at β̂*.
     pub fn draws(&self) -> &[Draws] {
-        &self.draws
+        &self.chosen
     }
 
     /// What it predicts for numbers, with a quantile of each probability.
@@ -126,28 +159,26 @@ impl FittedModel {
     /// # Errors
     /// Where it predicts classes, a probability is not between 0 and 1, or draws cannot be evaluated.
     pub fn numbers(&self, engine: &dyn Engine, inputs: &Inputs, probabilities: &[f64]) -> Result<NumberPredictions> {
-        let (TargetKind::Numbers, Some(units)) = (self.model.likelihood.kind(), &self.model.standardiser) else {
+        let likelihood = self.predictor.likelihood;
+        let (TargetKind::Numbers, Some(units)) = (likelihood.kind(), self.standardiser()) else {
             return Err(StudyError::WrongQuestion("the model predicts classes, and numbers were asked for".into()));
         };
-        let power = self.power(PredictiveModel::Tempered);
-        let likelihood = self.model.likelihood;
         let width = likelihood.num_values();
         let mut all = NumberPredictions { quantiles: vec![Vec::new(); probabilities.len()], ..Default::default() };
         self.for_blocks(engine, inputs, |outputs, num_rows| {
             let rows = (0..num_rows).into_par_iter().map(|row| -> Result<_> {
-                let of_row = || outputs.iter().map(|output| &output[row * width..][..width]);
-                let mixture = NumberMixture::of(likelihood, of_row(), power)?;
-                let noise = of_row().map(|values| likelihood.number_distribution(values, power).variance()).sum::<f64>()
-                    / outputs.len() as f64;
+                let of_row = outputs.iter().map(|(output, power)| (&output[row * width..][..width], *power));
+                let mixture = NumberMixture::of_powers(likelihood, of_row)?;
                 let quantiles = probabilities.iter().map(|&p| mixture.quantile(p)).collect::<Result<Vec<_>, _>>()?;
-                Ok((mixture.mean(), mixture.variance(), noise, quantiles))
+                Ok((mixture, quantiles))
             });
             for row in rows.collect::<Vec<_>>() {
-                let (mean, variance, noise, quantiles) = row?;
-                all.mean.push(units.target_value(mean));
-                all.std.push(units.target_std(variance.sqrt()));
-                all.aleatoric.push(units.target_std(noise.min(variance).sqrt()));
-                all.epistemic.push(units.target_std((variance - noise).max(0.0).sqrt()));
+                let (mixture, quantiles) = row?;
+                let std = |variance: f64| units.target_std(variance.sqrt());
+                all.mean.push(units.target_value(mixture.mean()));
+                all.std.push(std(mixture.variance()));
+                all.aleatoric.push(std(mixture.aleatoric_variance()));
+                all.epistemic.push(std(mixture.epistemic_variance()));
                 for (to, quantile) in all.quantiles.iter_mut().zip(quantiles) {
                     to.push(units.target_value(quantile));
                 }
@@ -162,13 +193,12 @@ impl FittedModel {
     /// # Errors
     /// Where it predicts numbers, or draws cannot be evaluated.
     pub fn classes(&self, engine: &dyn Engine, inputs: &Inputs) -> Result<ClassPredictions> {
-        let TargetKind::Classes { num_classes } = self.model.likelihood.kind() else {
+        let TargetKind::Classes { num_classes } = self.predictor.likelihood.kind() else {
             return Err(StudyError::WrongQuestion("the model predicts numbers, and classes were asked for".into()));
         };
-        let power = self.power(PredictiveModel::Standard);
         let mut all = ClassPredictions::default();
         self.for_blocks(engine, inputs, |outputs, num_rows| {
-            let rows = (0..num_rows).into_par_iter().map(|row| class_row(outputs, num_classes, power, row));
+            let rows = (0..num_rows).into_par_iter().map(|row| class_row(outputs, num_classes, row));
             for (mean, entropy) in rows.collect::<Vec<_>>() {
                 all.aleatoric.push(entropy);
                 all.epistemic.push((self::entropy(&mean) - entropy).max(0.0));
@@ -179,43 +209,86 @@ impl FittedModel {
         Ok(all)
     }
 
-    /// The power of the predictive model that scored better on validation rows; of `otherwise` where none did.
-    fn power(&self, otherwise: PredictiveModel) -> f64 {
-        self.model.predictive_model.unwrap_or(otherwise).power(self.model.inverse_temperature)
-    }
-
-    /// The likelihood's values of every draw, for so many rows at a time.
+    /// The likelihood's values of every draw with its power, for so many rows at a time.
     fn for_blocks(
         &self,
         engine: &dyn Engine,
         inputs: &Inputs,
-        mut each: impl FnMut(&[Vec<f32>], usize) -> Result<()>,
+        mut each: impl FnMut(&[(Vec<f32>, f64)], usize) -> Result<()>,
     ) -> Result<()> {
-        let (network, likelihood) = (&self.model.network, self.model.likelihood);
-        let num_draws = self.draws.iter().map(Draws::len).sum();
-        for block in RowBlocks::new(network, likelihood, inputs, num_draws) {
-            let outputs = outputs_of_draws(engine, (network, likelihood), &block, &self.draws)?;
+        let Predictor { network, likelihood, draws, .. } = &self.predictor;
+        let num_draws = draws.iter().map(|(draws, _)| draws.len()).sum();
+        for block in RowBlocks::new(network, *likelihood, inputs, num_draws) {
+            let mut outputs = Vec::new();
+            for (draws, power) in draws {
+                let of_draws = outputs_of_draws(engine, (network, *likelihood), &block, [draws])?;
+                outputs.extend(of_draws.into_iter().map(|values| (values, *power)));
+            }
             each(&outputs, block.len())?;
         }
         Ok(())
     }
 }
 
+impl Predictor {
+    fn read(folder: &Path, model: &SavedModel, saved: &SavedPredictor) -> Result<Self> {
+        let (network, standardiser, ranges) = match model.all_rows.as_ref().filter(|_| saved.on_all_rows) {
+            Some(rows) => (&rows.network, Some(&rows.standardiser), Some(&rows.feature_ranges)),
+            None => (&model.network, model.standardiser.as_ref(), model.feature_ranges.as_ref()),
+        };
+        let (network, likelihood, draws) = match &saved.form {
+            SavedForm::Draws(files) => {
+                let layout = (network, model.likelihood);
+                let draws = files.iter().map(|file| Ok((load(folder, &file.file, layout)?, file.power)));
+                (network.clone(), model.likelihood, draws.collect::<Result<Vec<_>>>()?)
+            }
+            SavedForm::Linear { weights, noise_variance } => {
+                let likelihood = match model.likelihood.kind() {
+                    TargetKind::Numbers => Likelihood::Gaussian { noise_variance: *noise_variance },
+                    TargetKind::Classes { num_classes } => Likelihood::Categorical { num_classes },
+                };
+                let network = Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?;
+                if weights.len() != network.layout().len() {
+                    return Err(refused(format!("{MODEL} is damaged: the weights of `{}` do not fit", saved.what.label)));
+                }
+                let draws = Draws::of_point(Weights { parameters: weights, statistics: &[] });
+                (network, likelihood, vec![(draws, 1.0)])
+            }
+        };
+        if draws.iter().all(|(draws, _)| draws.is_empty()) {
+            return Err(refused(format!(
+                "{} holds no draws to predict with\n  fit again with sampler.draws = \"stored\"",
+                folder.display()
+            )));
+        }
+        let (standardiser, ranges) = (standardiser.cloned(), ranges.cloned().unwrap_or_default());
+        Ok(Self { label: saved.what.label.clone(), network, likelihood, standardiser, ranges, draws })
+    }
+}
+
+fn load(folder: &Path, name: &str, layout: (&Network, Likelihood)) -> Result<Draws> {
+    if name.contains(['/', '\\']) || name.starts_with('.') {
+        return Err(refused(format!("{MODEL} names the draws `{name}`, which is no name of a file")));
+    }
+    Ok(Draws::load(&folder.join(format!("draws/{name}.safetensors")), layout)?)
+}
+
 /// The mean distribution over draws, and the mean of their entropies.
-fn class_row(outputs: &[Vec<f32>], num_classes: usize, power: f64, row: usize) -> (Vec<f64>, f64) {
+fn class_row(outputs: &[(Vec<f32>, f64)], num_classes: usize, row: usize) -> (Vec<f64>, f64) {
+    let share = 1.0 / outputs.len() as f64;
     let (mut mean, mut entropies) = (vec![0.0; num_classes], 0.0);
-    for output in outputs {
+    for (output, power) in outputs {
         let logits = &output[row * num_classes..][..num_classes];
         let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
         let mut weights: Vec<f64> = logits.iter().map(|&z| (power * f64::from(z - largest)).exp()).collect();
         let total: f64 = weights.iter().sum();
         for (mean, weight) in mean.iter_mut().zip(&mut weights) {
             *weight /= total;
-            *mean += *weight / outputs.len() as f64;
+            *mean += share * *weight;
         }
-        entropies += entropy(&weights);
+        entropies += share * entropy(&weights);
     }
-    (mean, entropies / outputs.len() as f64)
+    (mean, entropies)
 }
 
 fn entropy(probabilities: &[f64]) -> f64 {
@@ -264,6 +337,10 @@ fn check_parts(model: &SavedModel) -> Result<()> {
     let (names, inputs) = (model.feature_names.len(), model.network.num_inputs());
     let scales = model.standardiser.as_ref().map_or(names, |standardiser| standardiser.features.len());
     let is_table = model.standardiser.is_some();
+    let all_rows_fit = model.all_rows.as_ref().is_none_or(|rows| {
+        let outputs = rows.network.num_outputs() == model.network.num_outputs();
+        outputs && rows.network.num_inputs() == names && rows.standardiser.features.len() == names
+    });
     let classes = match model.likelihood.kind() {
         TargetKind::Numbers => 0,
         TargetKind::Classes { num_classes } => num_classes,
@@ -272,6 +349,7 @@ fn check_parts(model: &SavedModel) -> Result<()> {
         (beta.is_finite() && beta > 0.0, "its inverse temperature is no finite number > 0"),
         (model.likelihood.num_outputs() == model.network.num_outputs(), "likelihood and network differ in outputs"),
         (!is_table || names == scales && names == inputs, "columns, scales and inputs differ in number"),
+        (all_rows_fit, "all_rows does not fit the columns or the outputs"),
         (classes == model.class_names.len(), "classes and their names differ in number"),
     ] {
         if !fits {
@@ -288,12 +366,12 @@ mod tests {
     #[test]
     fn uncertainty_of_classes_is_split() {
         // Two draws that are each certain of another class: all of it is about the draws.
-        let certain = [vec![50.0f32, -50.0], vec![-50.0, 50.0]];
-        let (mean, within) = class_row(&certain, 2, 1.0, 0);
+        let certain = [(vec![50.0f32, -50.0], 1.0), (vec![-50.0, 50.0], 1.0)];
+        let (mean, within) = class_row(&certain, 2, 0);
         assert!((mean[0] - 0.5).abs() < 1e-12 && within < 1e-12);
         // Two draws that both do not know: all of it is noise.
-        let unsure = [vec![0.0f32, 0.0], vec![0.0, 0.0]];
-        let (mean, within) = class_row(&unsure, 2, 1.0, 0);
+        let unsure = [(vec![0.0f32, 0.0], 1.0), (vec![0.0, 0.0], 3.0)];
+        let (mean, within) = class_row(&unsure, 2, 0);
         assert!((entropy(&mean) - within).abs() < 1e-15 && (within - 2f64.ln()).abs() < 1e-15);
     }
 

@@ -71,7 +71,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 30] = [
+pub(crate) const OPTIONAL: [&str; 31] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -98,6 +98,7 @@ pub(crate) const OPTIONAL: [&str; 30] = [
     "run.folds",
     "run.splits",
     "run.exact",
+    "run.all_rows",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -210,6 +211,10 @@ pub struct RunSettings {
     /// Audit a `run` on a table by Metropolis-corrected HMC at the same temperatures, which has no bias from its step; for small tables.
     #[serde(skip_serializing_if = "is_false")]
     pub exact: bool,
+    /// After a `run` on a table has chosen what predicts, learn it once more from all of its rows, those held out before included: that is what
+    /// `predict` uses. On for one's own tables.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all_rows: bool,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -239,6 +244,7 @@ impl Default for RunSettings {
             folds: None,
             splits: None,
             exact: false,
+            all_rows: false,
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,
