@@ -1,6 +1,7 @@
 //! The folder of a run: its record, lock, provenance, status, predictions, hashes, and a finished run read back.
 
 mod finished_run;
+mod fitted_model;
 mod hashes;
 mod links;
 mod lock;
@@ -13,6 +14,7 @@ mod shard;
 mod status;
 
 pub use finished_run::FinishedRun;
+pub use fitted_model::{ClassPredictions, FittedModel, NumberPredictions, write_files};
 pub use hashes::{HASHES, Hashes, file_hash};
 pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;

@@ -381,6 +381,16 @@ impl Stages {
             return (0..count).map(work).collect();
         }
         let work = &work;
+        if rayon::current_thread_index().is_some() {
+            // Inside a pool of the caller's, which threads of our own would leave for the global one.
+            let mut done: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
+            rayon::scope(|scope| {
+                for (index, done) in done.iter_mut().enumerate() {
+                    scope.spawn(move |_| *done = Some(work(index)));
+                }
+            });
+            return done.into_iter().flatten().collect();
+        }
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || work(index))).collect();
             let done = threads
