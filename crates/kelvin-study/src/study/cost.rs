@@ -157,7 +157,7 @@ impl Cost {
             state_bytes: NUMBERS_OF_STATE * numbers * num_chains.max(num_searches),
             draws_bytes: numbers * num_chains * stored,
             is_the_most: settings.stopping.is_some(),
-            core_rate: match network.evaluator() {
+            core_rate: match network.evaluator().beside_skip() {
                 Evaluator::OneHidden(_) if network.num_outputs() == 1 => FUSED_CORE_RATE,
                 _ => CORE_RATE,
             },
