@@ -6,7 +6,6 @@ use std::path::Path;
 use kelvin::data::{DataError, NewRows, OutsideValue, Standardiser, Table};
 use kelvin::diagnostics::Limits;
 use kelvin_report::text::{few_names, wrapped};
-use kelvin_study::folder::SavedModel;
 
 use crate::doubts::in_short;
 
@@ -20,8 +19,7 @@ pub fn read_table(path: &Path) -> Result<Table, DataError> {
 }
 
 /// What of new rows is unlike the rows a model was trained on: numbers far outside, levels that it has not seen, values that never were missing.
-pub fn outside_training(model: &SavedModel, standardiser: &Standardiser, rows: &NewRows) -> String {
-    let ranges = model.feature_ranges.as_deref().unwrap_or_default();
+pub fn outside_training(ranges: &[(f64, f64)], standardiser: &Standardiser, rows: &NewRows) -> String {
     let (names, number_ranges, values) = rows.numbers(ranges);
     let mut text = in_short(Limits::default().check_ranges(&names, &number_ranges, &values).as_slice());
     let (mut levels, mut missing) = (BTreeMap::<String, BTreeSet<String>>::new(), BTreeMap::<String, usize>::new());

@@ -296,6 +296,6 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
     let table = Table::read(file)?;
     let dataset = Dataset::with_roles(&table, &data.roles())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
-    let run = RunSettings { seed, ..RunSettings::default() };
+    let run = RunSettings { seed, all_rows: true, ..RunSettings::default() };
     Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }
