@@ -6,7 +6,7 @@ use kelvin::sampler::Silent;
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::{AuditPlan, ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use crate::findings::{
-    BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
+    BETA_STAR, Findings, FinishedSearch, Method, ModelKind, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
     with_draws,
 };
 use crate::folder::{MODEL, SavedModel};
@@ -28,7 +28,7 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
-    let beta = choice.inverse_temperature;
+    let beta = stages.experiment.settings.selection.beta.unwrap_or(choice.inverse_temperature);
     stages.tune(choice)?;
     for fold in &mut folds {
         fold.settings.sampler.learning_rate = stages.experiment.settings.sampler.learning_rate;
@@ -36,7 +36,8 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
 
     let mut parts = vec![(Part { experiment: &stages.experiment, rows: PartRows::Own }, &searches, beta)];
     for ((number, experiment), searches) in (1..).zip(&folds).zip(&fold_searches) {
-        let beta = searches[best_choice(searches)?].choice.inverse_temperature;
+        let found = searches[best_choice(searches)?].choice.inverse_temperature;
+        let beta = experiment.settings.selection.beta.unwrap_or(found);
         parts.push((Part { experiment, rows: PartRows::Fold(number) }, searches, beta));
     }
     let mut chains = sample(stages, &parts, grid)?.into_iter();
@@ -81,6 +82,10 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
     let own = FinishedPart::new(experiment, &searches, best_choice(&searches)?, groups_of_run)?;
     (findings.cross_validation, findings.predicting) = judged(&own, &finished)?;
+    if experiment.settings.selection.beta.is_some() {
+        // Whoever names a β wants its draws.
+        findings.predicting.iter_mut().for_each(|predicting| predicting.prefer(ModelKind::Chosen));
+    }
     saved_predictors(stages, &own, findings.predicting.as_ref(), &mut saved)?;
     if let Some(predicting) = &mut findings.predicting {
         let num_folds = finished.len() as u32;
