@@ -177,14 +177,20 @@ impl OpenStudy {
                 folder.resume_command(),
             ))),
             Err(StudyError::PieceDone) => {
-                if matches!(stages.piece, Piece::Shard(_)) {
-                    folder.write_hashes()?;
-                    folder.status().write_stage(Stage::Done);
+                match stages.piece {
+                    Piece::Shard(_) => {
+                        folder.write_hashes()?;
+                        folder.status().write_stage(Stage::Done);
+                    }
+                    _ => folder.status().write_stage(Stage::Searched),
                 }
                 Ok(Outcome::PieceDone)
             }
             Err(StudyError::Experiment(ExperimentError::Interrupted)) => Ok(Outcome::Stopped),
-            Err(error) => Err(error),
+            Err(error) => {
+                folder.status().write_failure(&error.to_string());
+                Err(error)
+            }
             Ok(findings) => {
                 folder.status().write_stage(Stage::Done);
                 Ok(Outcome::Finished(FinishedStudy { findings, folder: stages.folder, problem }))

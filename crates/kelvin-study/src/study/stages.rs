@@ -12,7 +12,7 @@ use kelvin::sampler::{Chain, DrawReading, Observer};
 use kelvin::selection::JointChoice;
 
 use crate::checkpoint::CheckpointError;
-use crate::durable::{DrawFiles, Durable, Recovery};
+use crate::durable::{DrawFiles, Durable, Recovery, StoredChains};
 use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
@@ -23,6 +23,7 @@ use crate::study::gather::{Sources, Wanted, WantedChain};
 use crate::study::observer::{Note, StudyObserver};
 use crate::study::piece::{Piece, own_chains};
 use crate::study::progress::{Member, Progress};
+use crate::study::sweep_chains::SweepChains;
 use crate::study::timeline;
 use crate::version::VERSION;
 
@@ -271,6 +272,22 @@ impl Stages {
         let part = Part { experiment: &self.experiment, number: 0 };
         let mut sampled = self.sample_populations(&[Asked { part, name: String::new(), specs: specs.to_vec() }])?;
         Ok(sampled.pop().unwrap_or_default())
+    }
+
+    /// The chains of a sweep: sampled as one population, or, where they are put together from shards, read one at a time.
+    pub fn sample_sweep(&self, specs: Vec<ChainSpec>) -> Result<SweepChains> {
+        let Some(sources) = self.sources()? else { return Ok(SweepChains::Here(self.sample(&specs)?)) };
+        let part = Part { experiment: &self.experiment, number: 0 };
+        let asked = Asked { part, name: String::new(), specs };
+        self.gather(&sources, std::slice::from_ref(&asked))?;
+        self.folder.status().write_stage(Stage::Scoring);
+        let path = self.folder.checkpoints().join("sampling.checkpoint");
+        let chains = StoredChains::open(&path, &self.folder.record().identity_of_chains())?;
+        let with_draws = |spec: ChainSpec| {
+            let draws = self.folder.draws(&spec.draws_name());
+            (spec, draws)
+        };
+        Ok(SweepChains::Stored { chains, specs: asked.specs.into_iter().map(with_draws).collect() })
     }
 
     /// Samples several populations side by side, each with checkpoints of its own; of a part of the study what belongs to it, which ends there.
