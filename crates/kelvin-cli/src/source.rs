@@ -284,6 +284,6 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
     let table = Table::read(file)?;
     let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
-    let run = RunSettings { seed, ..RunSettings::default() };
+    let run = RunSettings { seed, all_rows: true, ..RunSettings::default() };
     Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }

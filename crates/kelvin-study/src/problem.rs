@@ -172,7 +172,11 @@ impl Problem {
         self.table().map(|table| Self::of_division(table.dataset.clone(), split, settings)).transpose()
     }
 
-    fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
+    /// A table with its rows divided in this way.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let standardiser = Standardiser::fit(&dataset, &split.train)?;
         let likelihood = match &dataset.target {
             Target::Real(_) => Likelihood::Gaussian { noise_variance: settings.model.noise_variance },

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::findings::{HeldOutModel, ModelKind};
 
 mod budget;
 mod part;
@@ -83,7 +84,7 @@ pub enum Command {
     Compare(CompareArguments),
     /// Show a running experiment as a local page that updates by itself
     Watch(WatchArguments),
-    /// Predict new rows or images with the draws of a run
+    /// Predict new rows or images with the models of a run
     Predict(PredictArguments),
     /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
     Export(ExportArguments),
@@ -397,7 +398,7 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
-    /// The predictive density: standard or tempered model [default: the one with the better validation LPD in the run]
+    /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,
     #[command(flatten)]
@@ -409,17 +410,40 @@ pub struct PredictArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelArgument {
-    /// p(y|x,θ), averaged over the draws (SM-PD)
+    /// Draws at β = 1
+    Bayes,
+    /// Draws at β̂*, under the better of the two models below
+    BetaStar,
+    /// Draws at β̂*: p(y|x,θ), averaged over the draws (SM-PD)
     Standard,
-    /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
+    /// Draws at β̂*: p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+    /// The network that the search found
+    Network,
+    /// The networks of all starts: a deep ensemble
+    Ensemble,
+    /// That network with a Gaussian over its last layer
+    Laplace,
+    /// A Gaussian over the weights that the optimiser passes through (SWAG)
+    Swag,
+    /// Ridge or logistic regression
+    Linear,
 }
 
-impl From<ModelArgument> for PredictiveModel {
-    fn from(asked: ModelArgument) -> Self {
-        match asked {
-            ModelArgument::Standard => Self::Standard,
-            ModelArgument::Tempered => Self::Tempered,
+impl ModelArgument {
+    /// Whether it asks for this model.
+    pub fn means(self, what: &HeldOutModel) -> bool {
+        let at_beta_star = |model| what.kind == ModelKind::Chosen && what.model == model;
+        match self {
+            Self::Bayes => what.kind == ModelKind::Bayes,
+            Self::BetaStar => what.kind == ModelKind::Chosen,
+            Self::Standard => at_beta_star(PredictiveModel::Standard),
+            Self::Tempered => at_beta_star(PredictiveModel::Tempered),
+            Self::Network => what.kind == ModelKind::Sgd,
+            Self::Ensemble => what.kind == ModelKind::Ensemble,
+            Self::Laplace => what.kind == ModelKind::Laplace,
+            Self::Swag => what.kind == ModelKind::Swag,
+            Self::Linear => what.kind == ModelKind::Linear,
         }
     }
 }

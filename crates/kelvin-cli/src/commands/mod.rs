@@ -8,6 +8,7 @@ pub mod diagnose;
 pub mod export;
 pub mod merge;
 pub mod predict;
+mod predicted;
 pub mod presets;
 pub mod report;
 pub mod resume;

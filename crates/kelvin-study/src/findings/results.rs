@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::findings::command::RunCommand;
 use crate::findings::cross_validation::CrossValidation;
+use crate::findings::predicting::Predicting;
 use crate::findings::row::{Method, Row};
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
@@ -64,6 +65,9 @@ pub struct Findings {
     /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_validation: Option<CrossValidation>,
+    /// The model that predicts new rows; none for images and sweeps, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicting: Option<Predicting>,
     /// The chains beside exact ones at the same temperatures; empty where no audit was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audit: Vec<AuditRow>,
@@ -258,6 +262,7 @@ impl Findings {
             agreement: Vec::new(),
             which_way: None,
             cross_validation: None,
+            predicting: None,
             audit: Vec::new(),
             warnings: Vec::new(),
         })

@@ -1,6 +1,7 @@
 //! The folder of a run: its record, lock, provenance, status, predictions, hashes, and a finished run read back.
 
 mod finished_run;
+mod fitted_model;
 mod hashes;
 mod links;
 mod lock;
@@ -14,10 +15,11 @@ mod shard;
 mod status;
 
 pub use finished_run::FinishedRun;
+pub use fitted_model::{ClassPredictions, FittedModel, NumberPredictions, write_files};
 pub use hashes::{HASHES, Hashes, file_hash};
 pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;
-pub use model::SavedModel;
+pub use model::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
 pub use parts::{PartState, PartStatus, Parts};
 pub use provenance::{ChainOrigin, Continued, Provenance, chains_differ, data_hashes};
 pub use record::{DataHashes, RunRecord, differing_settings};

@@ -71,7 +71,7 @@ pub struct DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 29] = [
+pub(crate) const OPTIONAL: [&str; 31] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -86,6 +86,7 @@ pub(crate) const OPTIONAL: [&str; 29] = [
     "model.start",
     "model.layers",
     "selection.log_beta_prior",
+    "selection.beta",
     "selection.schedule",
     "sampler.adapt",
     "sampler.friction",
@@ -97,6 +98,7 @@ pub(crate) const OPTIONAL: [&str; 29] = [
     "run.folds",
     "run.splits",
     "run.exact",
+    "run.all_rows",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -163,6 +165,9 @@ pub struct SelectionSettings {
     /// Mean and standard deviation of a normal prior on log β; no prior if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_beta_prior: Option<(f64, f64)>,
+    /// The β that a `run` samples at, beside β = 1, instead of the one that its search finds; the search's, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
     /// The learning rate at the start of the search.
     pub learning_rate: f64,
     /// How the learning rate changes over the epochs.
@@ -206,6 +211,10 @@ pub struct RunSettings {
     /// Audit a `run` on a table by Metropolis-corrected HMC at the same temperatures, which has no bias from its step; for small tables.
     #[serde(skip_serializing_if = "is_false")]
     pub exact: bool,
+    /// After a `run` on a table has chosen what predicts, learn it once more from all of its rows, those held out before included: that is what
+    /// `predict` uses. On for one's own tables.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all_rows: bool,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -235,6 +244,7 @@ impl Default for RunSettings {
             folds: None,
             splits: None,
             exact: false,
+            all_rows: false,
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,

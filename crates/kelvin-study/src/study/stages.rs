@@ -38,18 +38,37 @@ pub(crate) struct Stages {
     pub cancel: Cancel,
 }
 
-/// A division of the rows that a study learns from: the run's own, or a fold.
+/// A division of the rows that a study learns from.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub experiment: &'a Experiment,
-    /// 0 for the run's own division, folds from 1.
-    pub number: u32,
+    pub rows: PartRows,
+}
+
+/// Which rows a part learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartRows {
+    /// The training rows of the run.
+    Own,
+    /// Those of this fold or split, counted from 1.
+    Fold(u32),
+    /// All of them, after so many folds.
+    All(u32),
 }
 
 impl Part<'_> {
-    /// Starts and chains of a fold are numbered after those of the folds before, so that no two have the same random numbers.
+    /// Its place: 0 for the run's own rows, folds from 1, all rows last.
+    pub fn number(&self) -> u32 {
+        match self.rows {
+            PartRows::Own => 0,
+            PartRows::Fold(number) => number,
+            PartRows::All(num_folds) => num_folds + 1,
+        }
+    }
+
+    /// Starts and chains of a part are numbered after those of the parts before, so that no two have the same random numbers.
     pub fn first_repetition(&self) -> u32 {
-        self.number * self.experiment.settings.run.chains
+        self.number() * self.experiment.settings.run.chains
     }
 
     /// The numbers of its starts.
@@ -57,13 +76,31 @@ impl Part<'_> {
         (self.first_repetition()..self.first_repetition() + self.experiment.settings.run.chains).collect()
     }
 
-    /// A label, with the fold before it.
+    /// A label, with the rows before it.
     pub fn titled(&self, label: String) -> String {
-        if self.number == 0 { label } else { format!("fold {}: {label}", self.number) }
+        match self.rows {
+            PartRows::Own => label,
+            PartRows::Fold(number) => format!("fold {number}: {label}"),
+            PartRows::All(_) => format!("all rows: {label}"),
+        }
+    }
+
+    /// The name of a chain's file of draws, without the ending.
+    pub fn draws_name(&self, spec: &ChainSpec) -> String {
+        match self.rows {
+            PartRows::All(_) => {
+                format!("all-rows-{}-{}", spec.group_name(), spec.repetition - self.first_repetition() + 1)
+            }
+            PartRows::Own | PartRows::Fold(_) => spec.draws_name(),
+        }
     }
 
     fn suffix(&self) -> String {
-        if self.number == 0 { String::new() } else { format!("-fold-{}", self.number) }
+        match self.rows {
+            PartRows::Own => String::new(),
+            PartRows::Fold(number) => format!("-fold-{number}"),
+            PartRows::All(_) => "-all-rows".into(),
+        }
     }
 }
 
@@ -149,7 +186,7 @@ fn firsts(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
 impl Stages {
     /// Searches for β from these starts, or resumes the searches that the folder holds.
     pub fn search(&self, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
-        let part = Part { experiment: &self.experiment, number: 0 };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let mut found = self.search_parts(&[(part, repetitions.to_vec())])?;
         Ok(found.pop().unwrap_or_default())
     }
@@ -229,7 +266,7 @@ impl Stages {
             let chain = |spec: &ChainSpec| WantedChain {
                 id: spec.slot.id(spec.repetition),
                 repetition: spec.repetition + 1,
-                name: spec.draws_name(),
+                name: asked.part.draws_name(spec),
             };
             Wanted { suffix: asked.part.suffix() + &asked.name, chains: asked.specs.iter().map(chain).collect() }
         };
@@ -269,7 +306,7 @@ impl Stages {
 
     /// Samples chains as one population, or resumes those that the folder holds; their draws are in the folder when it returns.
     pub fn sample(&self, specs: &[ChainSpec]) -> Result<Vec<SampledChain>> {
-        let part = Part { experiment: &self.experiment, number: 0 };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let mut sampled = self.sample_populations(&[Asked { part, name: String::new(), specs: specs.to_vec() }])?;
         Ok(sampled.pop().unwrap_or_default())
     }
@@ -277,7 +314,7 @@ impl Stages {
     /// The chains of a sweep: sampled as one population, or, where they are put together from shards, read one at a time.
     pub fn sample_sweep(&self, specs: Vec<ChainSpec>) -> Result<SweepChains> {
         let Some(sources) = self.sources()? else { return Ok(SweepChains::Here(self.sample(&specs)?)) };
-        let part = Part { experiment: &self.experiment, number: 0 };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let asked = Asked { part, name: String::new(), specs };
         self.gather(&sources, std::slice::from_ref(&asked))?;
         self.folder.status().write_stage(Stage::Scoring);
@@ -302,6 +339,8 @@ impl Stages {
                 }
                 return Err(StudyError::PieceDone);
             }
+            // What is learned from all rows is known only once everything else is scored: it is sampled where that is.
+            Piece::Merge(_) if asked.iter().any(|asked| matches!(asked.part.rows, PartRows::All(_))) => {}
             Piece::Merge(_) => {
                 if let Some(sources) = self.sources()? {
                     self.gather(&sources, asked)?;
@@ -333,7 +372,7 @@ impl Stages {
         let identity = folder.record().identity_of_chains();
         let chains = self.side_by_side(asked.len(), |index| {
             let Asked { part, name, specs } = &asked[index];
-            let path = |spec: &ChainSpec| folder.draws(&spec.draws_name());
+            let path = |spec: &ChainSpec| folder.draws(&part.draws_name(spec));
             let about = |spec: &ChainSpec| {
                 BTreeMap::from([
                     ("label", spec.label.clone()),
@@ -361,6 +400,16 @@ impl Stages {
             return (0..count).map(work).collect();
         }
         let work = &work;
+        if rayon::current_thread_index().is_some() {
+            // Inside a pool of the caller's, which threads of our own would leave for the global one.
+            let mut done: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
+            rayon::scope(|scope| {
+                for (index, done) in done.iter_mut().enumerate() {
+                    scope.spawn(move |_| *done = Some(work(index)));
+                }
+            });
+            return done.into_iter().flatten().collect();
+        }
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || work(index))).collect();
             let done = threads
