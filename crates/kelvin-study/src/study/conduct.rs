@@ -91,8 +91,10 @@ impl Study {
             _ => (run.clone(), record),
         };
         let folder = RunFolder::open(&place, &settings.name, record, fresh, &|text| observer.note(&Note::Waits(text)))?;
-        if piece == Piece::Whole {
-            refuse_where_shards_wait(&folder)?;
+        match &piece {
+            Piece::Whole => refuse_where_shards_wait(&folder)?,
+            Piece::Merge(repetitions) if repetitions.is_empty() => folder.record().check_is_searched(&run)?,
+            Piece::Search | Piece::Shard(_) | Piece::Merge(_) => {}
         }
         if let Some(rate) = folder.record().tuned_learning_rate {
             settings.sampler.learning_rate = rate;
@@ -157,7 +159,7 @@ impl OpenStudy {
     pub fn carry_out(self) -> Result<Outcome<FinishedStudy>> {
         let Self { command, experiment, run, folder, piece, observer, cancel } = self;
         let problem = Arc::clone(&experiment.problem);
-        let searched_in = matches!(piece, Piece::Shard(_)).then_some(run);
+        let searched_in = piece.is_searched_elsewhere().then_some(run);
         let mut stages = Stages { experiment, folder, piece, searched_in, observer, cancel };
         let found = match command {
             RunCommand::Run | RunCommand::RunGrid => run::run(&mut stages, command),

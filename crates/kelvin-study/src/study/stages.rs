@@ -32,7 +32,7 @@ pub(crate) struct Stages {
     pub experiment: Experiment,
     pub folder: RunFolder,
     pub piece: Piece,
-    /// The folder of the study, where this is a shard of it.
+    /// The folder of the study, where its searches are only read.
     pub searched_in: Option<PathBuf>,
     pub observer: Arc<dyn StudyObserver>,
     pub cancel: Cancel,
