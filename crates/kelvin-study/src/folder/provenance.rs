@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::experiment::Experiment;
 use crate::problem::{Problem, ProblemSource};
-use kelvin::data::{Examples, Inputs, Target, Targets};
+use kelvin::data::{Examples, FeatureKind, Inputs, Target, Targets};
 use kelvin::vector::Instructions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -275,6 +275,11 @@ fn data_hash(problem: &Problem) -> String {
         ProblemSource::Table(table) => {
             for value in &table.dataset.features {
                 hash.update(value.to_le_bytes());
+            }
+            for kind in &table.dataset.kinds {
+                if let FeatureKind::Text { levels } = kind {
+                    levels.iter().for_each(|level| hash.update([level.as_bytes(), &[0]].concat()));
+                }
             }
             match &table.dataset.target {
                 Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
