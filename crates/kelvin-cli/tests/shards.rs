@@ -255,8 +255,7 @@ fn a_shard_that_is_told_to_stop_stores_and_says_so() {
     let long = ["--set=sampler.epochs=4000000", "--set=sampler.cycle=2000"];
     succeeds(here, &arguments(&[&SWEEP, &SHORT, &long, &["--out=run", "--stage=search"]]));
     for (signal, code) in [("USR1", 138), ("TERM", 143)] {
-        let child =
-            command(here, &["resume", "run", "--shard=1/3", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
+        let child = command(here, &["resume", "run", "--shard=1/3", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
         let stored = here.join("run/shards/1-of-3/checkpoints/sampling.checkpoint");
         let written = || std::fs::metadata(&stored).and_then(|found| found.modified()).ok();
         let before = written();

@@ -166,7 +166,10 @@ impl OpenStudy {
             RunCommand::Sweep => sweep::sweep(&mut stages),
         };
         let folder = &stages.folder;
-        let stored = found.and_then(|findings| {
+        let stored = found.and_then(|mut findings| {
+            if matches!(stages.piece, Piece::Merge(_)) {
+                findings.device = folder.devices_of_chains().unwrap_or(findings.device);
+            }
             folder.write_findings(&findings)?;
             folder.write_hashes()?;
             Ok(findings)
