@@ -113,9 +113,8 @@ impl Model {
     ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
         let (inputs, notes) = self.inputs(&rows, names)?;
         let fitted = &self.fitted;
-        let found = py.detach(|| -> Result<_, Failure> {
-            Ok(pool(threads)?.install(|| fitted.classes(&CpuEngine, &inputs))?)
-        })?;
+        let found = py
+            .detach(|| -> Result<_, Failure> { Ok(pool(threads)?.install(|| fitted.classes(&CpuEngine, &inputs))?) })?;
         let answer = PyDict::new(py);
         let shape = [found.aleatoric.len(), self.fitted.model().class_names.len()];
         answer.set_item("probabilities", PyArray1::from_vec(py, found.probabilities).reshape(shape)?)?;

@@ -19,6 +19,7 @@ mod instructions;
 mod known_posterior;
 mod learned_noise;
 mod learning_theory;
+mod lockstep;
 mod logistic_models;
 mod mclmc;
 mod parsers;

@@ -6,8 +6,8 @@ use kelvin::sampler::Silent;
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::{AuditPlan, ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use crate::findings::{
-    BETA_STAR, Findings, FinishedSearch, Method, ModelKind, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
-    with_draws,
+    BETA_STAR, Findings, FinishedSearch, Method, ModelKind, Row, RunCommand, agreement_warning, prediction_warnings,
+    which_way, with_draws,
 };
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
