@@ -52,10 +52,23 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(fitted, ta
     assert (other.predict(X) != fitted.predict(X)).any()
 
 
+def test_the_model_that_predicts_can_be_asked_for(fitted, table, tmp_path):
+    X, y = table
+    assert "β̂*" in fitted.predictor_
+    linear = kelvin.Regressor(**{**QUICK, "model": "linear"}).fit(X, y)
+    assert "ridge" in linear.predictor_
+    np.testing.assert_allclose(np.diff(linear.predict([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), 2), 0.0, atol=1e-5)
+    assert pickle.loads(pickle.dumps(linear)).predictor_ == linear.predictor_
+    fitted.save(tmp_path / "model")
+    assert kelvin.load(tmp_path / "model", model="bayes").predictor_.startswith("β = 1")
+    with pytest.raises(kelvin.InputError, match="there is no model \"best of all\""):
+        kelvin.Regressor(**{**QUICK, "model": "best of all"}).fit(X, y)
+
+
 def test_a_beta_that_is_given_is_the_one_that_predicts(table):
     X, y = table
-    cold = kelvin.Regressor(**QUICK, beta=50.0).fit(X, y)
-    assert cold.beta_ == 50.0 and "β̂*" in cold.model_.label
+    cold = kelvin.Regressor(**{**QUICK, "model": "best", "beta": 50.0}).fit(X, y)
+    assert cold.beta_ == 50.0 and "β̂*" in cold.predictor_
     assert {row["beta"] for row in cold.results_["rows"] if row["method"] == "chosen"} == {50.0}
     with pytest.raises(kelvin.InputError, match="beta must be"):
         kelvin.Regressor(**QUICK, beta="cold").fit(X, y)
@@ -120,7 +133,7 @@ def test_a_fit_in_a_folder_is_a_run_folder(table, tmp_path):
     X, y = table
     model = kelvin.Regressor(**QUICK, folder=tmp_path / "run").fit(X, y)
     assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "run" / "model.json").exists()
-    loaded = kelvin.load(tmp_path / "run")
+    loaded = kelvin.load(tmp_path / "run", model="beta-star")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     with pytest.raises(kelvin.KelvinError):
         kelvin.Regressor(**QUICK, folder=tmp_path / "run", random_state=9).fit(X, y)
@@ -128,9 +141,9 @@ def test_a_fit_in_a_folder_is_a_run_folder(table, tmp_path):
 
 def test_few_rows_are_fitted_and_too_few_are_refused(table):
     X, y = table
-    for rows in (3, 10, 19):
+    for rows in (4, 10, 19):
         assert kelvin.Regressor(**{**QUICK, "budget": 200}).fit(X[:rows], y[:rows]).predict(X).shape == (160,)
-    with pytest.raises(ValueError, match="minimum of 3"):
+    with pytest.raises(ValueError, match="minimum of 4"):
         kelvin.Regressor(**QUICK).fit(X[:2], y[:2])
 
 
@@ -170,5 +183,6 @@ def test_presets_are_run_in_their_folder(tmp_path):
     assert run.results["name"] == "concrete-quick" and run.beta == run.results["beta_star"]
     assert (run.folder / "report.html").exists()
     assert isinstance(kelvin.load(run.folder), kelvin.Regressor)
+    assert kelvin.load(run.folder, model="bayes").predict(np.zeros((1, 8))).shape == (1,)
     with pytest.raises(kelvin.InputError, match="concrete"):
         kelvin.run("concret")

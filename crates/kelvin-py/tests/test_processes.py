@@ -126,7 +126,7 @@ def test_other_threads_go_on_during_a_fit(table):
 def test_progress_is_told(table):
     X, y = table
     told = []
-    kelvin.Regressor(**{**QUICK, "budget": 10_000, "progress": lambda *moment: told.append(moment)}).fit(X, y)
+    kelvin.Regressor(**{**QUICK, "budget": 100_000, "progress": lambda *moment: told.append(moment)}).fit(X, y)
     stages = {moment[0] for moment in told} - {None}
     assert stages and stages <= {"choosing β", "tuning the step size", "sampling", "scoring", "auditing", "done"}
     assert all(done <= steps for _, done, steps, *_ in told)

@@ -31,13 +31,16 @@ def test_draws_have_the_variance_of_their_temperature(settings):
         error = np.sqrt(2 / effective)
         assert (np.abs(variance - 1) < 5 * error + 0.02).all(), (chain, variance, error)
     # Momenta of BAOAB are too cold by h²k/4 of a mode, a quarter for the stiffest; positions are exact.
-    np.testing.assert_allclose(found.kinetic_temperature, found.kinetic_target, rtol=0.15)
+    if settings.get("sampler") == "mclmc":
+        assert np.isnan(found.kinetic_temperature).all(), "its momenta have one length"
+    else:
+        np.testing.assert_allclose(found.kinetic_temperature, found.kinetic_target, rtol=0.15)
     energies, _ = normal(found.positions.reshape(-1, 3))
     np.testing.assert_array_equal(found.energies.reshape(-1), energies)
 
 
 def test_diagnostics_tell_good_chains_from_bad():
-    good = kelvin.sample(normal, np.zeros((4, 3)), draws=500, progress=False)
+    good = kelvin.sample(normal, np.zeros((4, 3)), draws=500, thin=40, progress=False)
     assert (good.rhat < 1.05).all() and (good.ess > 200).all() and good.energy_rhat < 1.05
     apart = good.positions + np.arange(4)[:, None, None]
     assert (good.diagnose(apart)["rhat"] > 1.3).all()

@@ -6,6 +6,7 @@ import numpy as np
 class Model:
     beta: float
     label: str
+    asked: Optional[str]
     feature_names: List[str]
     class_names: List[str]
     warnings: List[str]
@@ -32,6 +33,7 @@ def fit_table(
     threads: Optional[int],
     folder: Optional[Path],
     progress: Optional[Callable[..., None]],
+    model: Optional[str] = None,
     numbers: Optional[np.ndarray] = None,
     labels: Optional[np.ndarray] = None,
     classes: Optional[Sequence[str]] = None,
