@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::findings::{HeldOutModel, ModelKind};
 
 mod budget;
+mod part;
 
 pub use budget::Budget;
+pub use part::{MergeArguments, PartArguments, StageArgument};
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -52,6 +55,11 @@ pub enum Command {
     /// the results are those of an uninterrupted run. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// Put a study together from its shards, or a sweep from runs of single repetitions
+    ///
+    /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
+    /// named with the command that makes it.
+    Merge(MergeArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
@@ -76,12 +84,11 @@ pub enum Command {
         /// The preset to print
         name: Option<String>,
     },
-    /// List the known data sets: where each comes from, and whether its file is here and right
-    Data {
-        /// Folder with the data sets' files
-        #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-    },
+    /// Show what the columns of a table are taken for; without a file list the known data sets
+    ///
+    /// Of a table: the kind of each column, its levels or range, missing cells, the inputs of a network that it becomes, and what would be
+    /// left out. Of known data sets: where each comes from, and whether its file is here and right.
+    Data(DataArguments),
     /// Time the sampler: µs per chain-step
     Bench(BenchArguments),
 }
@@ -101,12 +108,22 @@ pub struct SourceArguments {
     /// A column to leave out (may be repeated)
     #[arg(long, value_name = "COLUMN", requires = "data")]
     pub drop: Vec<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated) [default: what its cells
+    /// say; see `kelvin data FILE.csv`]
+    #[arg(long, value_name = "COLUMN=KIND", requires = "data", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
     /// What kind of answer the target is (guessed when not given)
     #[arg(long, requires = "data")]
     pub task: Option<TaskArgument>,
     /// A rough answer quickly: fewer epochs, chains and images
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `price=number`; a name may have `=` in it.
+fn column_kind(text: &str) -> Result<(String, ColumnKind), String> {
+    let (name, kind) = text.rsplit_once('=').ok_or_else(|| "write COLUMN=KIND, for example zip=text".to_owned())?;
+    Ok((name.trim().to_owned(), kind.parse()?))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -207,6 +224,8 @@ pub struct RunArguments {
     #[arg(long, value_name = "GRADIENTS|TIME")]
     pub budget: Option<Budget>,
     #[command(flatten)]
+    pub part: PartArguments,
+    #[command(flatten)]
     pub common: CommonArguments,
 }
 
@@ -228,6 +247,8 @@ pub struct SweepArguments {
     /// Run one repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
     #[arg(long, value_name = "R")]
     pub only_repetition: Option<u32>,
+    #[command(flatten)]
+    pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
 }
@@ -262,6 +283,22 @@ pub struct SelectArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct DataArguments {
+    /// A CSV file with a header; `-` for standard input
+    #[arg(value_name = "FILE.csv")]
+    pub file: Option<PathBuf>,
+    /// The column to predict, which is then no input
+    #[arg(long, value_name = "COLUMN", requires = "file")]
+    pub target: Option<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated)
+    #[arg(long, value_name = "COLUMN=KIND", requires = "file", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
+    /// Folder with the data sets' files
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct ToyArguments {
     /// Folder for tables (CSV) and figures (SVG, PNG, PDF and the numbers behind them as CSV)
     #[arg(long, value_name = "DIR", default_value = "toy")]
@@ -272,6 +309,11 @@ pub struct ToyArguments {
 pub struct ResumeArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has begun
     pub run: PathBuf,
+    #[command(flatten)]
+    pub part: PartArguments,
+    /// Discard what the shard has done, and start it again
+    #[arg(long, requires = "shard")]
+    pub fresh: bool,
     #[command(flatten)]
     pub conduct: ConductArguments,
 }
@@ -364,7 +406,7 @@ pub struct WatchArguments {
 pub struct PredictArguments {
     /// A folder written by `kelvin run`
     pub run: PathBuf,
-    /// A CSV file with the run's feature columns; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
+    /// A CSV file with the run's feature columns, `-` for standard input; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
     /// Write here instead of to standard output

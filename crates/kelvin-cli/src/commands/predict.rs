@@ -5,18 +5,17 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
-use kelvin::diagnostics::Limits;
+use kelvin::data::{Inputs, NewRows, Standardiser, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::{Network, Shape, Weights};
 use kelvin::write_file::{remove_leftovers, replace_with};
 use serde_json::{Map, Value};
 
-use super::predicted::{Columns, RowAnswers, outside};
+use super::predicted::{Columns, RowAnswers, are_outside};
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
-use crate::doubts::in_short;
+use crate::input::{outside_training, read_table};
 use crate::output::{WrongFlags, say};
 use kelvin_report::text::wrapped;
 use kelvin_study::csv_text::csv_text;
@@ -35,20 +34,13 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     let engine = device::for_predictions(arguments.device, &fit.network)?;
     let draws = fit.draws(&arguments.run, &predictor)?;
     say(&wrapped(&format!("predicting with {}", described(&model, &predictor)), "  "));
-    let (inputs, are_outside, answers): (Inputs, Vec<bool>, Option<RowAnswers>) = match fit.standardiser {
+    let (inputs, outside, answers): (Inputs, Vec<bool>, Option<RowAnswers>) = match fit.standardiser {
         Some(standardiser) => {
-            let table = Table::read(&arguments.input)?;
-            let features = prediction_inputs(&table, &model.feature_names)?;
-            let far = Limits::default().check_ranges(&model.feature_names, fit.ranges, &features);
-            say(&in_short(far.as_slice()));
-            let are_outside = match fit.ranges {
-                [] => vec![false; table.num_rows()],
-                ranges => outside(ranges, &features),
-            };
-            let (answers, why_not) = RowAnswers::of(&table, &model);
-            why_not.iter().for_each(|why| say(&wrapped(&format!("note: {why}"), "  ")));
-            let inputs = standardiser.inputs(table.name(), &features, &model.feature_names)?.into();
-            (inputs, are_outside, answers)
+            let table = read_table(&arguments.input)?;
+            let rows = NewRows::read(&table, &model.feature_names, standardiser)?;
+            say(&outside_training(fit.ranges, standardiser, &rows));
+            let answers = RowAnswers::of(&table, &model);
+            (rows.inputs(standardiser)?.into(), are_outside(fit.ranges, standardiser, &rows), answers)
         }
         None => (images(&arguments.input, fit.network.input())?, Vec::new(), None),
     };
@@ -67,7 +59,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
                 let of_draws = outputs_of_draws(&*engine, (&*fit.network, fit.likelihood), &block, [draws])?;
                 outputs.extend(of_draws.into_iter().map(|values| (values, *power)));
             }
-            let rows = columns.rows(first, &outputs, &are_outside)?;
+            let rows = columns.rows(first, &outputs, &outside)?;
             first += rows.len();
             for row in rows {
                 if arguments.json {
@@ -319,8 +311,12 @@ fn check_columns(
 ) -> anyhow::Result<bool> {
     let (names, scales) = (names.len(), standardiser.features.len());
     let inputs = network.num_inputs();
+    let (columns, encoded) = match &standardiser.encoder {
+        Some(encoder) => (encoder.columns.len(), encoder.num_inputs()),
+        None => (names, names),
+    };
     ensure!(
-        names == scales && scales == inputs,
+        names == columns && scales == encoded && scales == inputs,
         "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
     );
     let ranges = ranges.unwrap_or(names);
@@ -334,6 +330,10 @@ fn check_columns(
 
 /// A line of CSV.
 fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::io::Result<()> {
-    let cells = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned));
+    let cells = cells.map(|cell| match cell {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    });
     out.write_all(csv_text([cells]).as_bytes())
 }

@@ -3,12 +3,12 @@
 //! ```text
 //! numbers   mean, std, quantiles; std² = aleatoric² + epistemic²     noise, and how far draws disagree
 //! classes   probabilities; entropy = aleatoric + epistemic           expected entropy, and mutual information, in nats
-//! outside   whether a value lies beyond the range of the training rows by more than a tenth of it
+//! outside   whether a value is like none of the training rows: beyond their range by more than a tenth of it, or an unseen level
 //! answers   log_density in the target's own units, pit
 //! ```
 
 use anyhow::Context;
-use kelvin::data::{Answers, Standardiser, Table};
+use kelvin::data::{Answers, Cell, NewRows, Standardiser, Table};
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::predictive::NumberMixture;
 use kelvin_study::folder::SavedModel;
@@ -29,34 +29,37 @@ pub struct Columns<'m> {
     scores: Scores,
 }
 
-/// The answers of rows, where the input has them.
+/// The answers of rows, where the input has them; none where a cell says nothing that the run knows.
 pub enum RowAnswers {
     /// In the target's own units.
-    Numbers(Vec<f64>),
-    /// Classes; none for a name that the run did not know.
+    Numbers(Vec<Option<f64>>),
+    /// Classes.
     Classes(Vec<Option<usize>>),
 }
 
 impl RowAnswers {
-    /// The target's column of a table, where it is there; otherwise, where it cannot be used, why not.
-    pub fn of(table: &Table, model: &SavedModel) -> (Option<Self>, Option<String>) {
-        let Ok(column) = table.column(&model.target_name) else { return (None, None) };
-        let found = match model.likelihood.kind() {
-            TargetKind::Numbers => table.numbers(column).map(|numbers| Self::Numbers(numbers.to_vec())),
-            TargetKind::Classes { .. } => table.answers(column).map(|answers| {
-                let place = |name: &str| model.class_names.iter().position(|class| class == name);
-                Self::Classes(match answers {
-                    Answers::Numbers(numbers) => {
-                        numbers.iter().map(|number| place(&(number + 0.0).to_string())).collect()
-                    }
-                    Answers::Words(words) => words.iter().map(|word| place(word)).collect(),
-                })
-            }),
+    /// The target's column of a table, where it is there.
+    pub fn of(table: &Table, model: &SavedModel) -> Option<Self> {
+        let answers = table.answers(table.column(&model.target_name).ok()?);
+        let place = |name: &str| model.class_names.iter().position(|class| class == name);
+        let number = |word: &str| match Cell::new(word) {
+            Cell::Number(number) => Some(number),
+            _ => None,
         };
-        match found {
-            Ok(answers) => (Some(answers), None),
-            Err(error) => (None, Some(format!("the answers in `{}` are not used: {error}", model.target_name))),
-        }
+        Some(match (model.likelihood.kind(), answers) {
+            (TargetKind::Numbers, Answers::Numbers(numbers)) => {
+                Self::Numbers(numbers.iter().map(|&number| Some(number)).collect())
+            }
+            (TargetKind::Numbers, Answers::Words(words)) => {
+                Self::Numbers(words.iter().map(|word| number(word)).collect())
+            }
+            (TargetKind::Classes { .. }, Answers::Numbers(numbers)) => {
+                Self::Classes(numbers.iter().map(|number| place(&(number + 0.0).to_string())).collect())
+            }
+            (TargetKind::Classes { .. }, Answers::Words(words)) => {
+                Self::Classes(words.iter().map(|word| place(word)).collect())
+            }
+        })
     }
 }
 
@@ -137,9 +140,10 @@ impl<'m> Columns<'m> {
             cells.push(standardiser.target_value(mixture.quantile(probability)?));
         }
         cells.extend([std(mixture.aleatoric_variance()), std(mixture.epistemic_variance())]);
+        let values = |numbers: Vec<f64>| numbers.into_iter().map(Value::from).collect();
         let mut of_answer = Vec::new();
         if let Some(RowAnswers::Numbers(answers)) = &self.answers {
-            let truth = answers[row];
+            let Some(truth) = answers[row] else { return Ok((values(cells), vec![Value::Null; 2])) };
             let standardised = (truth - standardiser.target_value(0.0)) / standardiser.target_std(1.0);
             let log_density = mixture.log_density(standardised) - standardiser.target_std(1.0).ln();
             let pit = mixture.cumulative(standardised);
@@ -151,7 +155,6 @@ impl<'m> Columns<'m> {
             scores.inside += f64::from(u8::from((0.05..=0.95).contains(&pit)));
             of_answer.extend([log_density, pit]);
         }
-        let values = |numbers: Vec<f64>| numbers.into_iter().map(Value::from).collect();
         Ok((values(cells), values(of_answer)))
     }
 
@@ -206,11 +209,12 @@ impl<'m> Columns<'m> {
     }
 }
 
-/// Which rows have a value beyond the training range of its column by more than a tenth of that range.
-pub fn outside(ranges: &[(f64, f64)], rows: &[f64]) -> Vec<bool> {
-    let is_outside =
-        |(&(low, high), &value): (&(f64, f64), &f64)| (low - value).max(value - high) > BEYOND * (high - low);
-    rows.chunks_exact(ranges.len().max(1)).map(|row| ranges.iter().zip(row).any(is_outside)).collect()
+/// Which rows are unlike all training rows: by a number beyond its range by more than a tenth of that, a level that none has, or a value that is missing in
+/// none.
+pub fn are_outside(ranges: &[(f64, f64)], standardiser: &Standardiser, rows: &NewRows) -> Vec<bool> {
+    let mut are = vec![false; rows.num_rows()];
+    rows.outside(standardiser, ranges, BEYOND).iter().for_each(|found| are[found.row] = true);
+    are
 }
 
 /// softmax(b · logits).
@@ -229,16 +233,6 @@ fn entropy(probabilities: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_value_beyond_a_tenth_of_the_range_is_outside() {
-        let ranges = [(0.0, 10.0), (5.0, 5.0)];
-        assert_eq!(
-            outside(&ranges, &[0.0, 5.0, 11.0, 5.0, 11.1, 5.0, -1.1, 5.0, 5.0, 5.1]),
-            [false, false, true, true, true]
-        );
-        assert!(outside(&[], &[]).is_empty());
-    }
 
     #[test]
     fn entropies_of_known_distributions() {

@@ -52,7 +52,7 @@ impl Experiment {
         let rows = (num_examples / 4).clamp(1, MOST_ROWS);
         let value = 0.5 * settings.learning_rate;
         let rule = JointAscent {
-            objective: AscentObjective { log_beta: LogBeta::Frozen, ..settings.ascent_objective() },
+            objective: AscentObjective { log_beta: LogBeta::Frozen, ..self.ascent_objective() },
             learning_rate: Schedule::Constant { value }.checked()?,
             momentum: settings.momentum,
             weight_decay: settings.weight_decay,

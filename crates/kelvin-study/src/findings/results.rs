@@ -89,6 +89,9 @@ pub struct ProblemFacts {
     pub target_units: Option<Units>,
     /// The names of a table's features; empty for images.
     pub features: Vec<String>,
+    /// Numbers that the network takes in for a row of a table, where they are not as many as features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<usize>,
     /// The classes, in the order of their labels.
     pub classes: Vec<String>,
     /// Height, width and channels of an image; none for a table.
@@ -412,6 +415,9 @@ impl ProblemFacts {
             target: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
             target_units: Units::of(problem),
             features: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
+            inputs: table
+                .filter(|table| table.standardiser.num_inputs() != table.dataset.num_features())
+                .map(|table| table.standardiser.num_inputs()),
             classes: problem.class_names().to_vec(),
             image: table.is_none().then_some([shape.height, shape.width, shape.channels]),
             out_of_distribution: problem.out_of_distribution_name().map(str::to_owned),

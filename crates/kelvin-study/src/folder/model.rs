@@ -1,6 +1,6 @@
 //! model.json: what `predict` needs beside the draws.
 
-use kelvin::data::Standardiser;
+use kelvin::data::{FeatureKind, Standardiser};
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::Network;
 use kelvin::predictive::PredictiveModel;
@@ -35,7 +35,7 @@ pub struct SavedModel {
     /// Training statistics of a table; none for images, which are divided by 255.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standardiser: Option<Standardiser>,
-    /// The smallest and largest value of each column in the training rows; none for images, and in runs of older kelvins.
+    /// The smallest and largest value of each number or date (in days since 1970) in the training rows; none for images, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature_ranges: Option<Vec<(f64, f64)>>,
     /// Which predictive model at β̂* has the larger validation LPD; none if they are equal, and in runs of the first version.
@@ -177,15 +177,20 @@ impl SavedForm {
     }
 }
 
-/// The smallest and largest training value of each feature.
+/// The smallest and largest training value of each number or date; 0 and 0 of other columns, whose levels the standardiser knows.
 fn feature_ranges(table: &TableSource) -> Vec<(f64, f64)> {
-    let mut ranges = vec![(f64::INFINITY, f64::NEG_INFINITY); table.dataset.num_features()];
-    for &row in &table.split.train {
-        for ((low, high), &value) in ranges.iter_mut().zip(table.dataset.row(row)) {
-            (*low, *high) = (low.min(value), high.max(value));
+    let range = |(feature, kind): (usize, &FeatureKind)| {
+        if !matches!(kind, FeatureKind::Number | FeatureKind::Date(_)) {
+            return (0.0, 0.0);
         }
-    }
-    ranges
+        let mut range = (f64::INFINITY, f64::NEG_INFINITY);
+        for &row in &table.split.train {
+            let value = table.dataset.row(row)[feature];
+            range = (value.min(range.0), value.max(range.1));
+        }
+        if range.0 <= range.1 { range } else { (0.0, 0.0) }
+    };
+    table.dataset.kinds.iter().enumerate().map(range).collect()
 }
 
 /// The predictive model with the better LPD of the validation rows at β̂*.

@@ -4,9 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
 use crate::settings::layer_list;
+use crate::settings::likelihood::LikelihoodName;
 use kelvin::data::nearest_name;
-use kelvin::network::{KernelStart, Layer, Layout, Network, NetworkError, Normalisation, Shape};
-use kelvin::prior::{IsotropicGaussian, Laplace, LayerwiseGaussian, Prior, PriorError, StudentT};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Activation, KernelStart, Layer, Network, NetworkError, Normalisation, Shape};
+use kelvin::prior::{
+    IsotropicGaussian, Laplace, LayerwiseGaussian, LearnedScales, Prior, PriorError, ScaleGroups, StudentT,
+};
 
 /// Network, likelihood and prior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +22,12 @@ pub struct ModelSettings {
     /// Widths of the hidden layers of a dense network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Vec<usize>>,
+    /// What stands between the layers of a dense network.
+    #[serde(skip_serializing_if = "is_default")]
+    pub activation: Activation,
+    /// Whether the inputs of a dense network also reach its outputs directly, by a linear layer beside the hidden ones.
+    #[serde(skip_serializing_if = "is_default")]
+    pub skip: bool,
     /// The normalisation after each convolution of a ResNet; batch norm if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalisation: Option<NormalisationSetting>,
@@ -30,15 +40,23 @@ pub struct ModelSettings {
     /// The variance of the initial kernels; if not given, `"he"` for ResNets and `"lecun"` for all other networks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<KernelStart>,
-    /// Variance σ² of a regression's Gaussian noise, on the scale of the standardised target.
+    /// The distribution of a target given the network's outputs; if not given, Gaussian with the variance `noise_variance` for numbers and
+    /// categorical for classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub likelihood: Option<LikelihoodName>,
+    /// Variance σ² of a regression's Gaussian noise, on the scale of the standardised target; where noise is learned it has no say.
     pub noise_variance: f64,
     /// The prior distribution of the weights.
     pub prior: PriorName,
-    /// Prior variance σ_p² of every parameter; a layerwise prior divides that of kernels by their fan-in.
+    /// Prior variance σ_p² of every parameter; a layerwise prior divides that of kernels by their fan-in. Where scales are learned it is where a scale lies
+    /// that few weights share; 1 is a good value then.
     pub prior_variance: f64,
     /// Degrees of freedom of a Student-t prior; 5 if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prior_degrees: Option<f64>,
+    /// Whether learned scales are one for each input where inputs are read: automatic relevance determination.
+    #[serde(skip_serializing_if = "is_default")]
+    pub prior_ard: bool,
     /// Your own network, layer by layer.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "layer_list::deserialize")]
     pub layers: Option<Vec<Layer>>,
@@ -49,14 +67,18 @@ impl Default for ModelSettings {
         Self {
             network: None,
             hidden: None,
+            activation: Activation::Relu,
+            skip: false,
             normalisation: None,
             batch_norm_momentum: None,
             batch_norm_epsilon: None,
             start: None,
+            likelihood: None,
             noise_variance: 0.01,
             prior: PriorName::Gaussian,
             prior_variance: 0.1,
             prior_degrees: None,
+            prior_ard: false,
             layers: None,
         }
     }
@@ -87,6 +109,8 @@ pub enum PriorName {
     Laplace,
     /// Student-t distribution of variance σ_p².
     StudentT,
+    /// N(0, s²/fan-in) for kernels and N(0, s²) for biases, with a scale s for each tensor that is learned: 1/s² has a gamma prior of mean 1/σ_p².
+    LearnedScales,
 }
 
 /// Degrees of freedom of a Student-t prior where none are given.
@@ -168,8 +192,11 @@ impl ModelSettings {
     /// The same after `key` was set: a network takes the place of another, and the settings of that go with it.
     pub(crate) fn after_setting(mut self, key: &str) -> Self {
         match key {
-            "model.prior" if self.prior != PriorName::StudentT => {
-                self.prior_degrees = None;
+            "model.prior" => {
+                if self.prior != PriorName::StudentT {
+                    self.prior_degrees = None;
+                }
+                self.prior_ard &= self.prior == PriorName::LearnedScales;
                 return self;
             }
             "model.layers" => self.network = None,
@@ -183,6 +210,7 @@ impl ModelSettings {
         self.start = None;
         if self.name() != Some(NetworkName::Dense) {
             self.hidden = None;
+            (self.activation, self.skip) = (Activation::Relu, false);
         }
         if !self.is_resnet() {
             self.normalisation = None;
@@ -230,7 +258,11 @@ impl ModelSettings {
             });
         }
         let hidden = "it is the widths of a dense network; leave it out, or set model.network = \"dense\"";
-        not_for("model.hidden", hidden, self.hidden.is_some() && name != Some(NetworkName::Dense))?;
+        let is_dense = name == Some(NetworkName::Dense);
+        not_for("model.hidden", hidden, self.hidden.is_some() && !is_dense)?;
+        let of_dense = "it is for dense networks; leave it out, or set model.network = \"dense\"";
+        not_for("model.activation", of_dense, self.activation != Activation::Relu && !is_dense)?;
+        not_for("model.skip", of_dense, self.skip && !is_dense)?;
         let of_resnets =
             "it is for model.network = \"resnet-20\" and its like; in model.layers each norm has its own settings";
         not_for("model.normalisation", of_resnets, self.normalisation.is_some() && !is_resnet)?;
@@ -241,18 +273,24 @@ impl ModelSettings {
         not_for("model.batch_norm_momentum", no_batch_norm, self.batch_norm_momentum.is_some() && without)?;
         not_for("model.batch_norm_epsilon", no_batch_norm, self.batch_norm_epsilon.is_some() && without)?;
         let of_tails = "it is for model.prior = \"student_t\"; leave it out";
+        let of_scales = "it is for model.prior = \"learned_scales\"; leave it out";
+        not_for("model.prior_ard", of_scales, self.prior_ard && self.prior != PriorName::LearnedScales)?;
         not_for("model.prior_degrees", of_tails, self.prior_degrees.is_some() && self.prior != PriorName::StudentT)
     }
 
-    /// The prior of parameters with this layout.
+    /// The prior of a network's parameters.
     ///
     /// # Errors
     /// If a variance or the degrees of freedom make no sense.
-    pub fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
+    pub fn build_prior(&self, network: &Network, likelihood: Likelihood) -> Result<Box<dyn Prior>, PriorError> {
         let variance = self.prior_variance;
         Ok(match self.prior {
             PriorName::Gaussian => Box::new(IsotropicGaussian::new(variance)?),
-            PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, layout)?),
+            PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, &network.layout())?),
+            PriorName::LearnedScales => {
+                let of = ScaleGroups { each_input: self.prior_ard, spread_output: likelihood.spread_output() };
+                Box::new(LearnedScales::new(network, variance, of)?)
+            }
             PriorName::Laplace => Box::new(Laplace::new(variance)?),
             PriorName::StudentT => Box::new(StudentT::new(variance, self.prior_degrees.unwrap_or(PRIOR_DEGREES))?),
         })
@@ -299,7 +337,8 @@ impl ModelSettings {
         match name {
             NetworkName::Dense => {
                 let hidden = self.hidden.as_deref().unwrap_or(&HIDDEN);
-                let dense = Network::dense(input.len(), hidden, num_outputs).map_err(of("model.hidden"))?;
+                let dense = Network::table(input.len(), hidden, num_outputs, self.activation, self.skip);
+                let dense = dense.map_err(of("model.hidden"))?;
                 // The shape of images stays known, so that new ones can be checked.
                 Network::new(input, dense.layers().to_vec()).map_err(of("model.hidden"))
             }
@@ -321,6 +360,11 @@ impl ModelSettings {
             (_, other) => other,
         }
     }
+}
+
+/// Whether a setting is the one that files may leave out.
+fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
 }
 
 /// The momenta of all batch norms, those of residual layers included.
@@ -357,6 +401,8 @@ mod tests {
         assert_eq!((built("").layers(), built("").input()), (dense.layers(), image));
         let slow = built("network = 'resnet-8'\nbatch_norm_momentum = 0.9\nbatch_norm_epsilon = 1e-3");
         assert_eq!(slow.layers()[1], Layer::BatchNorm { momentum: 0.9, epsilon: 1e-3 });
+        let beside = Network::table(3072, &[64], 10, Activation::Tanh, true).unwrap();
+        assert_eq!(built("activation = 'tanh'\nskip = true").layers(), beside.layers());
         assert!(!built("network = 'resnet-8'\nnormalisation = 'filter_response'").has_batch_norm());
         let own = built("layers = [{ conv = { filters = 2, kernel = 3 } }, 'relu', { dense = { units = 10 } }]");
         assert_eq!(own.layers().len(), 3);
@@ -417,6 +463,9 @@ mod tests {
         refused("network = 'dense'\nlayers = [{ dense = { units = 1 } }]", &["model.network", "model.layers"]);
         refused("network = 'mnist-cnn'\nhidden = [8]", &["model.hidden", "dense network"]);
         refused("network = 'resnet-602000000'", &["model.network must be", "at most 1202", "got resnet-602000000"]);
+        refused("network = 'mnist-cnn'\nskip = true", &["model.skip", "dense networks"]);
+        refused("network = 'mnist-cnn'\nactivation = 'tanh'", &["model.activation", "dense networks"]);
+        refused("activation = 'selu'", &["unknown variant `selu`", "tanh"]);
         refused("start = 'her'", &["unknown variant `her`", "lecun"]);
         refused("normalisation = 'batch'", &["model.normalisation", "resnet-20"]);
         refused("network = 'mnist-cnn'\nbatch_norm_momentum = 0.9", &["model.batch_norm_momentum", "resnet-20"]);
@@ -428,14 +477,25 @@ mod tests {
 
     #[test]
     fn priors_by_name() {
-        let layout = Network::dense(2, &[3], 1).unwrap().layout();
+        let network = Network::dense(2, &[3], 1).unwrap();
+        let (position, likelihood) = (vec![0.4; network.layout().len()], Likelihood::LearnedGaussian);
         let density =
-            |text: &str| read(text).unwrap().build_prior(&layout).unwrap().log_density(&vec![0.4; layout.len()]);
-        let densities = ["", "prior = 'layerwise'", "prior = 'laplace'", "prior = 'student_t'"].map(density);
+            |text: &str| read(text).unwrap().build_prior(&network, likelihood).unwrap().log_density(&position);
+        let densities = [
+            "",
+            "prior = 'layerwise'",
+            "prior = 'laplace'",
+            "prior = 'student_t'",
+            "prior = 'learned_scales'",
+            "prior = 'learned_scales'\nprior_ard = true",
+        ]
+        .map(density);
         for (index, one) in densities.iter().enumerate() {
             assert!(densities[..index].iter().all(|other| (one - other).abs() > 0.1), "{densities:?}");
         }
         assert_eq!(density("prior = 'student_t'"), density("prior = 'student_t'\nprior_degrees = 5"));
+        let refused = read("prior_ard = true").unwrap_err();
+        assert!(refused.contains("model.prior_ard does not apply") && refused.contains("learned_scales"), "{refused}");
         let refused = read("prior_degrees = 4").unwrap_err();
         assert!(refused.contains("model.prior_degrees does not apply"), "{refused}");
         let spelled_out = read("prior = 'student_t'").unwrap().spelled_out();

@@ -1,0 +1,81 @@
+//! Elementary functions for hot loops: plain arithmetic that compilers turn into vectors, the same bits for every width.
+//!
+//! ```text
+//! e^x     = 2^k · e^f,  k = round(x/ln 2),  f = x − k ln 2,  e^f by its Taylor series to f⁷     relative error below 3e-7 for −87 ≤ x ≤ 88
+//! tanh x  = x (945 + 105 x² + x⁴)/(945 + 420 x² + 15 x⁴)  for |x| < 0.7 (Lambert's fraction), else ±(1 − e^{−2|x|})/(1 + e^{−2|x|})
+//! ```
+//! tanh has an absolute error below 1.5e-7; both are constant beyond the range in which they differ from their limits.
+
+use pulp::Simd;
+
+use super::mul_add;
+
+/// 2^52's fellow in single precision: added and taken away it rounds to whole numbers.
+const ROUNDING: f32 = 12_582_912.0;
+/// Where e^x is cut off, below and above.
+const LEAST: f32 = -87.0;
+const MOST: f32 = 88.0;
+/// ln 2 in two parts, the first so short that its multiples are exact.
+const LN_2: [f32; 2] = [355.0 / 512.0, -0.000_212_194_44];
+/// 1/k!.
+const SERIES: [f32; 8] = [1.0, 1.0, 0.5, 1.0 / 6.0, 1.0 / 24.0, 1.0 / 120.0, 1.0 / 720.0, 1.0 / 5040.0];
+
+/// e^x, where x is taken for −87 below it and for 88 above.
+#[inline(always)]
+pub(crate) fn exp<S: Simd>(x: f32) -> f32 {
+    let x = x.clamp(LEAST, MOST);
+    let shifted = x * std::f32::consts::LOG2_E + ROUNDING;
+    let k = shifted - ROUNDING;
+    let f = mul_add::<S>(-k, LN_2[1], mul_add::<S>(-k, LN_2[0], x));
+    let mut power = SERIES[7];
+    for term in (0..7).rev() {
+        power = mul_add::<S>(power, f, SERIES[term]);
+    }
+    let exponent = shifted.to_bits().wrapping_sub(ROUNDING.to_bits()).wrapping_add(127);
+    power * f32::from_bits(exponent << 23)
+}
+
+/// tanh x.
+#[inline(always)]
+pub(crate) fn tanh<S: Simd>(x: f32) -> f32 {
+    let (size, square) = (x.abs(), x * x);
+    let decay = exp::<S>(-2.0 * size);
+    let near = mul_add::<S>(square, square + 105.0, 945.0) * size;
+    let below = mul_add::<S>(square, mul_add::<S>(15.0, square, 420.0), 945.0);
+    let is_small = size < 0.7;
+    let numerator = if is_small { near } else { 1.0 - decay };
+    let denominator = if is_small { below } else { 1.0 + decay };
+    (numerator / denominator).copysign(x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every(range: std::ops::Range<i32>) -> impl Iterator<Item = f32> {
+        range.map(|step| step as f32 / 1024.0)
+    }
+
+    #[test]
+    fn exponentials_have_the_error_that_is_stated() {
+        for x in every(-87 * 1024..88 * 1024) {
+            let (found, wanted) = (f64::from(exp::<pulp::Scalar>(x)), f64::from(x).exp());
+            assert!((found / wanted - 1.0).abs() < 3e-7, "{x}: {found} {wanted}");
+        }
+        assert_eq!(exp::<pulp::Scalar>(-1e9), exp::<pulp::Scalar>(-87.0));
+        assert_eq!(exp::<pulp::Scalar>(1e9), exp::<pulp::Scalar>(88.0));
+        assert!(exp::<pulp::Scalar>(88.0).is_finite() && exp::<pulp::Scalar>(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn hyperbolic_tangents_have_the_error_that_is_stated() {
+        for x in every(-20 * 1024..20 * 1024) {
+            let (found, wanted) = (f64::from(tanh::<pulp::Scalar>(x)), f64::from(x).tanh());
+            assert!((found - wanted).abs() < 1.5e-7, "{x}: {found} {wanted}");
+            assert!((found - wanted).abs() < 2.5e-7 * wanted.abs().max(1e-30), "{x}: {found} {wanted}");
+        }
+        assert_eq!([tanh::<pulp::Scalar>(50.0), tanh::<pulp::Scalar>(-1e30)], [1.0, -1.0]);
+        assert_eq!(tanh::<pulp::Scalar>(-0.0).to_bits(), (-0.0f32).to_bits());
+        assert!(tanh::<pulp::Scalar>(f32::NAN).is_nan());
+    }
+}
