@@ -17,6 +17,7 @@ mod select;
 mod stages;
 mod sweep;
 mod timeline;
+mod trials;
 mod watched_laboratory;
 
 pub use cancel::Cancel;
