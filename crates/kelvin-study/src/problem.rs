@@ -177,7 +177,11 @@ impl Problem {
         self.table().map(|table| Self::of_division(table.dataset.clone(), split, settings)).transpose()
     }
 
-    fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
+    /// A table with its rows divided in this way.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
         let likelihood = settings.model.build_likelihood(&dataset.target, &split.train)?;
         if likelihood.are_counts() {

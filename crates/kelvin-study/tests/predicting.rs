@@ -63,6 +63,7 @@ fn study(folder: &Path, dataset: &Dataset, stop_after: usize) -> Option<Findings
     match study.carry_out().unwrap() {
         Outcome::Finished(done) => Some(done.findings),
         Outcome::Stopped => None,
+        Outcome::PieceDone => unreachable!("it was carried out whole"),
     }
 }
 

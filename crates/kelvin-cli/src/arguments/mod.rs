@@ -9,8 +9,10 @@ use kelvin_study::findings::{HeldOutModel, ModelKind};
 use kelvin_study::settings::LikelihoodName;
 
 mod budget;
+mod part;
 
 pub use budget::Budget;
+pub use part::{MergeArguments, PartArguments, StageArgument};
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -54,6 +56,11 @@ pub enum Command {
     /// the results are those of an uninterrupted run. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// Put a study together from its shards, or a sweep from runs of single repetitions
+    ///
+    /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
+    /// named with the command that makes it.
+    Merge(MergeArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
@@ -221,6 +228,8 @@ pub struct RunArguments {
     #[arg(long, value_name = "GRADIENTS|TIME")]
     pub budget: Option<Budget>,
     #[command(flatten)]
+    pub part: PartArguments,
+    #[command(flatten)]
     pub common: CommonArguments,
 }
 
@@ -275,6 +284,8 @@ pub struct SweepArguments {
     /// Run one repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
     #[arg(long, value_name = "R")]
     pub only_repetition: Option<u32>,
+    #[command(flatten)]
+    pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
 }
@@ -335,6 +346,11 @@ pub struct ToyArguments {
 pub struct ResumeArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has begun
     pub run: PathBuf,
+    #[command(flatten)]
+    pub part: PartArguments,
+    /// Discard what the shard has done, and start it again
+    #[arg(long, requires = "shard")]
+    pub fresh: bool,
     #[command(flatten)]
     pub conduct: ConductArguments,
 }

@@ -12,7 +12,7 @@ use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunComm
 use kelvin_study::study::Workload;
 use serde::Serialize;
 
-use super::conduct::{carry_out, threads};
+use super::conduct::{Asked, carry_out, threads};
 use crate::arguments::RunArguments;
 use crate::source::{self, Sampling};
 
@@ -39,7 +39,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let RunArguments { sampler, likelihood, folds, splits, budget, exact, .. } = *arguments;
     let sampling = Sampling { sampler, likelihood, folds, splits, budget, exact };
     let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
-    carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
+    let asked = Asked::new(command, arguments.part, common.out.as_deref(), common.fresh);
+    carry_out(asked, source, &common.conduct, result)
 }
 
 /// What is printed of a run.

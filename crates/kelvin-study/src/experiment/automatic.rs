@@ -125,6 +125,7 @@ fn settings_for(
         selection: SelectionSettings {
             objective: SelectionObjective::Likelihood,
             log_beta_prior: None,
+            beta: None,
             learning_rate: search_rate,
             schedule: RateSchedule::Cosine,
             momentum: 0.9,

@@ -109,6 +109,13 @@ pub(super) fn num_judged(folds: &[FoldPredictions]) -> usize {
 }
 
 impl Predicting {
+    /// Lets the best model of this kind predict, where there is one.
+    pub(crate) fn prefer(&mut self, kind: ModelKind) {
+        if let Some(best) = self.candidates.iter().find(|candidate| candidate.what.kind == kind) {
+            self.what = best.what.clone();
+        }
+    }
+
     /// The choice between the models of these folds; none of no folds, or where no score is a finite number.
     pub(crate) fn of(folds: &[FoldPredictions], table_std: f64, judged_on: JudgedOn) -> Option<Self> {
         let models = &folds.first()?.models;

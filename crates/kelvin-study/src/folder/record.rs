@@ -6,6 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::findings::RunCommand;
+use crate::folder::shard::Shard;
 use crate::problem::{Problem, SourceData};
 use crate::settings::{LikelihoodName, RunSettings, Settings};
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,9 @@ pub struct RunRecord {
     pub working_folder: PathBuf,
     /// Where the files of known data sets were, if a folder was named.
     pub data_folder: Option<PathBuf>,
+    /// The shard whose folder this is; none of a whole study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// SHA-256 of all of the above, as JSON on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
@@ -90,8 +94,21 @@ impl RunRecord {
             out_of_distribution_sha256: hashes.out_of_distribution,
             working_folder: absolute(Path::new(".")),
             data_folder: data_folder.map(absolute),
+            shard: None,
             sha256: None,
         })
+    }
+
+    /// The record of a shard of this study.
+    pub(crate) fn of_shard(&self, shard: Shard) -> Self {
+        Self { shard: Some(shard), ..self.clone() }
+    }
+
+    /// What a run of a single repetition is a piece of: the same with all repetitions.
+    pub(crate) fn of_all_repetitions(&self, path: &Path) -> Result<Self> {
+        let mut settings = self.settings(path)?;
+        settings.run.only_repetition = None;
+        Ok(Self { asked: numbers_of(&settings)?, ..self.clone() })
     }
 
     /// The record with its checksum, as it is written.
@@ -169,6 +186,18 @@ impl RunRecord {
     /// Whether the step size is still to be found by a pilot.
     pub(crate) fn wants_pilot(&self) -> bool {
         self.automatic && self.tuned_learning_rate.is_none()
+    }
+
+    /// Whether the searches that chains start from are done with all that follows from them.
+    pub(crate) fn check_is_searched(&self, run: &Path) -> Result<()> {
+        if !self.wants_pilot() {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{} has no step size yet, which its searches find; nothing was begun
+  search first: `kelvin resume {0} --stage search`",
+            run.display()
+        )))
     }
 
     /// SHA-256 of the command and the settings as they were asked for: what folders are named after.

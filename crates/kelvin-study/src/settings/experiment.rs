@@ -91,7 +91,7 @@ impl DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 36] = [
+pub(crate) const OPTIONAL: [&str; 37] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -111,6 +111,7 @@ pub(crate) const OPTIONAL: [&str; 36] = [
     "model.start",
     "model.layers",
     "selection.log_beta_prior",
+    "selection.beta",
     "selection.schedule",
     "sampler.adapt",
     "sampler.friction",
@@ -190,6 +191,9 @@ pub struct SelectionSettings {
     /// Mean and standard deviation of a normal prior on log β; no prior if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_beta_prior: Option<(f64, f64)>,
+    /// The β that a `run` samples at, beside β = 1, instead of the one that its search finds; the search's, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
     /// The learning rate at the start of the search.
     pub learning_rate: f64,
     /// How the learning rate changes over the epochs.

@@ -6,8 +6,8 @@ use kelvin::sampler::Silent;
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::{AuditPlan, ChainGroup, ChainSpec, Experiment, ExperimentLaboratory, SampledChain, Slot};
 use crate::findings::{
-    BETA_STAR, Findings, FinishedSearch, Method, Row, RunCommand, agreement_warning, prediction_warnings, which_way,
-    with_draws,
+    BETA_STAR, Findings, FinishedSearch, Method, ModelKind, Row, RunCommand, agreement_warning, prediction_warnings,
+    which_way, with_draws,
 };
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
@@ -31,9 +31,10 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
-    // Of a likelihood that has no β to tell it is the one that held-out scores chose, in every fold.
-    let (given, beta_trials) = tried_beta.unzip();
+    // A β that was named; of a likelihood that has none to tell, the one that held-out scores chose, in every fold.
+    let (tried_beta, beta_trials) = tried_beta.unzip();
     trials.extend(beta_trials);
+    let given = stages.experiment.settings.selection.beta.or(tried_beta);
     let beta = given.unwrap_or(choice.inverse_temperature);
     stages.tune(choice)?;
     for fold in &mut folds {
@@ -46,7 +47,7 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         parts.push((Part { experiment, rows: PartRows::Fold(number) }, searches, beta));
     }
     // Chains at a β̂* of 1 that was chosen so would be those at β = 1 once more.
-    let wanted = Wanted { apart: given != Some(1.0), grid };
+    let wanted = Wanted { apart: tried_beta != Some(1.0), grid };
     let mut chains = sample(stages, &parts, wanted)?.into_iter();
     let (chains, fold_chains): (Vec<SampledChain>, Vec<Vec<SampledChain>>) =
         (chains.next().unwrap_or_default(), chains.collect());
@@ -91,6 +92,10 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
     let own = FinishedPart::new(experiment, &searches, best_choice(&searches)?, groups_of_run, beta)?;
     (findings.cross_validation, findings.predicting) = judged(&own, &finished)?;
+    if experiment.settings.selection.beta.is_some() {
+        // Whoever names a β wants its draws.
+        findings.predicting.iter_mut().for_each(|predicting| predicting.prefer(ModelKind::Chosen));
+    }
     saved_predictors(stages, &own, findings.predicting.as_ref(), &mut saved)?;
     if let Some(predicting) = &mut findings.predicting {
         let num_folds = finished.len() as u32;

@@ -58,13 +58,14 @@ pub(crate) fn choose_likelihood(stages: &mut Stages) -> Result<Option<Trials>> {
     Ok(Some(trials))
 }
 
-/// Chooses β by held-out scores where the likelihood has none to tell; none where it has, or chains have a fixed length.
+/// Chooses β by held-out scores where the likelihood has none to tell; none where it has, or one is named, or chains have a fixed length.
 ///
 /// # Errors
 /// If chains cannot be moved, or predict nothing at any β.
 pub(crate) fn choose_beta(stages: &Stages) -> Result<Option<(f64, Trials)>> {
     let settings = &stages.experiment.settings;
-    if stages.experiment.problem.likelihood.identifies_beta() || !settings.sampler.adapt {
+    let has_one = stages.experiment.problem.likelihood.identifies_beta() || settings.selection.beta.is_some();
+    if has_one || !settings.sampler.adapt {
         return Ok(None);
     }
     let likelihood = settings.model.likelihood;
@@ -124,7 +125,7 @@ fn tried(
             Asked { part, name: choice.name(), specs: part.repetitions().into_iter().map(spec).collect() }
         })
         .collect();
-    let sampled = stages.sample_populations(&asked)?;
+    let sampled = stages.sample_here(&asked)?;
     let mut of_divisions = Vec::new();
     for (experiments, sampled) in experiments.chunks(choices.len()).zip(sampled.chunks(choices.len())) {
         let mut models = Vec::new();
