@@ -334,6 +334,7 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
             None => TaskSetting::Auto,
             Some(TaskArgument::Regression) => TaskSetting::Regression,
             Some(TaskArgument::Classification) => TaskSetting::Classification,
+            Some(TaskArgument::Counts) => TaskSetting::Counts,
         },
         columns: source.column.iter().cloned().collect(),
         ..DataSettings::default()

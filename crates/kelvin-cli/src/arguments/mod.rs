@@ -133,6 +133,8 @@ pub enum TaskArgument {
     Regression,
     /// A class
     Classification,
+    /// A count: 0, 1, 2, …
+    Counts,
 }
 
 #[derive(Clone, Debug, Args)]

@@ -142,6 +142,8 @@ pub enum TaskSetting {
     Regression,
     /// The target is a class.
     Classification,
+    /// The target is a count (0, 1, 2, …), which is not standardised; negative binomial unless `model.likelihood` says otherwise.
+    Counts,
 }
 
 impl TaskSetting {
@@ -149,7 +151,7 @@ impl TaskSetting {
     pub fn task(self) -> Option<Task> {
         match self {
             Self::Auto => None,
-            Self::Regression => Some(Task::Regression),
+            Self::Regression | Self::Counts => Some(Task::Regression),
             Self::Classification => Some(Task::Classification),
         }
     }

@@ -119,7 +119,7 @@ impl Cost {
         match (data, work) {
             (SourceData::Table(table), Workload::Study(RunCommand::Run | RunCommand::RunGrid)) => {
                 let every: Vec<usize> = (0..table.num_rows()).collect();
-                let learns_noise = !settings.model.build_likelihood(&table.target, &every)?.identifies_beta();
+                let learns_noise = !settings.build_likelihood(&table.target, &every)?.identifies_beta();
                 let num_choices = num_trials(settings, learns_noise && settings.sampler.adapt);
                 Ok(found.with_trials(num_choices, settings, &network, table.num_rows(), rows))
             }
@@ -170,7 +170,7 @@ impl Cost {
             state_bytes: NUMBERS_OF_STATE * numbers * num_chains.max(num_searches),
             draws_bytes: numbers * num_chains * stored,
             is_the_most: settings.stopping.is_some(),
-            core_rate: match network.evaluator() {
+            core_rate: match network.evaluator().beside_skip() {
                 Evaluator::OneHidden(_) if network.num_outputs() == 1 => FUSED_CORE_RATE,
                 _ => CORE_RATE,
             },
