@@ -130,7 +130,7 @@ fn learned_likelihoods(
     dataset: &Dataset,
     sampling: Sampling,
 ) -> anyhow::Result<Option<Vec<LikelihoodName>>> {
-    let suitable = suitable_likelihoods(dataset);
+    let suitable = suitable_likelihoods(dataset, provisional.data.task);
     if let (Some(_), true) = (sampling.likelihood, suitable.is_empty()) {
         let reason =
             "`--likelihood` is for numbers, and the target holds classes; leave it out, or give `--task regression`";

@@ -10,7 +10,7 @@ use kelvin::random::{NoiseKey, Purpose};
 use kelvin_study::experiment::{Experiment, learning_scales, provisional_settings, suitable_likelihoods};
 use kelvin_study::findings::{Findings, JudgedOn, Method, ModelKind, RunCommand, Tried};
 use kelvin_study::problem::Problem;
-use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings};
+use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting};
 use kelvin_study::study::{Cancel, Outcome, StageEnd, Study, StudyObserver};
 
 const ROWS: usize = 240;
@@ -29,8 +29,10 @@ fn table(std: impl Fn(f64) -> f64) -> Dataset {
 fn settings(dataset: &Dataset) -> Settings {
     let data = DataSettings { source: "waves".into(), ..DataSettings::default() };
     let run = RunSettings { all_rows: true, chains: 2, ..RunSettings::default() };
-    let mut settings =
-        learning_scales(provisional_settings("waves", data, dataset, run), &suitable_likelihoods(dataset));
+    let mut settings = learning_scales(
+        provisional_settings("waves", data, dataset, run),
+        &suitable_likelihoods(dataset, TaskSetting::Auto),
+    );
     settings.model.hidden = Some(vec![8]);
     settings = settings.adaptive(ROWS, 60);
     settings.run.folds = Some(3);

@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::settings::{
     BatchSize, DataSettings, DrawStatistics, DrawsSetting, LikelihoodName, ModelSettings, Preconditioner,
     PreconditionerStatistics, PriorName, RateSchedule, RunSettings, SamplerSettings, SelectionObjective,
-    SelectionSettings, Settings, Start,
+    SelectionSettings, Settings, Start, TaskSetting,
 };
 use kelvin::data::{Dataset, Split, Standardiser, Target, Targets, Task};
 use kelvin::exact::LinearRegression;
@@ -64,10 +64,13 @@ const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::Poisson, LikelihoodName:
 /// Targets beyond this are no counts of events, whatever they are.
 const LARGEST_COUNT: f64 = 1000.0;
 
-/// Likelihoods that suit the target of a table, the simplest first: those of numbers, and of counts where all are whole numbers from 0 to 1000. None of
-/// classes.
-pub fn suitable_likelihoods(dataset: &Dataset) -> Vec<LikelihoodName> {
+/// Likelihoods that suit the target of a table, the simplest first: those of numbers, and of counts where all are whole numbers from 0 to 1000; those of
+/// counts alone where the task says so. None of classes.
+pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<LikelihoodName> {
     let Target::Real(numbers) = &dataset.target else { return Vec::new() };
+    if task == TaskSetting::Counts {
+        return OF_COUNTS.to_vec();
+    }
     let is_count = |number: &f64| number.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(number);
     let of_counts: &[LikelihoodName] = if numbers.iter().all(is_count) { &OF_COUNTS } else { &[] };
     of_counts.iter().chain(&OF_NUMBERS).copied().collect()
