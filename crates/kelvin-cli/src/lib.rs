@@ -5,6 +5,7 @@ mod checks;
 mod commands;
 mod device;
 mod doubts;
+mod input;
 mod interrupt;
 mod output;
 mod recomputed;
@@ -43,7 +44,7 @@ pub fn main() -> ExitCode {
         Command::Export(export) => commands::export::export(&export),
         Command::Verify(verify) => commands::verify::verify(&verify),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
-        Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
+        Command::Data(data) => commands::data::data(&data),
         Command::Bench(bench) => commands::bench::bench(&bench),
     };
     match done {

@@ -84,13 +84,27 @@ pub fn read_for(
         (None, None) => anyhow::bail!("name a preset (see `kelvin presets`) or give --data FILE.csv --target COLUMN"),
     };
     let automatic = automatic && !settings.sampler.adapt;
-    if let SourceData::Table(dataset) = &data
-        && !dataset.dropped_constant.is_empty()
-    {
-        let columns = few_names(&dataset.dropped_constant);
-        say(&wrapped(&format!("note: left out, since the same in every row: {columns}"), "  "));
+    if let SourceData::Table(dataset) = &data {
+        for note in table_notes(dataset) {
+            say(&wrapped(&format!("note: {note}"), "  "));
+        }
     }
     Ok(Source { settings, data, automatic, time })
+}
+
+/// What a person should know of how a table was read: what was left out, and what was decided that may be wrong.
+pub fn table_notes(dataset: &Dataset) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !dataset.dropped_constant.is_empty() {
+        notes.push(format!("left out, since the same in every row: {}", few_names(&dataset.dropped_constant)));
+    }
+    if !dataset.left_out.is_empty() {
+        let told: Vec<String> =
+            dataset.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect();
+        notes.push(format!("left out: {} (`--column NAME=KIND` keeps one)", few_names(&told)));
+    }
+    notes.extend(dataset.notes.iter().cloned());
+    notes
 }
 
 /// The settings as flags and `--set` change them, and the time that sampling may take.
@@ -237,7 +251,7 @@ fn with_overrides(mut settings: Settings, overrides: &[String]) -> anyhow::Resul
 fn refuse_overrides_of_the_table(overrides: &[String]) -> anyhow::Result<()> {
     for text in overrides {
         if text.trim().starts_with("data.") {
-            let use_flags = "use --target, --drop and --task";
+            let use_flags = "use --target, --drop, --column and --task";
             return Err(WrongFlags(format!("`--set {text}` does not go with --data; {use_flags}")).into());
         }
         if text.trim().starts_with("run.seed") {
@@ -276,11 +290,12 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
             Some(TaskArgument::Regression) => TaskSetting::Regression,
             Some(TaskArgument::Classification) => TaskSetting::Classification,
         },
+        columns: source.column.iter().cloned().collect(),
         ..DataSettings::default()
     };
     let table = Table::read(file)?;
-    let dataset = Dataset::from_table(&table, &data.target, &data.drop, data.task.task())?;
+    let dataset = Dataset::with_roles(&table, &data.roles())?;
     let name = file.file_stem().map_or("table".into(), |stem| stem.to_string_lossy().into_owned());
-    let run = RunSettings { seed, ..RunSettings::default() };
+    let run = RunSettings { seed, all_rows: true, ..RunSettings::default() };
     Ok((provisional_settings(&name, data, &dataset, run), dataset))
 }

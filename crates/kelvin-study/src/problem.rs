@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::ExperimentError;
 use crate::settings::{DataSettings, Settings, TaskSetting};
 use kelvin::data::{
-    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Target,
-    Targets, known_dataset, known_datasets,
+    Dataset, Examples, FeatureKind, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Roles, Split, Standardiser,
+    Table, Targets, known_dataset, known_datasets,
 };
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Shape};
@@ -41,11 +41,16 @@ impl SourceData {
     pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
         match self {
             Self::Table(table) => {
-                let num_outputs = match &table.target {
-                    Target::Real(_) => 1,
-                    Target::Classes { names, .. } => names.len(),
+                let likelihood = settings.model.build_likelihood(&table.target)?;
+                // How many inputs levels and dates become depends on the training rows.
+                let is_number = |kind: &FeatureKind| *kind == FeatureKind::Number;
+                let num_inputs = if table.kinds.iter().all(is_number) && !table.features.iter().any(|x| x.is_nan()) {
+                    table.num_features()
+                } else {
+                    let split = Split::random(table.num_rows(), settings.run.seed)?;
+                    Standardiser::fit(table, &split.train)?.num_inputs()
                 };
-                settings.model.build(Shape::flat(table.num_features()), num_outputs)
+                settings.model.build(Shape::flat(num_inputs), likelihood.num_outputs())
             }
             Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
         }
@@ -69,7 +74,7 @@ pub struct Problem {
     pub out_of_distribution: Option<Examples>,
     /// The network, built for these rows.
     pub network: Network,
-    /// Gaussian for numbers, categorical for classes.
+    /// What an output says of a target.
     pub likelihood: Likelihood,
 }
 
@@ -89,7 +94,7 @@ pub struct TableSource {
     pub dataset: Dataset,
     /// Which rows are for what.
     pub split: Split,
-    /// Means and standard deviations of the training rows.
+    /// How columns become inputs, and means and standard deviations, all of the training rows.
     pub standardiser: Standardiser,
 }
 
@@ -131,14 +136,12 @@ impl Problem {
             }
             known => {
                 refuse_image_settings(data)?;
+                let roles = Roles { task: settings.task(), ..data.roles() };
                 match known {
-                    Some(known) => {
-                        Ok(SourceData::Table(known.load_without(data_folder, &data.drop, data.task.task())?))
-                    }
+                    Some(known) => Ok(SourceData::Table(known.load_with(data_folder, &roles)?)),
                     None => {
                         let table = Table::read(Path::new(&data.source))?;
-                        let task = data.task.task();
-                        Ok(SourceData::Table(Dataset::from_table(&table, &data.target, &data.drop, task)?))
+                        Ok(SourceData::Table(Dataset::with_roles(&table, &roles)?))
                     }
                 }
             }
@@ -174,11 +177,8 @@ impl Problem {
 
     fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = match &dataset.target {
-            Target::Real(_) => Likelihood::Gaussian { noise_variance: settings.model.noise_variance },
-            Target::Classes { names, .. } => Likelihood::Categorical { num_classes: names.len() },
-        };
-        let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
+        let likelihood = settings.model.build_likelihood(&dataset.target)?;
+        let network = settings.model.build(Shape::flat(standardiser.num_inputs()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {
             training_sample: sample(&train, settings.run.seed),
@@ -200,6 +200,7 @@ impl Problem {
         let data = &settings.data;
         let shape = images.shape();
         let num_classes = images.num_classes();
+        settings.model.check_kind(false)?;
         let network = settings.model.build(shape, num_classes)?;
         if data.augmentation > 0.0 && !matches!(network.evaluator(), Evaluator::Images(_)) {
             return Err(ExperimentError::DoesNotApply {
@@ -311,6 +312,7 @@ fn refuse_table_settings(data: &DataSettings) -> Result<(), ExperimentError> {
         ("data.target", !data.target.is_empty()),
         ("data.drop", !data.drop.is_empty()),
         ("data.task", data.task != TaskSetting::Auto),
+        ("data.columns", !data.columns.is_empty()),
     ];
     if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
         let reason = format!("`{}` is a set of images, which have no columns; leave it out", data.source);

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::findings::{HeldOutModel, ModelKind};
 
 mod budget;
 
@@ -64,7 +66,7 @@ pub enum Command {
     Compare(CompareArguments),
     /// Show a running experiment as a local page that updates by itself
     Watch(WatchArguments),
-    /// Predict new rows or images with the draws of a run
+    /// Predict new rows or images with the models of a run
     Predict(PredictArguments),
     /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
     Export(ExportArguments),
@@ -75,12 +77,11 @@ pub enum Command {
         /// The preset to print
         name: Option<String>,
     },
-    /// List the known data sets: where each comes from, and whether its file is here and right
-    Data {
-        /// Folder with the data sets' files
-        #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-    },
+    /// Show what the columns of a table are taken for; without a file list the known data sets
+    ///
+    /// Of a table: the kind of each column, its levels or range, missing cells, the inputs of a network that it becomes, and what would be
+    /// left out. Of known data sets: where each comes from, and whether its file is here and right.
+    Data(DataArguments),
     /// Time the sampler: µs per chain-step
     Bench(BenchArguments),
 }
@@ -100,12 +101,22 @@ pub struct SourceArguments {
     /// A column to leave out (may be repeated)
     #[arg(long, value_name = "COLUMN", requires = "data")]
     pub drop: Vec<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated) [default: what its cells
+    /// say; see `kelvin data FILE.csv`]
+    #[arg(long, value_name = "COLUMN=KIND", requires = "data", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
     /// What kind of answer the target is (guessed when not given)
     #[arg(long, requires = "data")]
     pub task: Option<TaskArgument>,
     /// A rough answer quickly: fewer epochs, chains and images
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `price=number`; a name may have `=` in it.
+fn column_kind(text: &str) -> Result<(String, ColumnKind), String> {
+    let (name, kind) = text.rsplit_once('=').ok_or_else(|| "write COLUMN=KIND, for example zip=text".to_owned())?;
+    Ok((name.trim().to_owned(), kind.parse()?))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -261,6 +272,22 @@ pub struct SelectArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct DataArguments {
+    /// A CSV file with a header; `-` for standard input
+    #[arg(value_name = "FILE.csv")]
+    pub file: Option<PathBuf>,
+    /// The column to predict, which is then no input
+    #[arg(long, value_name = "COLUMN", requires = "file")]
+    pub target: Option<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated)
+    #[arg(long, value_name = "COLUMN=KIND", requires = "file", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
+    /// Folder with the data sets' files
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct ToyArguments {
     /// Folder for tables (CSV) and figures (SVG, PNG, PDF and the numbers behind them as CSV)
     #[arg(long, value_name = "DIR", default_value = "toy")]
@@ -363,13 +390,13 @@ pub struct WatchArguments {
 pub struct PredictArguments {
     /// A folder written by `kelvin run`
     pub run: PathBuf,
-    /// A CSV file with the run's feature columns; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
+    /// A CSV file with the run's feature columns, `-` for standard input; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
-    /// The predictive density: standard or tempered model [default: the one with the better validation LPD in the run]
+    /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,
     #[command(flatten)]
@@ -381,17 +408,40 @@ pub struct PredictArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelArgument {
-    /// p(y|x,θ), averaged over the draws (SM-PD)
+    /// Draws at β = 1
+    Bayes,
+    /// Draws at β̂*, under the better of the two models below
+    BetaStar,
+    /// Draws at β̂*: p(y|x,θ), averaged over the draws (SM-PD)
     Standard,
-    /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
+    /// Draws at β̂*: p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+    /// The network that the search found
+    Network,
+    /// The networks of all starts: a deep ensemble
+    Ensemble,
+    /// That network with a Gaussian over its last layer
+    Laplace,
+    /// A Gaussian over the weights that the optimiser passes through (SWAG)
+    Swag,
+    /// Ridge or logistic regression
+    Linear,
 }
 
-impl From<ModelArgument> for PredictiveModel {
-    fn from(asked: ModelArgument) -> Self {
-        match asked {
-            ModelArgument::Standard => Self::Standard,
-            ModelArgument::Tempered => Self::Tempered,
+impl ModelArgument {
+    /// Whether it asks for this model.
+    pub fn means(self, what: &HeldOutModel) -> bool {
+        let at_beta_star = |model| what.kind == ModelKind::Chosen && what.model == model;
+        match self {
+            Self::Bayes => what.kind == ModelKind::Bayes,
+            Self::BetaStar => what.kind == ModelKind::Chosen,
+            Self::Standard => at_beta_star(PredictiveModel::Standard),
+            Self::Tempered => at_beta_star(PredictiveModel::Tempered),
+            Self::Network => what.kind == ModelKind::Sgd,
+            Self::Ensemble => what.kind == ModelKind::Ensemble,
+            Self::Laplace => what.kind == ModelKind::Laplace,
+            Self::Swag => what.kind == ModelKind::Swag,
+            Self::Linear => what.kind == ModelKind::Linear,
         }
     }
 }

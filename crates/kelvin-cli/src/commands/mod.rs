@@ -7,6 +7,7 @@ pub mod data;
 pub mod diagnose;
 pub mod export;
 pub mod predict;
+mod predicted;
 pub mod presets;
 pub mod report;
 pub mod resume;

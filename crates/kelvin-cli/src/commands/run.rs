@@ -8,7 +8,7 @@ use kelvin_report::compare::{gain, headline, verdict};
 use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
-use kelvin_study::findings::{CrossValidation, Findings, Row, RunCommand, WhichWay};
+use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunCommand, WhichWay};
 use kelvin_study::study::Workload;
 use serde::Serialize;
 
@@ -25,6 +25,7 @@ struct RunResult<'a> {
     headline: &'a [String],
     verdict: &'a str,
     cross_validation: Option<&'a CrossValidation>,
+    predicting: Option<&'a Predicting>,
     which_way: Option<ByModel<WhichWay>>,
     rows: &'a [Row],
     warnings: &'a [Warning],
@@ -52,6 +53,7 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
             headline: &headline(findings),
             verdict: &verdict,
             cross_validation: findings.cross_validation.as_ref(),
+            predicting: findings.predicting.as_ref(),
             which_way: findings.which_way,
             rows: &findings.rows,
             warnings: &findings.warnings,

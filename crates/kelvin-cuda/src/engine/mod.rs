@@ -11,7 +11,7 @@ mod population;
 use std::error::Error;
 use std::sync::{Arc, Mutex};
 
-use kelvin::data::{Examples, Inputs};
+use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
@@ -24,7 +24,7 @@ use crate::gpu::device::{Device, DeviceError};
 use crate::samplers;
 use deal::{deal_out, joined, lots};
 use faults::at_fault;
-use population::Population;
+use population::{Population, unknown_model};
 
 /// Runs populations on all GPUs of this machine, or on those it is given.
 pub struct CudaEngine {
@@ -187,7 +187,8 @@ const FEWEST_ON_DEVICE: usize = 1 << 27;
 
 /// Whether draws of a network are evaluated on the device, over so many rows.
 fn evaluates(network: &Network, evaluator: &Evaluator, num_rows: usize) -> bool {
-    matches!(evaluator, Evaluator::Images(_)) || network.layout().len() * num_rows >= FEWEST_ON_DEVICE
+    let is_known = population::unknown_network(network).is_none();
+    is_known && (matches!(evaluator, Evaluator::Images(_)) || network.layout().len() * num_rows >= FEWEST_ON_DEVICE)
 }
 
 /// How many rows all batches have.
@@ -258,7 +259,9 @@ impl Engine for CudaEngine {
     }
 
     fn outputs(&self, held_out: &HeldOut, weights: &[Weights<'_>]) -> Result<Vec<Vec<f32>>, EngineError> {
-        let are_known = weights.iter().all(|weights| held_out.is_of_network_alone(weights.parameters.len()));
+        let several_numbers = matches!(held_out.targets(), Targets::Real(_)) && held_out.network().num_outputs() > 1;
+        let are_known =
+            !several_numbers && weights.iter().all(|weights| held_out.is_of_network_alone(weights.parameters.len()));
         if !evaluates(held_out.network(), held_out.evaluator(), held_out.examples().len()) || !are_known {
             return CpuEngine.outputs(held_out, weights);
         }
@@ -278,7 +281,7 @@ impl Engine for CudaEngine {
         batches: &[Rows<'_>],
     ) -> Result<Vec<(f64, Vec<f32>)>, EngineError> {
         let num_rows = num_rows(batches, posterior.num_examples());
-        if !evaluates(posterior.network(), posterior.evaluator(), num_rows) {
+        if !evaluates(posterior.network(), posterior.evaluator(), num_rows) || unknown_model(posterior).is_some() {
             return CpuEngine.gradients(posterior, positions, likelihood_weights, batches);
         }
         let subject = Subject::of(posterior);
@@ -299,7 +302,7 @@ impl Engine for CudaEngine {
         positions: &[&[f32]],
         batches: &[Vec<Rows<'_>>],
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        if !matches!(posterior.evaluator(), Evaluator::Images(_)) {
+        if !matches!(posterior.evaluator(), Evaluator::Images(_)) || unknown_model(posterior).is_some() {
             return CpuEngine.batch_statistics(posterior, positions, batches);
         }
         let subject = Subject::of(posterior);
@@ -317,7 +320,7 @@ impl Engine for CudaEngine {
 mod tests {
     use super::*;
     use crate::gpu::device::{Address, Kernel, Launch, Limits, Recording};
-    use kelvin::data::Targets;
+    use kelvin::network::Activation;
     use kelvin::prior::{Laplace, LayerwiseGaussian, Prior, StudentT};
     use kelvin::sampler::{Batches, Integrator, Keep, Langevin, Silent, WarmUp};
     use kelvin::temperature::Temperature;
@@ -375,6 +378,24 @@ mod tests {
             let rule = Langevin::new(Integrator::Sghmc, 0.1, 0.9);
             let said = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err().to_string();
             assert!(said.contains("`noise.log_variance`") && said.contains("--device cpu"), "{said}");
+        }
+    }
+
+    #[test]
+    fn networks_that_the_kernels_do_not_have_are_refused_by_name() {
+        let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
+        let inputs = Inputs::Numbers(vec![0.5; 4].into());
+        let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
+        let rule = Langevin::new(Integrator::Sghmc, 0.1, 0.9);
+        for (activation, skip, phrase) in [(Activation::Tanh, false, "no tanh"), (Activation::Relu, true, "no skip")] {
+            let network = Network::table(2, &[4], 1, activation, skip).unwrap();
+            let prior = IsotropicGaussian::new(1.0).unwrap();
+            let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
+            let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();
+            let said = engine.accepts(&posterior, Motion::Sample(&rule)).unwrap_err().to_string();
+            assert!(said.contains(phrase) && said.contains("--device cpu"), "{said}");
+            let positions = [&posterior.initial_position(1, 0)[..]];
+            assert_eq!(engine.gradients(&posterior, &positions, &[1.0], &[Rows::All]).unwrap().len(), 1, "on the CPU");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Evaluator, Tensor};
+use kelvin::network::{Evaluator, Network, Operation, Tensor};
 use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, EngineError, Motion, Observer, Plan};
 
@@ -39,11 +39,24 @@ impl Population {
     }
 }
 
+/// What of a network the kernels do not have, if anything: a hyperbolic tangent, or a sum as its output.
+pub fn unknown_network(network: &Network) -> Option<&'static str> {
+    let operations = &network.program().operations;
+    if operations.iter().any(|operation| matches!(operation, Operation::Tanh { .. })) {
+        return Some("its kernels have no tanh");
+    }
+    let ends_in_sum = matches!(operations.last(), Some(Operation::Add { .. }));
+    ends_in_sum.then_some("its kernels have no skip connection to the outputs")
+}
+
 /// What of a posterior the kernels do not have, if anything.
-fn unknown_model(posterior: &Posterior) -> Option<String> {
+pub fn unknown_model(posterior: &Posterior) -> Option<String> {
     let remedy = "sample on the CPU (--device cpu)";
     if let Some(Tensor { name, .. }) = posterior.other_tensors().next() {
         return Some(format!("its kernels know a network's parameters alone, and θ also holds `{name}`; {remedy}"));
+    }
+    if let Some(reason) = unknown_network(posterior.network()) {
+        return Some(format!("{reason}; {remedy}"));
     }
     match posterior.likelihood() {
         Likelihood::Gaussian { .. } | Likelihood::Categorical { .. } => None,

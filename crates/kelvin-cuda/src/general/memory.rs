@@ -127,7 +127,11 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
                 set(offset.start, num_images);
             }
             Operation::Threshold { threshold, .. } => set(threshold.start, num_images),
-            Operation::BatchNorm { .. } | Operation::Pool { .. } | Operation::Add { .. } | Operation::Copy { .. } => {}
+            Operation::BatchNorm { .. }
+            | Operation::Tanh { .. }
+            | Operation::Pool { .. }
+            | Operation::Add { .. }
+            | Operation::Copy { .. } => {}
         }
     }
     splits

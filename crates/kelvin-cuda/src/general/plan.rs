@@ -31,6 +31,9 @@ pub struct Plan {
     pub packed_input: bool,
 }
 
+/// Why no network with a hyperbolic tangent is lowered.
+pub const NO_TANH: &str = "networks with a tanh are refused before they are lowered";
+
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
 pub fn written(operation: &Operation) -> Option<usize> {
     match *operation {
@@ -38,6 +41,7 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::Dense { to, .. }
         | Operation::FilterResponseNorm { to, .. }
         | Operation::Threshold { to, .. }
+        | Operation::Tanh { to, .. }
         | Operation::Pool { to, .. }
         | Operation::Add { to, .. }
         | Operation::Copy { to, .. } => Some(to),

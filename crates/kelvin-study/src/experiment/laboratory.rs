@@ -80,10 +80,9 @@ impl<'e> ExperimentLaboratory<'e> {
     }
 
     fn own_starts(&self) -> Result<Vec<SearchedStart>, ExperimentError> {
-        let Experiment { settings, .. } = self.experiment;
-        match settings.sampler.start {
+        match self.experiment.settings.sampler.start {
             Start::Random => Ok(Vec::new()),
-            Start::Search => self.search_each(settings.selection.ascent_objective()),
+            Start::Search => self.search_each(self.experiment.ascent_objective()),
         }
     }
 

@@ -13,7 +13,8 @@ use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
 use kelvin::predictive::Predictive;
 use kelvin::sampler::{
-    Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, MassRule, Motion, Plan, WarmUp,
+    AscentObjective, Batches, Chain, CpuEngine, Engine, Keep, Langevin, LayerwiseMass, LogBeta, MassRule, Motion, Plan,
+    PriorShare, WarmUp,
 };
 use kelvin::selection::JointChoice;
 use kelvin::temperature::{Schedule, Temperature};
@@ -90,6 +91,15 @@ impl Experiment {
         let position = self.posterior.initial_position(self.settings.run.seed, repetition);
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(Chain::new(slot.id(repetition), temperature, position, &self.posterior.layout()))
+    }
+
+    /// What the searches of the settings maximise. Where the likelihood has no β to tell (its noise is learned), that is log p(θ | D) with
+    /// β = 1: a search for good weights alone.
+    pub fn ascent_objective(&self) -> AscentObjective {
+        match self.problem.likelihood.identifies_beta() {
+            true => self.settings.selection.ascent_objective(),
+            false => AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Frozen },
+        }
     }
 
     /// Steps of the search for β, for each start.

@@ -54,7 +54,7 @@ impl Experiment {
             },
         };
         let rule = JointAscent {
-            objective: settings.ascent_objective(),
+            objective: self.ascent_objective(),
             learning_rate: learning_rate.checked()?,
             momentum: settings.momentum,
             weight_decay: settings.weight_decay,

@@ -4,6 +4,7 @@ mod command;
 mod cross_validation;
 mod grid_choice;
 mod metrics_file;
+mod predicting;
 mod prediction_warnings;
 mod predictions;
 mod results;
@@ -18,6 +19,7 @@ pub use cross_validation::{CrossValidation, HeldOutModel, ModelDifference, Model
 pub(crate) use cross_validation::{FoldPredictions, ModelPredictions};
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
+pub use predicting::{Candidate, JudgedOn, Predicting};
 pub(crate) use prediction_warnings::{agreement_warning, prediction_warnings};
 pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
 pub(crate) use results::FinishedSearch;

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::findings::command::RunCommand;
 use crate::findings::cross_validation::CrossValidation;
+use crate::findings::predicting::Predicting;
 use crate::findings::row::{Method, Row};
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
@@ -64,6 +65,9 @@ pub struct Findings {
     /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_validation: Option<CrossValidation>,
+    /// The model that predicts new rows; none for images and sweeps, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicting: Option<Predicting>,
     /// The chains beside exact ones at the same temperatures; empty where no audit was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub audit: Vec<AuditRow>,
@@ -85,6 +89,9 @@ pub struct ProblemFacts {
     pub target_units: Option<Units>,
     /// The names of a table's features; empty for images.
     pub features: Vec<String>,
+    /// Numbers that the network takes in for a row of a table, where they are not as many as features.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<usize>,
     /// The classes, in the order of their labels.
     pub classes: Vec<String>,
     /// Height, width and channels of an image; none for a table.
@@ -258,6 +265,7 @@ impl Findings {
             agreement: Vec::new(),
             which_way: None,
             cross_validation: None,
+            predicting: None,
             audit: Vec::new(),
             warnings: Vec::new(),
         })
@@ -407,6 +415,9 @@ impl ProblemFacts {
             target: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
             target_units: Units::of(problem),
             features: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
+            inputs: table
+                .filter(|table| table.standardiser.num_inputs() != table.dataset.num_features())
+                .map(|table| table.standardiser.num_inputs()),
             classes: problem.class_names().to_vec(),
             image: table.is_none().then_some([shape.height, shape.width, shape.channels]),
             out_of_distribution: problem.out_of_distribution_name().map(str::to_owned),

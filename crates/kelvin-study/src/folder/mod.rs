@@ -15,7 +15,7 @@ pub use finished_run::FinishedRun;
 pub use hashes::{HASHES, Hashes, file_hash};
 pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;
-pub use model::SavedModel;
+pub use model::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
 pub use provenance::{Continued, Provenance, data_hashes};
 pub use record::{DataHashes, RunRecord, differing_settings};
 pub use run_folder::{

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::experiment::Experiment;
 use crate::problem::{Problem, ProblemSource};
-use kelvin::data::{Examples, Inputs, Target, Targets};
+use kelvin::data::{Examples, FeatureKind, Inputs, Target, Targets};
 use kelvin::vector::Instructions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -25,7 +25,8 @@ pub struct Provenance {
     pub asked_sha256: String,
     /// The seed that names every random number.
     pub seed: u64,
-    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64, with the levels of text between
+    /// them, each followed by a zero byte. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     /// The same of the images of the other set, without labels.
@@ -37,6 +38,12 @@ pub struct Provenance {
     pub features: Vec<String>,
     /// Columns that were left out because they have the same value in every row.
     pub dropped_constant_columns: Vec<String>,
+    /// Columns that were left out for other reasons, each with its reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out_columns: Vec<String>,
+    /// Rows of the table that were left out because they have no answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_without_target: usize,
     /// Operating system that kelvin was built for, as Rust names it.
     pub operating_system: String,
     /// Processor architecture that kelvin was built for, as Rust names it.
@@ -114,6 +121,10 @@ impl Provenance {
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
+            left_out_columns: table.map_or(Vec::new(), |table| {
+                table.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect()
+            }),
+            rows_without_target: table.map_or(0, |table| table.rows_without_target.len()),
             operating_system: std::env::consts::OS.into(),
             processor: std::env::consts::ARCH.into(),
             processor_model: system_field("/proc/cpuinfo", "model name"),
@@ -189,6 +200,10 @@ fn system_field(path: &str, field: &str) -> Option<String> {
     lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn memory_bytes() -> Option<u64> {
     let kibibytes = system_field("/proc/meminfo", "MemTotal")?;
     Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
@@ -205,6 +220,11 @@ fn data_hash(problem: &Problem) -> String {
         ProblemSource::Table(table) => {
             for value in &table.dataset.features {
                 hash.update(value.to_le_bytes());
+            }
+            for kind in &table.dataset.kinds {
+                if let FeatureKind::Text { levels } = kind {
+                    levels.iter().for_each(|level| hash.update([level.as_bytes(), &[0]].concat()));
+                }
             }
             match &table.dataset.target {
                 Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),

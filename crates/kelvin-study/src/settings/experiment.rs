@@ -1,14 +1,17 @@
 //! Settings of an experiment: plain data with defaults, read from TOML.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::ExperimentError;
 use crate::settings::batch_size::BatchSize;
+use crate::settings::likelihood::LikelihoodName;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use crate::settings::stopping::StoppingSettings;
-use kelvin::data::{Halves, Task};
+use kelvin::data::{ColumnKind, Halves, Roles, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
 /// Everything that decides an experiment's numbers.
@@ -68,20 +71,41 @@ pub struct DataSettings {
     /// by which each of them separates out-of-distribution images from test images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
+    /// What columns of a table are taken for (`number`, `boolean`, `text`, `date`, or `drop` to leave one out), by their names; guessed from their cells
+    /// for the others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, ColumnKind>,
+}
+
+impl DataSettings {
+    /// What the columns of a table are for.
+    pub fn roles(&self) -> Roles {
+        Roles {
+            target: self.target.clone(),
+            drop: self.drop.clone(),
+            task: self.task.task(),
+            kinds: self.columns.clone(),
+            keeps_duplicates: false,
+        }
+    }
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 29] = [
+pub(crate) const OPTIONAL: [&str; 34] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
     "data.test_images",
     "data.out_of_distribution",
+    "data.columns",
     "model.network",
     "model.hidden",
+    "model.activation",
+    "model.skip",
     "model.normalisation",
     "model.batch_norm_momentum",
     "model.batch_norm_epsilon",
+    "model.likelihood",
     "model.prior_degrees",
     "model.start",
     "model.layers",
@@ -97,6 +121,7 @@ pub(crate) const OPTIONAL: [&str; 29] = [
     "run.folds",
     "run.splits",
     "run.exact",
+    "run.all_rows",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -206,6 +231,10 @@ pub struct RunSettings {
     /// Audit a `run` on a table by Metropolis-corrected HMC at the same temperatures, which has no bias from its step; for small tables.
     #[serde(skip_serializing_if = "is_false")]
     pub exact: bool,
+    /// After a `run` on a table has chosen what predicts, learn it once more from all of its rows, those held out before included: that is what
+    /// `predict` uses. On for one's own tables.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all_rows: bool,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -235,6 +264,7 @@ impl Default for RunSettings {
             folds: None,
             splits: None,
             exact: false,
+            all_rows: false,
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,
@@ -304,6 +334,13 @@ impl SelectionSettings {
 }
 
 impl Settings {
+    /// The task that is given, or that follows from the likelihood that is named; none where it is left to the target column.
+    pub fn task(&self) -> Option<Task> {
+        let of_likelihood =
+            |name: LikelihoodName| if name.is_of_numbers() { Task::Regression } else { Task::Classification };
+        self.data.task.task().or(self.model.likelihood.map(of_likelihood))
+    }
+
     /// Reads settings from TOML and checks them; `place` names the text in an error.
     ///
     /// # Errors

@@ -11,13 +11,14 @@ use kelvin::network::Layer;
 
 /// Layers whose settings all have defaults: the name alone stands for them.
 const DEFAULTED: [&str; 2] = ["batch_norm", "filter_response_norm"];
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "dense",
     "conv",
     "batch_norm",
     "filter_response_norm",
     "threshold",
     "relu",
+    "tanh",
     "avg_pool",
     "global_avg_pool",
     "residual",

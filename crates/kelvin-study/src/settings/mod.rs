@@ -5,6 +5,7 @@ mod batch_size;
 pub(crate) mod check;
 mod experiment;
 mod layer_list;
+mod likelihood;
 mod model;
 mod overrides;
 mod presets;
@@ -16,6 +17,7 @@ pub use batch_size::BatchSize;
 pub use experiment::{
     DataSettings, RateSchedule, RunSettings, SelectionObjective, SelectionSettings, Settings, TaskSetting,
 };
+pub use likelihood::LikelihoodName;
 pub use model::{ModelSettings, NetworkName, NormalisationSetting, PriorName};
 pub use overrides::with_override;
 pub use presets::{Preset, preset, presets};

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ExperimentError;
 use crate::settings::layer_list;
+use crate::settings::likelihood::LikelihoodName;
 use kelvin::data::nearest_name;
-use kelvin::network::{KernelStart, Layer, Layout, Network, NetworkError, Normalisation, Shape};
+use kelvin::network::{Activation, KernelStart, Layer, Layout, Network, NetworkError, Normalisation, Shape};
 use kelvin::prior::{IsotropicGaussian, Laplace, LayerwiseGaussian, Prior, PriorError, StudentT};
 
 /// Network, likelihood and prior.
@@ -18,6 +19,12 @@ pub struct ModelSettings {
     /// Widths of the hidden layers of a dense network.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hidden: Option<Vec<usize>>,
+    /// What stands between the layers of a dense network.
+    #[serde(skip_serializing_if = "is_default")]
+    pub activation: Activation,
+    /// Whether the inputs of a dense network also reach its outputs directly, by a linear layer beside the hidden ones.
+    #[serde(skip_serializing_if = "is_default")]
+    pub skip: bool,
     /// The normalisation after each convolution of a ResNet; batch norm if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub normalisation: Option<NormalisationSetting>,
@@ -30,7 +37,11 @@ pub struct ModelSettings {
     /// The variance of the initial kernels; if not given, `"he"` for ResNets and `"lecun"` for all other networks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start: Option<KernelStart>,
-    /// Variance σ² of a regression's Gaussian noise, on the scale of the standardised target.
+    /// The distribution of a target given the network's outputs; if not given, Gaussian with the variance `noise_variance` for numbers and
+    /// categorical for classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub likelihood: Option<LikelihoodName>,
+    /// Variance σ² of a regression's Gaussian noise, on the scale of the standardised target; where noise is learned it has no say.
     pub noise_variance: f64,
     /// The prior distribution of the weights.
     pub prior: PriorName,
@@ -49,10 +60,13 @@ impl Default for ModelSettings {
         Self {
             network: None,
             hidden: None,
+            activation: Activation::Relu,
+            skip: false,
             normalisation: None,
             batch_norm_momentum: None,
             batch_norm_epsilon: None,
             start: None,
+            likelihood: None,
             noise_variance: 0.01,
             prior: PriorName::Gaussian,
             prior_variance: 0.1,
@@ -183,6 +197,7 @@ impl ModelSettings {
         self.start = None;
         if self.name() != Some(NetworkName::Dense) {
             self.hidden = None;
+            (self.activation, self.skip) = (Activation::Relu, false);
         }
         if !self.is_resnet() {
             self.normalisation = None;
@@ -230,7 +245,11 @@ impl ModelSettings {
             });
         }
         let hidden = "it is the widths of a dense network; leave it out, or set model.network = \"dense\"";
-        not_for("model.hidden", hidden, self.hidden.is_some() && name != Some(NetworkName::Dense))?;
+        let is_dense = name == Some(NetworkName::Dense);
+        not_for("model.hidden", hidden, self.hidden.is_some() && !is_dense)?;
+        let of_dense = "it is for dense networks; leave it out, or set model.network = \"dense\"";
+        not_for("model.activation", of_dense, self.activation != Activation::Relu && !is_dense)?;
+        not_for("model.skip", of_dense, self.skip && !is_dense)?;
         let of_resnets =
             "it is for model.network = \"resnet-20\" and its like; in model.layers each norm has its own settings";
         not_for("model.normalisation", of_resnets, self.normalisation.is_some() && !is_resnet)?;
@@ -299,7 +318,8 @@ impl ModelSettings {
         match name {
             NetworkName::Dense => {
                 let hidden = self.hidden.as_deref().unwrap_or(&HIDDEN);
-                let dense = Network::dense(input.len(), hidden, num_outputs).map_err(of("model.hidden"))?;
+                let dense = Network::table(input.len(), hidden, num_outputs, self.activation, self.skip);
+                let dense = dense.map_err(of("model.hidden"))?;
                 // The shape of images stays known, so that new ones can be checked.
                 Network::new(input, dense.layers().to_vec()).map_err(of("model.hidden"))
             }
@@ -321,6 +341,11 @@ impl ModelSettings {
             (_, other) => other,
         }
     }
+}
+
+/// Whether a setting is the one that files may leave out.
+fn is_default<T: Default + PartialEq>(setting: &T) -> bool {
+    *setting == T::default()
 }
 
 /// The momenta of all batch norms, those of residual layers included.
@@ -357,6 +382,8 @@ mod tests {
         assert_eq!((built("").layers(), built("").input()), (dense.layers(), image));
         let slow = built("network = 'resnet-8'\nbatch_norm_momentum = 0.9\nbatch_norm_epsilon = 1e-3");
         assert_eq!(slow.layers()[1], Layer::BatchNorm { momentum: 0.9, epsilon: 1e-3 });
+        let beside = Network::table(3072, &[64], 10, Activation::Tanh, true).unwrap();
+        assert_eq!(built("activation = 'tanh'\nskip = true").layers(), beside.layers());
         assert!(!built("network = 'resnet-8'\nnormalisation = 'filter_response'").has_batch_norm());
         let own = built("layers = [{ conv = { filters = 2, kernel = 3 } }, 'relu', { dense = { units = 10 } }]");
         assert_eq!(own.layers().len(), 3);
@@ -417,6 +444,9 @@ mod tests {
         refused("network = 'dense'\nlayers = [{ dense = { units = 1 } }]", &["model.network", "model.layers"]);
         refused("network = 'mnist-cnn'\nhidden = [8]", &["model.hidden", "dense network"]);
         refused("network = 'resnet-602000000'", &["model.network must be", "at most 1202", "got resnet-602000000"]);
+        refused("network = 'mnist-cnn'\nskip = true", &["model.skip", "dense networks"]);
+        refused("network = 'mnist-cnn'\nactivation = 'tanh'", &["model.activation", "dense networks"]);
+        refused("activation = 'selu'", &["unknown variant `selu`", "tanh"]);
         refused("start = 'her'", &["unknown variant `her`", "lecun"]);
         refused("normalisation = 'batch'", &["model.normalisation", "resnet-20"]);
         refused("network = 'mnist-cnn'\nbatch_norm_momentum = 0.9", &["model.batch_norm_momentum", "resnet-20"]);

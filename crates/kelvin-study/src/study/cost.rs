@@ -256,9 +256,11 @@ impl Workload {
         let (starts, grid) = (f64::from(run.chains), run.grid.len() as f64);
         // The run's own division, and each fold or split.
         let of_run = starts * f64::from(1 + run.folds.unwrap_or(0) + run.splits.unwrap_or(0));
+        // What was chosen is sampled once more.
+        let on_all_rows = if run.all_rows { starts } else { 0.0 };
         match self {
-            Self::Study(RunCommand::Run) => (of_run, 2.0 * of_run),
-            Self::Study(RunCommand::RunGrid) => (of_run, (2.0 + grid) * of_run),
+            Self::Study(RunCommand::Run) => (of_run, 2.0 * of_run + on_all_rows),
+            Self::Study(RunCommand::RunGrid) => (of_run, (2.0 + grid) * of_run + on_all_rows),
             Self::Study(RunCommand::Sweep) => {
                 let searched = run.own_repetitions();
                 let sampled = searched.clone().filter(|repetition| *repetition < run.num_sampled_repetitions()).count();

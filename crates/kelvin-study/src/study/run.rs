@@ -11,9 +11,11 @@ use crate::findings::{
 };
 use crate::folder::{MODEL, SavedModel};
 use crate::number::significant;
-use crate::study::cross_validate::{FinishedFold, cross_validation, fold_experiments};
+use crate::study::cross_validate::{fold_experiments, judged};
+use crate::study::held_out_models::FinishedPart;
 use crate::study::observer::Note;
-use crate::study::stages::{Asked, Part, Stages, chosen_draws, divergence_warnings, selection_warnings};
+use crate::study::predictors::{learned_from_all_rows, saved_predictors};
+use crate::study::stages::{Asked, Part, PartRows, Stages, chosen_draws, divergence_warnings, selection_warnings};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
@@ -32,10 +34,10 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         fold.settings.sampler.learning_rate = stages.experiment.settings.sampler.learning_rate;
     }
 
-    let mut parts = vec![(Part { experiment: &stages.experiment, number: 0 }, &searches, beta)];
+    let mut parts = vec![(Part { experiment: &stages.experiment, rows: PartRows::Own }, &searches, beta)];
     for ((number, experiment), searches) in (1..).zip(&folds).zip(&fold_searches) {
         let beta = searches[best_choice(searches)?].choice.inverse_temperature;
-        parts.push((Part { experiment, number }, searches, beta));
+        parts.push((Part { experiment, rows: PartRows::Fold(number) }, searches, beta));
     }
     let mut chains = sample(stages, &parts, grid)?.into_iter();
     let (chains, fold_chains): (Vec<SampledChain>, Vec<Vec<SampledChain>>) =
@@ -74,13 +76,20 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let mut finished = Vec::new();
     for ((part, searches, beta), chains) in parts.iter().skip(1).zip(&fold_chains) {
         let groups = groups(part.experiment, chains, *beta, grid)?;
-        finished.push(FinishedFold { experiment: part.experiment, searches, chosen: best_choice(searches)?, groups });
+        finished.push(FinishedPart::new(part.experiment, searches, best_choice(searches)?, groups)?);
     }
-    findings.cross_validation = cross_validation(experiment, &finished)?;
+    let mut saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
+    let own = FinishedPart::new(experiment, &searches, best_choice(&searches)?, groups_of_run)?;
+    (findings.cross_validation, findings.predicting) = judged(&own, &finished)?;
+    saved_predictors(stages, &own, findings.predicting.as_ref(), &mut saved)?;
+    if let Some(predicting) = &mut findings.predicting {
+        let num_folds = finished.len() as u32;
+        let warnings = learned_from_all_rows(stages, &own, num_folds, predicting, &mut saved)?;
+        findings.warnings.extend(warnings);
+    }
     if experiment.settings.run.exact {
-        findings.audit = stages.audit(groups_of_run.into_iter().map(|(_, group)| group).collect())?;
+        findings.audit = stages.audit(own.groups.into_iter().map(|(_, group)| group).collect())?;
     }
-    let saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
     folder.write_json(MODEL, &saved)?;
     Ok(findings)
 }
@@ -88,7 +97,8 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
 /// The searches of the run's own division, and of each fold.
 fn search(stages: &Stages, folds: &[Experiment]) -> Result<(Vec<FinishedSearch>, Vec<Vec<FinishedSearch>>)> {
     let experiments = std::iter::once(&stages.experiment).chain(folds);
-    let parts = (0..).zip(experiments).map(|(number, experiment)| Part { experiment, number });
+    let rows = std::iter::once(PartRows::Own).chain((1..).map(PartRows::Fold));
+    let parts = rows.zip(experiments).map(|(rows, experiment)| Part { experiment, rows });
     let asked: Vec<(Part<'_>, Vec<u32>)> = parts.map(|part| (part, part.repetitions())).collect();
     let mut found = stages.search_parts(&asked)?.into_iter();
     Ok((found.next().unwrap_or_default(), found.collect()))
@@ -109,7 +119,7 @@ fn sample(
         }
         for spec in specs {
             let name = format!("-{}", spec.group_name());
-            match asked.iter_mut().find(|other| other.part.number == part.number && other.name == name) {
+            match asked.iter_mut().find(|other| other.part.rows == part.rows && other.name == name) {
                 Some(own) => own.specs.push(spec),
                 None => asked.push(Asked { part: *part, name, specs: vec![spec] }),
             }
@@ -118,7 +128,7 @@ fn sample(
     let sampled = stages.sample_populations(&asked)?;
     let mut of_parts: Vec<Vec<SampledChain>> = parts.iter().map(|_| Vec::new()).collect();
     for (asked, chains) in asked.iter().zip(sampled) {
-        of_parts[asked.part.number as usize].extend(chains);
+        of_parts[asked.part.number() as usize].extend(chains);
     }
     Ok(of_parts)
 }

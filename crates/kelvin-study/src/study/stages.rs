@@ -31,18 +31,37 @@ pub(crate) struct Stages {
     pub cancel: Cancel,
 }
 
-/// A division of the rows that a study learns from: the run's own, or a fold.
+/// A division of the rows that a study learns from.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<'a> {
     pub experiment: &'a Experiment,
-    /// 0 for the run's own division, folds from 1.
-    pub number: u32,
+    pub rows: PartRows,
+}
+
+/// Which rows a part learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PartRows {
+    /// The training rows of the run.
+    Own,
+    /// Those of this fold or split, counted from 1.
+    Fold(u32),
+    /// All of them, after so many folds.
+    All(u32),
 }
 
 impl Part<'_> {
-    /// Starts and chains of a fold are numbered after those of the folds before, so that no two have the same random numbers.
+    /// Its place: 0 for the run's own rows, folds from 1, all rows last.
+    pub fn number(&self) -> u32 {
+        match self.rows {
+            PartRows::Own => 0,
+            PartRows::Fold(number) => number,
+            PartRows::All(num_folds) => num_folds + 1,
+        }
+    }
+
+    /// Starts and chains of a part are numbered after those of the parts before, so that no two have the same random numbers.
     pub fn first_repetition(&self) -> u32 {
-        self.number * self.experiment.settings.run.chains
+        self.number() * self.experiment.settings.run.chains
     }
 
     /// The numbers of its starts.
@@ -50,13 +69,31 @@ impl Part<'_> {
         (self.first_repetition()..self.first_repetition() + self.experiment.settings.run.chains).collect()
     }
 
-    /// A label, with the fold before it.
+    /// A label, with the rows before it.
     pub fn titled(&self, label: String) -> String {
-        if self.number == 0 { label } else { format!("fold {}: {label}", self.number) }
+        match self.rows {
+            PartRows::Own => label,
+            PartRows::Fold(number) => format!("fold {number}: {label}"),
+            PartRows::All(_) => format!("all rows: {label}"),
+        }
+    }
+
+    /// The name of a chain's file of draws, without the ending.
+    pub fn draws_name(&self, spec: &ChainSpec) -> String {
+        match self.rows {
+            PartRows::All(_) => {
+                format!("all-rows-{}-{}", spec.group_name(), spec.repetition - self.first_repetition() + 1)
+            }
+            PartRows::Own | PartRows::Fold(_) => spec.draws_name(),
+        }
     }
 
     fn suffix(&self) -> String {
-        if self.number == 0 { String::new() } else { format!("-fold-{}", self.number) }
+        match self.rows {
+            PartRows::Own => String::new(),
+            PartRows::Fold(number) => format!("-fold-{number}"),
+            PartRows::All(_) => "-all-rows".into(),
+        }
     }
 }
 
@@ -142,7 +179,7 @@ fn firsts(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
 impl Stages {
     /// Searches for β from these starts, or resumes the searches that the folder holds.
     pub fn search(&self, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
-        let part = Part { experiment: &self.experiment, number: 0 };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let mut found = self.search_parts(&[(part, repetitions.to_vec())])?;
         Ok(found.pop().unwrap_or_default())
     }
@@ -187,7 +224,7 @@ impl Stages {
 
     /// Samples chains as one population, or resumes those that the folder holds; their draws are in the folder when it returns.
     pub fn sample(&self, specs: &[ChainSpec]) -> Result<Vec<SampledChain>> {
-        let part = Part { experiment: &self.experiment, number: 0 };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let mut sampled = self.sample_populations(&[Asked { part, name: String::new(), specs: specs.to_vec() }])?;
         Ok(sampled.pop().unwrap_or_default())
     }
@@ -215,7 +252,7 @@ impl Stages {
         let identity = folder.record().identity_of_chains();
         let chains = self.side_by_side(asked.len(), |index| {
             let Asked { part, name, specs } = &asked[index];
-            let path = |spec: &ChainSpec| folder.draws(&spec.draws_name());
+            let path = |spec: &ChainSpec| folder.draws(&part.draws_name(spec));
             let about = |spec: &ChainSpec| {
                 BTreeMap::from([
                     ("label", spec.label.clone()),

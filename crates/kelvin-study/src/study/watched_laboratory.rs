@@ -92,9 +92,8 @@ impl<'e> WatchedLaboratory<'e> {
 
     /// Makes the searches that chains start from, to be shown as a population of its own.
     fn search_for_starts(&self) -> Result<(), SelectionError> {
-        let settings = &self.experiment.settings;
-        if settings.sampler.start == Start::Search {
-            self.search(settings.selection.ascent_objective())?;
+        if self.experiment.settings.sampler.start == Start::Search {
+            self.search(self.experiment.ascent_objective())?;
         }
         Ok(())
     }

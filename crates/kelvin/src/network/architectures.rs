@@ -3,7 +3,7 @@
 use super::Network;
 use super::error::NetworkError;
 use super::initial::KernelStart;
-use super::layers::{Layer, Shape};
+use super::layers::{Activation, Layer, Shape};
 
 /// What stands behind the convolutions of a ResNet.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,11 +46,27 @@ impl Normalisation {
 impl Network {
     /// A ReLU network with the given hidden widths.
     pub fn dense(num_inputs: usize, hidden: &[usize], num_outputs: usize) -> Result<Self, NetworkError> {
+        Self::table(num_inputs, hidden, num_outputs, Activation::Relu, false)
+    }
+
+    /// A dense network with the given hidden widths and activation; with `skip` the inputs also reach the outputs by a dense layer of their
+    /// own, so that what is linear in them needs no hidden units.
+    pub fn table(
+        num_inputs: usize,
+        hidden: &[usize],
+        num_outputs: usize,
+        activation: Activation,
+        skip: bool,
+    ) -> Result<Self, NetworkError> {
         let mut layers = Vec::with_capacity(2 * hidden.len() + 1);
         for &units in hidden {
-            layers.extend([Layer::Dense { units }, Layer::Relu]);
+            layers.extend([Layer::Dense { units }, activation.layer()]);
         }
-        layers.push(Layer::Dense { units: num_outputs });
+        let last = Layer::Dense { units: num_outputs };
+        layers.push(last.clone());
+        if skip {
+            layers = vec![Layer::Residual { body: layers, shortcut: vec![last] }];
+        }
         Self::new(Shape::flat(num_inputs), layers)
     }
 
@@ -123,6 +139,10 @@ mod tests {
     fn counts_the_papers_parameters() {
         assert_eq!(Network::dense(8, &[64], 1).unwrap().layout().len(), 641);
         assert_eq!(Network::dense(14, &[64], 1).unwrap().layout().len(), 1025);
+        let beside = Network::table(8, &[64], 1, Activation::Relu, true).unwrap();
+        let names: Vec<String> = beside.layout().tensors().iter().map(|tensor| tensor.name.clone()).collect();
+        assert_eq!((beside.layout().len(), names.len()), (641 + 9, 6));
+        assert_eq!(names[4], "residual1.shortcut.dense1.kernel");
         assert_eq!(Network::mnist_cnn().layout().len(), 824_458);
         let resnet = Network::resnet(20).unwrap();
         assert_eq!(resnet.layout().len(), 273_258);

@@ -1,4 +1,4 @@
-//! The dense evaluator: a ReLU network of any depth, layer by layer on blocks of rows.
+//! The dense evaluator: a ReLU or tanh network of any depth, layer by layer on blocks of rows.
 //!
 //! Rows of activations and weights are padded to whole pieces of [`PIECE`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
@@ -9,8 +9,9 @@ use pulp::{Simd, WithSimd};
 use super::dense_layer::{DenseLayer, LayerWeights};
 use super::inputs::{PaddedRows, Rows};
 use super::kernels::{Number, PIECE};
-use super::products::{copy_rows, keep_where_positive, rectify};
-use super::{Layer, Network, OutputGradient};
+use super::layers::{Activation, Layer};
+use super::pass::OutputGradient;
+use super::products::{copy_rows, keep_where_positive, rectify, times_slope_of_tanh};
 use crate::vector::dispatch;
 
 /// Rows worked on together, so that their activations stay in cache.
@@ -37,11 +38,11 @@ pub struct Workspace<T> {
 }
 
 impl DenseStack {
-    /// The stack of a network that has dense layers and ReLUs only.
-    pub(super) fn new(network: &Network) -> Option<Self> {
+    /// The stack of layers that are dense, ReLU or tanh only.
+    pub(super) fn new(num_inputs: usize, of: &[Layer]) -> Option<Self> {
         let mut layers: Vec<DenseLayer> = Vec::new();
-        let (mut inputs, mut kernel_at) = (network.num_inputs(), 0);
-        for layer in network.layers() {
+        let (mut inputs, mut kernel_at) = (num_inputs, 0);
+        for layer in of {
             match *layer {
                 Layer::Dense { units } => {
                     let [input_stride, stride] = [inputs, units].map(|width| width.next_multiple_of(PIECE));
@@ -51,16 +52,16 @@ impl DenseStack {
                         units,
                         stride,
                         kernel_at,
-                        relu: false,
+                        activation: None,
                         has_input_gradient: !layers.is_empty(),
                     };
                     kernel_at = dense.end();
                     inputs = units;
                     layers.push(dense);
                 }
-                Layer::Relu => {
+                Layer::Relu | Layer::Tanh => {
                     if let Some(last) = layers.last_mut() {
-                        last.relu = true;
+                        last.activation = layer.activation();
                     }
                 }
                 _ => return None,
@@ -125,8 +126,10 @@ impl DenseStack {
             let inputs = &before[number][..num_rows * layer.input_stride];
             let outputs = &mut after[0][..num_rows * layer.stride];
             weights.forward(simd, layer, inputs, outputs, &mut work.lanes);
-            if layer.relu {
-                rectify(outputs);
+            match layer.activation {
+                Some(Activation::Relu) => rectify(outputs),
+                Some(Activation::Tanh) => T::tanh_all(simd, outputs),
+                None => {}
             }
         }
         let outputs = &work.activations[self.layers.len()][..num_rows * self.output_stride()];
@@ -143,9 +146,11 @@ impl DenseStack {
                 let [a, b] = &mut work.back;
                 (&mut a[..num_rows * layer.stride], &mut b[..num_rows * layer.input_stride])
             };
-            if layer.relu {
-                let outputs = &work.activations[number + 1][..num_rows * layer.stride];
-                keep_where_positive(outputs, output_gradient);
+            let outputs = &work.activations[number + 1][..num_rows * layer.stride];
+            match layer.activation {
+                Some(Activation::Relu) => keep_where_positive(outputs, output_gradient),
+                Some(Activation::Tanh) => times_slope_of_tanh(outputs, output_gradient),
+                None => {}
             }
             let inputs = &work.activations[number][..num_rows * layer.input_stride];
             weights.add_gradient(simd, layer, inputs, output_gradient);
@@ -258,26 +263,37 @@ impl WithSimd for Backward<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::network::Network;
 
-    /// Narrow and wide layers in every order, and none at all.
-    const SHAPES: [(usize, &[usize], usize); 5] =
-        [(3, &[7, 5], 2), (4, &[20, 3, 17], 20), (5, &[], 9), (17, &[8], 1), (2, &[16], 16)];
+    /// Narrow and wide layers in every order, and none at all; with either activation.
+    fn shapes() -> impl Iterator<Item = (usize, &'static [usize], usize, Activation)> {
+        const SHAPES: [(usize, &[usize], usize); 5] =
+            [(3, &[7, 5], 2), (4, &[20, 3, 17], 20), (5, &[], 9), (17, &[8], 1), (2, &[16], 16)];
+        let both =
+            |(inputs, hidden, outputs)| [Activation::Relu, Activation::Tanh].map(|by| (inputs, hidden, outputs, by));
+        SHAPES.into_iter().flat_map(both)
+    }
 
-    fn setting(inputs: usize, hidden: &[usize], outputs: usize) -> (DenseStack, Vec<f64>, Vec<f64>) {
-        let network = Network::dense(inputs, hidden, outputs).unwrap();
+    fn setting(
+        inputs: usize,
+        hidden: &[usize],
+        outputs: usize,
+        activation: Activation,
+    ) -> (DenseStack, Vec<f64>, Vec<f64>) {
+        let network = Network::table(inputs, hidden, outputs, activation, false).unwrap();
         let mut parameters: Vec<f64> = network.initial_parameters(5, 0).into_iter().map(f64::from).collect();
         for (index, value) in parameters.iter_mut().enumerate() {
             *value += f64::from(0.1 * (index as f32).sin());
         }
         let inputs = (0..inputs * 101).map(|i| f64::from((i as f32 * 0.7).cos())).collect();
-        (DenseStack::new(&network).unwrap(), parameters, inputs)
+        (DenseStack::new(network.num_inputs(), network.layers()).unwrap(), parameters, inputs)
     }
 
     /// Central differences of Σ outputs² / 2.
     #[test]
     fn gradient_agrees_with_finite_differences() {
-        for (inputs, hidden, outputs) in SHAPES {
-            let (stack, mut parameters, inputs) = setting(inputs, hidden, outputs);
+        for (inputs, hidden, outputs, activation) in shapes() {
+            let (stack, mut parameters, inputs) = setting(inputs, hidden, outputs, activation);
             let half_square = |outputs: &[f64]| outputs.iter().map(|o| 0.5 * o * o).sum::<f64>();
             let (_, gradient) = stack.reference(&parameters, &inputs, |_, _| {});
             for index in 0..parameters.len() {
@@ -303,8 +319,8 @@ mod tests {
 
     #[test]
     fn single_precision_agrees_with_the_reference() {
-        for (inputs, hidden, outputs) in SHAPES {
-            let (stack, parameters, inputs) = setting(inputs, hidden, outputs);
+        for (inputs, hidden, outputs, activation) in shapes() {
+            let (stack, parameters, inputs) = setting(inputs, hidden, outputs, activation);
             let (wanted_outputs, wanted) = stack.reference(&parameters, &inputs, |_, _| {});
             let [parameters, inputs] =
                 [parameters, inputs].map(|v| v.into_iter().map(|v| v as f32).collect::<Vec<_>>());

@@ -6,6 +6,7 @@
 use pulp::Simd;
 
 use super::kernels::{Factors, Lines, Number, Results, Start, panel_width};
+use super::layers::Activation;
 use super::products::{Matrix, add_rows, copy_rows, dot_rows, transpose};
 
 /// Layers with fewer units are narrow: with more, padded rows waste less than sums over lanes cost.
@@ -21,7 +22,7 @@ pub(super) struct DenseLayer {
     /// Numbers in a row of outputs, padding included.
     pub(super) stride: usize,
     pub(super) kernel_at: usize,
-    pub(super) relu: bool,
+    pub(super) activation: Option<Activation>,
     /// Whether anything stands before it that wants a gradient.
     pub(super) has_input_gradient: bool,
 }

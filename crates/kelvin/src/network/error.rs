@@ -48,14 +48,16 @@ pub enum NetworkError {
         found: f64,
     },
     /// The last layer must give the outputs.
-    #[error("the last layer must be dense, so that outputs can take any value; found {found:?}")]
+    #[error(
+        "the last layer must be dense, so that outputs can take any value, or a residual layer whose body and shortcut end so; found {found:?}"
+    )]
     LastNotDense {
         /// What stands last.
         found: Layer,
     },
     /// Layers in an order that computes nothing.
-    #[error("{layer} has no layer to act on: a ReLU stands first or behind another ReLU")]
-    MisplacedRelu {
+    #[error("{layer} has no layer to act on: a ReLU or tanh stands first or behind another")]
+    MisplacedActivation {
         /// The layer's name.
         layer: String,
     },

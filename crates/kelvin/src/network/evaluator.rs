@@ -1,4 +1,4 @@
-//! Runs a network forward and backward: the fused evaluator for one hidden layer, a dense one, one for images.
+//! Runs a network forward and backward: the fused evaluator for one hidden layer, a dense one, either beside a skip, one for images.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use super::images::{ImageStack, ImageWorkspace};
 use super::inputs::{PreparedInputs, Rows};
 use super::layers::Layer;
 use super::pass::{Mode, OutputGradient, Weights};
+use super::skip::{LinearSkip, SkipHead, SkipWorkspace};
 use super::{Network, one_hidden};
 use crate::data::Inputs;
 use crate::vector::Instructions;
@@ -18,6 +19,13 @@ pub enum Evaluator {
     OneHidden(one_hidden::OneHidden),
     /// Any dense network, layer by layer.
     Dense(DenseStack),
+    /// A dense network beside a linear skip connection.
+    Skip {
+        /// What evaluates the network.
+        body: Box<Evaluator>,
+        /// What is added to its outputs.
+        skip: LinearSkip,
+    },
     /// Any network, operation by operation on a whole batch.
     Images(ImageStack),
 }
@@ -29,6 +37,8 @@ pub enum Workspace {
     OneHidden(one_hidden::Workspace),
     /// Of the dense evaluator.
     Dense(dense::Workspace<f32>),
+    /// Of a dense evaluator and of the skip beside it.
+    Skip(Box<Workspace>, SkipWorkspace),
     /// Of the image evaluator.
     Images(Box<ImageWorkspace<f32>>),
 }
@@ -46,6 +56,7 @@ impl Evaluator {
         match self {
             Self::OneHidden(network) => Workspace::OneHidden(network.workspace()),
             Self::Dense(network) => Workspace::Dense(network.workspace()),
+            Self::Skip { body, skip } => Workspace::Skip(Box::new(body.workspace()), skip.workspace()),
             Self::Images(network) => Workspace::Images(Box::new(network.workspace(parallel))),
         }
     }
@@ -55,6 +66,7 @@ impl Evaluator {
         match self {
             Self::OneHidden(network) => PreparedInputs::Rows(network.prepare(&inputs.numbers())),
             Self::Dense(network) => PreparedInputs::Rows(network.prepare(&inputs.numbers())),
+            Self::Skip { body, .. } => body.prepare(inputs),
             Self::Images(network) => PreparedInputs::Images(network.prepare(inputs)),
         }
     }
@@ -74,6 +86,12 @@ impl Evaluator {
             }
             (Self::Dense(network), Workspace::Dense(work)) => {
                 network.outputs(weights.parameters, inputs.padded(), rows, outputs, work);
+            }
+            (Self::Skip { body, skip }, Workspace::Skip(of_body, work)) => {
+                let parameters = &weights.parameters[..skip.body_len];
+                body.outputs(Weights { parameters, ..weights }, inputs, rows, outputs, of_body);
+                skip.start(weights.parameters, work);
+                skip.add(inputs.padded(), rows, 0, outputs, work);
             }
             (Self::Images(network), Workspace::Images(work)) => {
                 network.outputs(weights, inputs.images(), rows, outputs, work);
@@ -104,6 +122,14 @@ impl Evaluator {
             (Self::Dense(network), Workspace::Dense(work)) => {
                 network.gradient(parameters, inputs.padded(), rows, head, gradient, work);
             }
+            (Self::Skip { body, skip }, Workspace::Skip(of_body, work)) => {
+                let (gradient, of_skip) = gradient.split_at_mut(skip.body_len);
+                skip.start(parameters, work);
+                let mut head = SkipHead { skip, inputs: inputs.padded(), rows, head, work };
+                let parameters = &parameters[..skip.body_len];
+                body.gradient(parameters, inputs, rows, mode, &mut head, gradient, of_body);
+                skip.write_gradient(work, of_skip);
+            }
             (Self::Images(network), Workspace::Images(work)) => {
                 network.gradient(parameters, inputs.images(), rows, mode, head, gradient, work);
             }
@@ -129,20 +155,34 @@ impl Evaluator {
 impl Network {
     /// The evaluator to use: the fused one where it applies, else the dense one, else that for images.
     pub fn evaluator(&self) -> Evaluator {
-        match self.layers[..] {
+        let (layers, _) = self.beside_skip();
+        match *layers {
             // The fused evaluator is made of vectors.
             [Layer::Dense { units: hidden }, Layer::Relu, Layer::Dense { units: outputs }]
                 if Instructions::in_use() != Instructions::Scalar =>
             {
-                Evaluator::OneHidden(one_hidden::OneHidden::new(self.num_inputs(), hidden, outputs))
+                let fused = one_hidden::OneHidden::new(self.num_inputs(), hidden, outputs);
+                self.with_skip(Evaluator::OneHidden(fused))
             }
             _ => self.dense_evaluator().unwrap_or_else(|| self.general_evaluator()),
         }
     }
 
+    /// The same beside the skip, where the network has one.
+    fn with_skip(&self, body: Evaluator) -> Evaluator {
+        let (_, has_skip) = self.beside_skip();
+        if !has_skip {
+            return body;
+        }
+        let (num_inputs, num_outputs) = (self.num_inputs(), self.num_outputs());
+        let body_len = self.program.layout.len() - (num_inputs + 1) * num_outputs;
+        Evaluator::Skip { body: Box::new(body), skip: LinearSkip { num_inputs, num_outputs, body_len } }
+    }
+
     /// The evaluator of dense networks of any depth, where this is one.
     pub fn dense_evaluator(&self) -> Option<Evaluator> {
-        DenseStack::new(self).map(Evaluator::Dense)
+        let (layers, _) = self.beside_skip();
+        DenseStack::new(self.num_inputs(), layers).map(|stack| self.with_skip(Evaluator::Dense(stack)))
     }
 
     /// The evaluator that serves every network.

@@ -45,6 +45,8 @@ pub enum Layer {
     Threshold,
     /// max(x, 0).
     Relu,
+    /// tanh(x).
+    Tanh,
     /// Means over squares of pixels that do not overlap.
     AvgPool {
         /// Height and width of a square.
@@ -62,7 +64,37 @@ pub enum Layer {
     },
 }
 
+/// What stands between the dense layers of a table's network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    /// max(x, 0).
+    #[default]
+    Relu,
+    /// tanh(x).
+    Tanh,
+}
+
+impl Activation {
+    /// The layer that does it.
+    pub fn layer(self) -> Layer {
+        match self {
+            Self::Relu => Layer::Relu,
+            Self::Tanh => Layer::Tanh,
+        }
+    }
+}
+
 impl Layer {
+    /// What it does to each number, where it is such a layer.
+    pub(super) fn activation(&self) -> Option<Activation> {
+        match self {
+            Self::Relu => Some(Activation::Relu),
+            Self::Tanh => Some(Activation::Tanh),
+            _ => None,
+        }
+    }
+
     /// Batch norm with the usual settings.
     pub const BATCH_NORM: Self = Self::BatchNorm { momentum: batch_norm_momentum(), epsilon: batch_norm_epsilon() };
 
@@ -78,6 +110,7 @@ impl Layer {
             Self::FilterResponseNorm { .. } => "frn",
             Self::Threshold => "threshold",
             Self::Relu => "relu",
+            Self::Tanh => "tanh",
             Self::AvgPool { .. } => "avgpool",
             Self::GlobalAvgPool => "globalavgpool",
             Self::Residual { .. } => "residual",

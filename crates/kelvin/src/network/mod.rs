@@ -15,6 +15,7 @@ mod one_hidden;
 mod pass;
 mod products;
 mod program;
+mod skip;
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub use evaluator::{Evaluator, Workspace};
 pub use images::{ImageStack, Reference};
 pub use initial::KernelStart;
 pub use inputs::{PreparedInputs, Rows};
-pub use layers::{Layer, Shape};
+pub use layers::{Activation, Layer, Shape};
 pub use layout::{Layout, Role, Tensor};
 pub use pass::{Mode, OutputGradient, Weights};
 pub use program::{BatchNorm, Convolution, Operation, Program, Value};
@@ -121,12 +122,19 @@ impl Network {
 
     /// "8-64-1" for dense networks; else the input, each kind of layer with its count, and the outputs.
     pub fn describe(&self) -> String {
-        if self.is_dense() {
+        let (layers, skip) = self.beside_skip();
+        if layers.iter().all(|layer| matches!(layer, Layer::Dense { .. } | Layer::Relu | Layer::Tanh)) {
             let mut text = self.input.to_string();
-            for layer in &self.layers {
+            for layer in layers {
                 if let Layer::Dense { units } = layer {
                     text.push_str(&format!("-{units}"));
                 }
+            }
+            if layers.contains(&Layer::Tanh) {
+                text.push_str(" tanh");
+            }
+            if skip {
+                text.push_str(" with a linear skip");
             }
             return text;
         }
@@ -136,8 +144,12 @@ impl Network {
         format!("{} images, {}, {} outputs", self.input, parts.join(", "), self.num_outputs())
     }
 
-    fn is_dense(&self) -> bool {
-        self.layers.iter().all(|layer| matches!(layer, Layer::Dense { .. } | Layer::Relu))
+    /// The layers, or those beside a linear skip connection around all of them, and whether there is such a skip.
+    fn beside_skip(&self) -> (&[Layer], bool) {
+        match &self.layers[..] {
+            [Layer::Residual { body, shortcut }] if matches!(shortcut[..], [Layer::Dense { .. }]) => (body, true),
+            layers => (layers, false),
+        }
     }
 }
 
@@ -149,7 +161,7 @@ fn count_kinds<'a>(layers: &'a [Layer], kinds: &mut Vec<(&'a str, usize)>) {
                 count_kinds(body, kinds);
                 count_kinds(shortcut, kinds);
             }
-            Layer::Relu | Layer::AvgPool { .. } | Layer::GlobalAvgPool => {}
+            Layer::Relu | Layer::Tanh | Layer::AvgPool { .. } | Layer::GlobalAvgPool => {}
             _ => match kinds.iter_mut().find(|(kind, _)| *kind == layer.kind()) {
                 Some((_, count)) => *count += 1,
                 None => kinds.push((layer.kind(), 1)),
@@ -165,6 +177,8 @@ mod tests {
     #[test]
     fn networks_say_what_they_are() {
         assert_eq!(Network::dense(14, &[64, 32], 3).unwrap().describe(), "14-64-32-3");
+        let beside = Network::table(3, &[5], 2, Activation::Tanh, true).unwrap();
+        assert_eq!(beside.describe(), "3-5-2 tanh with a linear skip");
         let resnet = Network::resnet(20).unwrap().describe();
         assert_eq!(resnet, "32×32×3 images, 21 conv, 21 batchnorm, 1 dense, 10 outputs");
     }
@@ -187,7 +201,7 @@ mod tests {
         let relu_last = Network::new(Shape::flat(3), vec![dense.clone(), Layer::Relu]);
         assert!(matches!(relu_last, Err(NetworkError::LastNotDense { .. })));
         let relu_first = Network::new(Shape::flat(3), vec![Layer::Relu, dense.clone()]);
-        assert_eq!(relu_first, Err(NetworkError::MisplacedRelu { layer: "relu1".into() }));
+        assert_eq!(relu_first, Err(NetworkError::MisplacedActivation { layer: "relu1".into() }));
         let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
         let late = Network::new(Shape::image(4, 4, 1), vec![dense.clone(), conv.clone(), dense.clone()]);
         assert_eq!(late, Err(NetworkError::NeedsImages { layer: "conv1".into(), found: Shape::flat(2) }));

@@ -75,6 +75,14 @@ pub(super) fn keep_where_positive<T: Number>(signs: &[T], values: &mut [T]) {
     }
 }
 
+/// gradients = gradients · (1 − tanh²), given the hyperbolic tangents.
+#[inline(always)]
+pub(super) fn times_slope_of_tanh<T: Number>(tanh: &[T], gradients: &mut [T]) {
+    for (gradient, &tanh) in gradients.iter_mut().zip(tanh) {
+        *gradient = *gradient - *gradient * (tanh * tanh);
+    }
+}
+
 /// sums += the sum of the rows.
 #[inline(always)]
 pub(super) fn add_rows<T: Number>(rows: Matrix<'_, T>, sums: &mut [T]) {

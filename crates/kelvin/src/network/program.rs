@@ -96,6 +96,10 @@ pub enum Operation {
         to: usize,
         threshold: Range<usize>,
     },
+    Tanh {
+        from: usize,
+        to: usize,
+    },
     Pool {
         from: usize,
         to: usize,
@@ -121,6 +125,7 @@ impl Operation {
             | Self::Dense { from, .. }
             | Self::FilterResponseNorm { from, .. }
             | Self::Threshold { from, .. }
+            | Self::Tanh { from, .. }
             | Self::Pool { from, .. }
             | Self::Copy { from, .. } => (Some(from), None),
             Self::Add { left, right, .. } => (Some(left), Some(right)),
@@ -154,12 +159,10 @@ impl Program {
         let mut program = Self::default();
         let start = program.value("the input", input)?;
         let end = program.push_layers(start, layers, "")?;
-        match layers.last() {
-            Some(Layer::Dense { .. }) => {}
-            Some(found) => return Err(NetworkError::LastNotDense { found: found.clone() }),
-            None => {}
+        if let Some(found) = layers.last().filter(|_| !ends_dense(layers)) {
+            return Err(NetworkError::LastNotDense { found: found.clone() });
         }
-        debug_assert_eq!(end + 1, program.values.len(), "a dense layer writes the last value");
+        debug_assert_eq!(end + 1, program.values.len(), "a dense layer, or a sum of two, writes the last value");
         Ok(program)
     }
 
@@ -228,10 +231,10 @@ impl Program {
                 }
             };
             let name = format!("{scope}{kind}{count}");
-            let follows_relu = position > 0 && layers[position - 1] == Layer::Relu;
+            let follows_one = position > 0 && layers[position - 1].activation().is_some();
             let first = position == 0 && scope.is_empty();
-            if *layer == Layer::Relu && (first || follows_relu) {
-                return Err(NetworkError::MisplacedRelu { layer: name });
+            if layer.activation().is_some() && (first || follows_one) {
+                return Err(NetworkError::MisplacedActivation { layer: name });
             }
             at = self.push_layer(at, layer, &name, start)?;
         }
@@ -302,6 +305,11 @@ impl Program {
                 self.values[at].relu = true;
                 Ok(at)
             }
+            Layer::Tanh => {
+                let to = self.value(name, shape)?;
+                self.operations.push(Operation::Tanh { from, to });
+                Ok(to)
+            }
             Layer::AvgPool { size } => {
                 if !shape.height.is_multiple_of(*size) || !shape.width.is_multiple_of(*size) {
                     return Err(NetworkError::PoolDoesNotDivide { layer: name.into(), size: *size, found: shape });
@@ -325,7 +333,11 @@ impl Program {
 
     /// Whether a value is a row of numbers by kind: the input of a table, or the output of a dense layer.
     fn is_flat(&self, value: usize) -> bool {
-        let writes = |operation: &Operation| matches!(operation, Operation::Dense { to, .. } if *to == value);
+        let writes = |operation: &Operation| match operation {
+            Operation::Dense { to, .. } => *to == value,
+            Operation::Tanh { from, to } => *to == value && self.is_flat(*from),
+            _ => false,
+        };
         value == 0 || self.operations.iter().any(writes)
     }
 
@@ -380,6 +392,15 @@ impl Convolution {
         };
         let ((height, above), (width, left)) = (along(input.height), along(input.width));
         Self { input, output: Shape::image(height, width, filters), kernel, stride, before: [above, left] }
+    }
+}
+
+/// Whether the last numbers can take any value: those of a dense layer, or a sum of two.
+fn ends_dense(layers: &[Layer]) -> bool {
+    match layers.last() {
+        Some(Layer::Dense { .. }) => true,
+        Some(Layer::Residual { body, shortcut }) => ends_dense(body) && ends_dense(shortcut),
+        _ => false,
     }
 }
 

@@ -3,8 +3,10 @@
 //! Each is a value that `pulp` runs inside a function compiled for the instructions in use. Sums run in sixteen lanes
 //! whatever the processor, so results do not depend on its vector width.
 
+mod elementary;
 mod instructions;
 
+pub(crate) use elementary::{exp, tanh};
 pub use instructions::{ENVIRONMENT_VARIABLE, Instructions, InstructionsError};
 pub(crate) use instructions::{dispatch, dispatch_vectors};
 

@@ -2,7 +2,7 @@
 
 use super::convolution::{ConvBackward, ConvScratch, InputGradient};
 use super::dense::{DenseBackward, DenseKernelGradient};
-use super::elementwise::{AddBackward, Columns, PullInPlace, PullSums};
+use super::elementwise::{AddBackward, Columns, PullInPlace, PullSums, TanhBack};
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolBackward;
 use super::response_norm::{CutOffBack, ImageScratch, NormaliseBack};
@@ -52,6 +52,15 @@ impl<T: Number> ImageWorkspace<T> {
                     for (gradient, &sum) in gradient[threshold.clone()].iter_mut().zip(sums) {
                         *gradient += T::from_f64(sum);
                     }
+                }
+                Operation::Tanh { from, to } => {
+                    self.pull_in_place(plan, *to);
+                    self.write_gradient(plan, *to, |work, number, _, gradient| {
+                        let tanh = &work.since_part(plan, *to, number)[..gradient.len()];
+                        T::dispatch(TanhBack { tanh, gradient });
+                    });
+                    self.give_gradient(plan, *to, *from);
+                    self.release_gradient(*to);
                 }
                 Operation::Pool { from, to, .. } => {
                     self.pool_backward(plan, number, *from, *to);

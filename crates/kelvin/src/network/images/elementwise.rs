@@ -4,6 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use super::reading::{PullBack, Reading, add_columns, add_moments, add_readings};
 use crate::network::kernels::Number;
+use crate::network::products::times_slope_of_tanh;
 
 /// Writes what readers see.
 pub(super) struct Read<'a, T> {
@@ -19,6 +20,39 @@ impl<T: Number> WithSimd for Read<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         self.reading.read(simd, self.stride, self.values, self.output);
+    }
+}
+
+/// Writes the hyperbolic tangents of what readers see.
+pub(super) struct ReadTanh<'a, T> {
+    pub reading: Reading<'a, T>,
+    pub stride: usize,
+    pub values: &'a [T],
+    pub output: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for ReadTanh<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        self.reading.read(simd, self.stride, self.values, self.output);
+        T::tanh_all(simd, self.output);
+    }
+}
+
+/// The way back of a hyperbolic tangent, given what it wrote.
+pub(super) struct TanhBack<'a, T> {
+    pub tanh: &'a [T],
+    pub gradient: &'a mut [T],
+}
+
+impl<T: Number> WithSimd for TanhBack<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        times_slope_of_tanh(self.tanh, self.gradient);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::convolution::{ConvForward, ConvScratch};
 use super::dense::DenseForward;
-use super::elementwise::{AddReadings, Moments, Read};
+use super::elementwise::{AddReadings, Moments, Read, ReadTanh};
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolForward;
 use super::response_norm::{CutOff, ImageScratch, Normalise};
@@ -66,6 +66,13 @@ impl<T: Number> ImageWorkspace<T> {
                     self.image_by_image(plan, *from, *to, |part, values, output| {
                         let threshold = part.padded(tau, stride);
                         T::dispatch(CutOff { stride, threshold, values, output });
+                    });
+                }
+                Operation::Tanh { from, to } => {
+                    let stride = plan.strides[*from];
+                    self.write_value(plan, *to, |work, number, _, output| {
+                        let values = &work.since_part(plan, *from, number)[..output.len()];
+                        T::dispatch(ReadTanh { reading: work.reading(plan, *from), stride, values, output });
                     });
                 }
                 Operation::Pool { from, to, .. } => self.pool_forward(plan, number, *from, *to),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::data::Augmentation;
-use crate::network::{Evaluator, Layer, Network, Normalisation, Shape};
+use crate::network::{Activation, Evaluator, Layer, Network, Normalisation, Shape};
 use crate::random::{NoiseKey, Purpose};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
@@ -101,10 +101,15 @@ fn networks() -> Vec<(&'static str, Network)> {
                     conv(3, 3, 1),
                     Layer::Relu,
                     Layer::FILTER_RESPONSE_NORM,
-                    dense,
+                    dense.clone(),
                 ],
             ),
         ),
+        (
+            "hyperbolic tangents, of what was normed as well",
+            build(image, vec![conv(3, 3, 1), Layer::Tanh, conv(4, 3, 1), Layer::BATCH_NORM, Layer::Tanh, dense]),
+        ),
+        ("a skip", Network::table(7, &[5, 3], 2, Activation::Tanh, true).unwrap()),
         ("a ResNet", Network::resnet_for(Shape::image(8, 8, 3), 8, 2, Normalisation::FILTER_RESPONSE).unwrap()),
     ]
 }

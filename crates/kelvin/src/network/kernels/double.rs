@@ -53,6 +53,12 @@ impl Number for f64 {
         if sign > 0.0 { value } else { 0.0 }
     }
 
+    fn tanh_all<S: Simd>(_: S, values: &mut [f64]) {
+        for value in values {
+            *value = value.tanh();
+        }
+    }
+
     fn dispatch<J: WithSimd>(job: J) -> J::Output {
         job.with_simd(pulp::Scalar)
     }

@@ -94,6 +94,9 @@ pub trait Number:
     /// The value where the sign is positive, else 0.
     fn where_positive<S: Simd>(simd: S, sign: Self::Vector<S>, value: Self::Vector<S>) -> Self::Vector<S>;
 
+    /// values = tanh(values).
+    fn tanh_all<S: Simd>(simd: S, values: &mut [Self]);
+
     /// Runs a job with the widest vectors there are.
     fn dispatch<J: WithSimd>(job: J) -> J::Output;
 

@@ -63,6 +63,13 @@ impl Number for f32 {
         simd.select_f32s(simd.less_than_f32s(zero, sign), value, zero)
     }
 
+    #[inline(always)]
+    fn tanh_all<S: Simd>(_: S, values: &mut [f32]) {
+        for value in values {
+            *value = crate::vector::tanh::<S>(*value);
+        }
+    }
+
     fn dispatch<J: WithSimd>(job: J) -> J::Output {
         crate::vector::dispatch(job)
     }

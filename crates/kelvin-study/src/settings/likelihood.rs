@@ -1,0 +1,122 @@
+//! The likelihood as a setting: by name, built for the targets at hand.
+
+use serde::{Deserialize, Serialize};
+
+use super::model::ModelSettings;
+use crate::error::ExperimentError;
+use kelvin::data::Target;
+use kelvin::likelihood::Likelihood;
+
+/// A likelihood with a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LikelihoodName {
+    /// Numbers around the output, with the variance σ² that `noise_variance` says.
+    Gaussian,
+    /// Numbers around the output, with a variance σ² that is learned with the weights.
+    LearnedGaussian,
+    /// One of the classes.
+    Categorical,
+}
+
+impl LikelihoodName {
+    /// Whether it is of numbers; of classes otherwise.
+    pub fn is_of_numbers(self) -> bool {
+        self != Self::Categorical
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Gaussian => "gaussian",
+            Self::LearnedGaussian => "learned_gaussian",
+            Self::Categorical => "categorical",
+        }
+    }
+}
+
+impl ModelSettings {
+    /// The likelihood in force for a target: the one that is named, else Gaussian with the variance `noise_variance` for numbers and categorical
+    /// for classes.
+    ///
+    /// # Errors
+    /// If the one that is named is not for such targets.
+    pub fn build_likelihood(&self, target: &Target) -> Result<Likelihood, ExperimentError> {
+        let num_classes = match target {
+            Target::Real(_) => None,
+            Target::Classes { names, .. } => Some(names.len()),
+        };
+        self.check_kind(num_classes.is_none())?;
+        let Some(num_classes) = num_classes else {
+            return Ok(match self.likelihood.unwrap_or(LikelihoodName::Gaussian) {
+                LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
+                LikelihoodName::Gaussian | LikelihoodName::Categorical => {
+                    Likelihood::Gaussian { noise_variance: self.noise_variance }
+                }
+            });
+        };
+        Ok(Likelihood::Categorical { num_classes })
+    }
+
+    /// Refuses a likelihood of numbers for classes, and the other way round.
+    pub(crate) fn check_kind(&self, are_numbers: bool) -> Result<(), ExperimentError> {
+        match self.likelihood {
+            Some(name) if name.is_of_numbers() != are_numbers => {
+                let (name, needs, found, task) = match are_numbers {
+                    true => (name.name(), "classes", "numbers", "classification"),
+                    false => (name.name(), "numbers", "classes", "regression"),
+                };
+                let reason = format!(
+                    "\"{name}\" is for {needs}, and the target was taken for {found}; leave it out, or set data.task = \"{task}\""
+                );
+                Err(ExperimentError::DoesNotApply { key: "model.likelihood", reason: reason.into() })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers() -> Target {
+        Target::Real(vec![0.0, 1.0, 3.0])
+    }
+
+    fn classes() -> Target {
+        Target::Classes { labels: vec![0, 1], names: vec!["no".into(), "yes".into()] }
+    }
+
+    fn named(likelihood: Option<LikelihoodName>) -> ModelSettings {
+        ModelSettings { likelihood, noise_variance: 0.25, ..ModelSettings::default() }
+    }
+
+    #[test]
+    fn without_a_name_targets_decide() {
+        let built = |target: &Target| named(None).build_likelihood(target).unwrap();
+        assert_eq!(built(&numbers()), Likelihood::Gaussian { noise_variance: 0.25 });
+        assert_eq!(built(&classes()), Likelihood::Categorical { num_classes: 2 });
+    }
+
+    #[test]
+    fn names_are_built_for_their_targets_and_refused_for_others() {
+        let learned = named(Some(LikelihoodName::LearnedGaussian));
+        assert_eq!(learned.build_likelihood(&numbers()).unwrap(), Likelihood::LearnedGaussian);
+        let error = learned.build_likelihood(&classes()).unwrap_err().to_string();
+        for phrase in
+            ["model.likelihood does not apply", "\"learned_gaussian\" is for numbers", "data.task = \"regression\""]
+        {
+            assert!(error.contains(phrase), "{error}");
+        }
+        let error = named(Some(LikelihoodName::Categorical)).build_likelihood(&numbers()).unwrap_err().to_string();
+        assert!(error.contains("\"categorical\" is for classes"), "{error}");
+        assert!(named(Some(LikelihoodName::Categorical)).build_likelihood(&classes()).is_ok());
+    }
+
+    #[test]
+    fn names_in_files_are_those_in_errors() {
+        for name in [LikelihoodName::Gaussian, LikelihoodName::LearnedGaussian, LikelihoodName::Categorical] {
+            assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{}\"", name.name()));
+        }
+    }
+}
