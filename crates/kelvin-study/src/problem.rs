@@ -41,7 +41,9 @@ impl SourceData {
     pub fn network(&self, settings: &Settings) -> Result<Network, ExperimentError> {
         match self {
             Self::Table(table) => {
-                let likelihood = settings.model.build_likelihood(&table.target)?;
+                // How many outputs it has does not depend on the rows.
+                let rows: Vec<usize> = (0..table.num_rows()).collect();
+                let likelihood = settings.model.build_likelihood(&table.target, &rows)?;
                 // How many inputs levels and dates become depends on the training rows.
                 let is_number = |kind: &FeatureKind| *kind == FeatureKind::Number;
                 let num_inputs = if table.kinds.iter().all(is_number) && !table.features.iter().any(|x| x.is_nan()) {
@@ -176,8 +178,11 @@ impl Problem {
     }
 
     fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
-        let standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = settings.model.build_likelihood(&dataset.target)?;
+        let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
+        let likelihood = settings.model.build_likelihood(&dataset.target, &split.train)?;
+        if likelihood.are_counts() {
+            standardiser = standardiser.with_the_target_as_it_is();
+        }
         let network = settings.model.build(Shape::flat(standardiser.num_inputs()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {

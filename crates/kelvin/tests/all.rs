@@ -18,11 +18,13 @@ mod hmc;
 mod instructions;
 mod known_posterior;
 mod learned_noise;
+mod learned_scales;
 mod learning_theory;
 mod logistic_models;
 mod mclmc;
 mod parsers;
 mod small_models;
+mod table_likelihoods;
 
 /// A file that is not listed above would be left out in silence.
 #[test]

@@ -4,9 +4,9 @@ use std::sync::Mutex;
 
 use kelvin::data::{Examples, Inputs, Targets};
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Layer, Mode, Network, Rows, Shape};
+use kelvin::network::{Activation, Layer, Mode, Network, Rows, Shape};
 use kelvin::potential::{Batch, Posterior, Potential};
-use kelvin::prior::{IsotropicGaussian, Prior};
+use kelvin::prior::{IsotropicGaussian, LearnedScales, Prior, ScaleGroups};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Divergence, Hmc, Integrator, JointAscent, Keep, Langevin,
@@ -56,9 +56,13 @@ impl AnyRule {
         matches!(self, Self::Sampler(Langevin { warm_up: Some(_), .. }) | Self::Exact(_))
     }
 
-    /// Whether it can move on the problem's energy: HMC needs one that is a function of θ alone.
+    /// Whether it can move on the problem's energy: HMC needs one that is a function of θ alone, and joint ascent a β to tell.
     fn serves(&self, problem: &Problem) -> bool {
-        !(matches!(self, Self::Exact(_)) && problem.network.has_batch_norm())
+        match self {
+            Self::Exact(_) => !problem.network.has_batch_norm(),
+            Self::Ascent(_) => problem.likelihood.identifies_beta(),
+            Self::Sampler(_) => true,
+        }
     }
 
     fn with_learning_rate(&self, value: f64) -> Self {
@@ -124,27 +128,37 @@ struct Problem {
 
 impl Problem {
     fn posterior(&self) -> Posterior {
-        let prior = IsotropicGaussian::new(0.5).unwrap();
+        let prior: Box<dyn Prior> = match self.likelihood.are_counts() || self.likelihood.spread_output().is_some() {
+            true => {
+                let of = ScaleGroups { each_input: true, spread_output: self.likelihood.spread_output() };
+                Box::new(LearnedScales::new(&self.network, 1.0, of).unwrap())
+            }
+            false => Box::new(IsotropicGaussian::new(0.5).unwrap()),
+        };
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
     }
 
     fn chains(&self, ids: impl IntoIterator<Item = u32>) -> Vec<Chain> {
-        let layout = self.network.layout();
+        let posterior = self.posterior();
+        let layout = posterior.layout();
         ids.into_iter()
             .map(|id| {
                 let temperature = Temperature::new(0.1 + f64::from(id)).unwrap();
-                Chain::new(id, temperature, self.network.initial_parameters(2, id), &layout)
+                Chain::new(id, temperature, posterior.initial_position(2, id), &layout)
             })
             .collect()
     }
 }
 
-/// A regression for the fused evaluator, a classification for the dense one, and images with batch norm.
-fn problems() -> [Problem; 3] {
+/// A regression for the fused evaluator, a classification for the dense one, images with batch norm; then networks with a skip or tanh, under
+/// likelihoods with parameters or outputs of their own and priors with learned scales.
+fn problems() -> [Problem; 6] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
     let labels = targets.iter().map(|&y| u32::from(y > -0.5) + u32::from(y > 0.5)).collect();
+    let counts = targets.iter().map(|&y| (0.5 + 0.4 * y).exp().round()).collect();
+    let numbers = targets.clone();
     let examples = |targets: Targets| Examples { inputs: inputs.clone().into(), num_features: 3, targets };
     [
         Problem {
@@ -158,6 +172,21 @@ fn problems() -> [Problem; 3] {
             likelihood: Likelihood::Categorical { num_classes: 3 },
         },
         images_with_batch_norm(),
+        Problem {
+            network: Network::table(3, &[5], 2, Activation::Relu, true).unwrap(),
+            examples: examples(Targets::Real(numbers.clone())),
+            likelihood: Likelihood::VaryingGaussian,
+        },
+        Problem {
+            network: Network::table(3, &[5, 4], 1, Activation::Tanh, true).unwrap(),
+            examples: examples(Targets::Real(numbers)),
+            likelihood: Likelihood::StudentT,
+        },
+        Problem {
+            network: Network::table(3, &[6], 1, Activation::Tanh, false).unwrap(),
+            examples: examples(Targets::Real(counts)),
+            likelihood: Likelihood::NegativeBinomial { log_mean: 0.6 },
+        },
     ]
 }
 
@@ -374,9 +403,9 @@ fn no_noise_at_temperature_zero() {
         for &integrator in Integrator::ALL {
             let rule = AnyRule::Sampler(Langevin::new(integrator, 1e-3, 0.9));
             let run = |seed: u64, temperature: f64| {
-                let start = problem.network.initial_parameters(2, 0);
+                let start = potential.initial_position(2, 0);
                 let temperature = Temperature::new(temperature).unwrap();
-                let mut chains = [Chain::new(0, temperature, start, &problem.network.layout())];
+                let mut chains = [Chain::new(0, temperature, start, &potential.layout())];
                 let plan = Plan { batches: Batches::full(NUM_ROWS), ..plan(seed, NUM_STEPS) };
                 run_population(&potential, &rule, &plan, &mut chains, &Silent);
                 let [chain] = chains;
@@ -386,7 +415,7 @@ fn no_noise_at_temperature_zero() {
             assert_ne!(run(1, 1e-6).position, run(2, 1e-6).position, "{integrator:?}");
             let (mut gradient, mut work) = (vec![0.0; potential.dim()], potential.workspace());
             let mut energy = |position: &[f32]| potential.evaluate(position, Batch::ALL, &mut gradient, &mut work);
-            let (before, after) = (energy(&problem.network.initial_parameters(2, 0)), energy(&run(1, 0.0).position));
+            let (before, after) = (energy(&potential.initial_position(2, 0)), energy(&run(1, 0.0).position));
             let stands_still = integrator == Integrator::Mclmc && after == before;
             assert!(after < before || stands_still, "{integrator:?}: U went from {before} to {after}");
         }

@@ -59,7 +59,7 @@ impl Experiment {
     ) -> Result<Self, ExperimentError> {
         let problem: Arc<Problem> = problem.into();
         settings.check()?;
-        let prior = settings.model.build_prior(&problem.network.layout())?;
+        let prior = settings.model.build_prior(&problem.network, problem.likelihood)?;
         let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
         let held_out = |examples: &_| posterior.held_out(examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));

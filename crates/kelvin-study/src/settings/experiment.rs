@@ -91,7 +91,7 @@ impl DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 34] = [
+pub(crate) const OPTIONAL: [&str; 35] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -107,6 +107,7 @@ pub(crate) const OPTIONAL: [&str; 34] = [
     "model.batch_norm_epsilon",
     "model.likelihood",
     "model.prior_degrees",
+    "model.prior_ard",
     "model.start",
     "model.layers",
     "selection.log_beta_prior",

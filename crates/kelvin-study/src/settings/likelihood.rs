@@ -15,6 +15,14 @@ pub enum LikelihoodName {
     Gaussian,
     /// Numbers around the output, with a variance σ² that is learned with the weights.
     LearnedGaussian,
+    /// Numbers around the first output, with a variance σ²(x) that a second output says.
+    VaryingGaussian,
+    /// Numbers around the output with far tails: Student-t with four degrees of freedom, of a scale that is learned with the weights.
+    StudentT,
+    /// Counts (0, 1, 2, …) whose variance is their mean.
+    Poisson,
+    /// Counts whose variance is larger than their mean by as much as is learned with the weights.
+    NegativeBinomial,
     /// One of the classes.
     Categorical,
 }
@@ -29,6 +37,10 @@ impl LikelihoodName {
         match self {
             Self::Gaussian => "gaussian",
             Self::LearnedGaussian => "learned_gaussian",
+            Self::VaryingGaussian => "varying_gaussian",
+            Self::StudentT => "student_t",
+            Self::Poisson => "poisson",
+            Self::NegativeBinomial => "negative_binomial",
             Self::Categorical => "categorical",
         }
     }
@@ -36,25 +48,27 @@ impl LikelihoodName {
 
 impl ModelSettings {
     /// The likelihood in force for a target: the one that is named, else Gaussian with the variance `noise_variance` for numbers and categorical
-    /// for classes.
+    /// for classes. Counts are predicted relative to the mean of the training rows.
     ///
     /// # Errors
     /// If the one that is named is not for such targets.
-    pub fn build_likelihood(&self, target: &Target) -> Result<Likelihood, ExperimentError> {
-        let num_classes = match target {
-            Target::Real(_) => None,
-            Target::Classes { names, .. } => Some(names.len()),
+    pub fn build_likelihood(&self, target: &Target, train: &[usize]) -> Result<Likelihood, ExperimentError> {
+        self.check_kind(matches!(target, Target::Real(_)))?;
+        let numbers = match target {
+            Target::Real(numbers) => numbers,
+            Target::Classes { names, .. } => return Ok(Likelihood::Categorical { num_classes: names.len() }),
         };
-        self.check_kind(num_classes.is_none())?;
-        let Some(num_classes) = num_classes else {
-            return Ok(match self.likelihood.unwrap_or(LikelihoodName::Gaussian) {
-                LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
-                LikelihoodName::Gaussian | LikelihoodName::Categorical => {
-                    Likelihood::Gaussian { noise_variance: self.noise_variance }
-                }
-            });
-        };
-        Ok(Likelihood::Categorical { num_classes })
+        let log_mean = || (train.iter().map(|&row| numbers[row]).sum::<f64>() / train.len() as f64).ln();
+        Ok(match self.likelihood.unwrap_or(LikelihoodName::Gaussian) {
+            LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
+            LikelihoodName::VaryingGaussian => Likelihood::VaryingGaussian,
+            LikelihoodName::StudentT => Likelihood::StudentT,
+            LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean() },
+            LikelihoodName::NegativeBinomial => Likelihood::NegativeBinomial { log_mean: log_mean() },
+            LikelihoodName::Gaussian | LikelihoodName::Categorical => {
+                Likelihood::Gaussian { noise_variance: self.noise_variance }
+            }
+        })
     }
 
     /// Refuses a likelihood of numbers for classes, and the other way round.
@@ -93,7 +107,7 @@ mod tests {
 
     #[test]
     fn without_a_name_targets_decide() {
-        let built = |target: &Target| named(None).build_likelihood(target).unwrap();
+        let built = |target: &Target| named(None).build_likelihood(target, &[0, 1]).unwrap();
         assert_eq!(built(&numbers()), Likelihood::Gaussian { noise_variance: 0.25 });
         assert_eq!(built(&classes()), Likelihood::Categorical { num_classes: 2 });
     }
@@ -101,21 +115,36 @@ mod tests {
     #[test]
     fn names_are_built_for_their_targets_and_refused_for_others() {
         let learned = named(Some(LikelihoodName::LearnedGaussian));
-        assert_eq!(learned.build_likelihood(&numbers()).unwrap(), Likelihood::LearnedGaussian);
-        let error = learned.build_likelihood(&classes()).unwrap_err().to_string();
+        assert_eq!(learned.build_likelihood(&numbers(), &[0, 1]).unwrap(), Likelihood::LearnedGaussian);
+        let error = learned.build_likelihood(&classes(), &[0, 1]).unwrap_err().to_string();
         for phrase in
             ["model.likelihood does not apply", "\"learned_gaussian\" is for numbers", "data.task = \"regression\""]
         {
             assert!(error.contains(phrase), "{error}");
         }
-        let error = named(Some(LikelihoodName::Categorical)).build_likelihood(&numbers()).unwrap_err().to_string();
+        let error =
+            named(Some(LikelihoodName::Categorical)).build_likelihood(&numbers(), &[0, 1]).unwrap_err().to_string();
         assert!(error.contains("\"categorical\" is for classes"), "{error}");
-        assert!(named(Some(LikelihoodName::Categorical)).build_likelihood(&classes()).is_ok());
+        assert!(named(Some(LikelihoodName::Categorical)).build_likelihood(&classes(), &[0, 1]).is_ok());
+    }
+
+    #[test]
+    fn counts_are_predicted_relative_to_the_mean_of_training_rows() {
+        let poisson = named(Some(LikelihoodName::Poisson)).build_likelihood(&numbers(), &[1, 2]).unwrap();
+        assert_eq!(poisson, Likelihood::Poisson { log_mean: 2f64.ln() });
     }
 
     #[test]
     fn names_in_files_are_those_in_errors() {
-        for name in [LikelihoodName::Gaussian, LikelihoodName::LearnedGaussian, LikelihoodName::Categorical] {
+        for name in [
+            LikelihoodName::Gaussian,
+            LikelihoodName::LearnedGaussian,
+            LikelihoodName::VaryingGaussian,
+            LikelihoodName::StudentT,
+            LikelihoodName::Poisson,
+            LikelihoodName::NegativeBinomial,
+            LikelihoodName::Categorical,
+        ] {
             assert_eq!(serde_json::to_string(&name).unwrap(), format!("\"{}\"", name.name()));
         }
     }

@@ -6,8 +6,11 @@ use crate::error::ExperimentError;
 use crate::settings::layer_list;
 use crate::settings::likelihood::LikelihoodName;
 use kelvin::data::nearest_name;
-use kelvin::network::{Activation, KernelStart, Layer, Layout, Network, NetworkError, Normalisation, Shape};
-use kelvin::prior::{IsotropicGaussian, Laplace, LayerwiseGaussian, Prior, PriorError, StudentT};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Activation, KernelStart, Layer, Network, NetworkError, Normalisation, Shape};
+use kelvin::prior::{
+    IsotropicGaussian, Laplace, LayerwiseGaussian, LearnedScales, Prior, PriorError, ScaleGroups, StudentT,
+};
 
 /// Network, likelihood and prior.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -45,11 +48,15 @@ pub struct ModelSettings {
     pub noise_variance: f64,
     /// The prior distribution of the weights.
     pub prior: PriorName,
-    /// Prior variance σ_p² of every parameter; a layerwise prior divides that of kernels by their fan-in.
+    /// Prior variance σ_p² of every parameter; a layerwise prior divides that of kernels by their fan-in. Where scales are learned it is where a scale lies
+    /// that few weights share; 1 is a good value then.
     pub prior_variance: f64,
     /// Degrees of freedom of a Student-t prior; 5 if not given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prior_degrees: Option<f64>,
+    /// Whether learned scales are one for each input where inputs are read: automatic relevance determination.
+    #[serde(skip_serializing_if = "is_default")]
+    pub prior_ard: bool,
     /// Your own network, layer by layer.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "layer_list::deserialize")]
     pub layers: Option<Vec<Layer>>,
@@ -71,6 +78,7 @@ impl Default for ModelSettings {
             prior: PriorName::Gaussian,
             prior_variance: 0.1,
             prior_degrees: None,
+            prior_ard: false,
             layers: None,
         }
     }
@@ -101,6 +109,8 @@ pub enum PriorName {
     Laplace,
     /// Student-t distribution of variance σ_p².
     StudentT,
+    /// N(0, s²/fan-in) for kernels and N(0, s²) for biases, with a scale s for each tensor that is learned: 1/s² has a gamma prior of mean 1/σ_p².
+    LearnedScales,
 }
 
 /// Degrees of freedom of a Student-t prior where none are given.
@@ -182,8 +192,11 @@ impl ModelSettings {
     /// The same after `key` was set: a network takes the place of another, and the settings of that go with it.
     pub(crate) fn after_setting(mut self, key: &str) -> Self {
         match key {
-            "model.prior" if self.prior != PriorName::StudentT => {
-                self.prior_degrees = None;
+            "model.prior" => {
+                if self.prior != PriorName::StudentT {
+                    self.prior_degrees = None;
+                }
+                self.prior_ard &= self.prior == PriorName::LearnedScales;
                 return self;
             }
             "model.layers" => self.network = None,
@@ -260,18 +273,24 @@ impl ModelSettings {
         not_for("model.batch_norm_momentum", no_batch_norm, self.batch_norm_momentum.is_some() && without)?;
         not_for("model.batch_norm_epsilon", no_batch_norm, self.batch_norm_epsilon.is_some() && without)?;
         let of_tails = "it is for model.prior = \"student_t\"; leave it out";
+        let of_scales = "it is for model.prior = \"learned_scales\"; leave it out";
+        not_for("model.prior_ard", of_scales, self.prior_ard && self.prior != PriorName::LearnedScales)?;
         not_for("model.prior_degrees", of_tails, self.prior_degrees.is_some() && self.prior != PriorName::StudentT)
     }
 
-    /// The prior of parameters with this layout.
+    /// The prior of a network's parameters.
     ///
     /// # Errors
     /// If a variance or the degrees of freedom make no sense.
-    pub fn build_prior(&self, layout: &Layout) -> Result<Box<dyn Prior>, PriorError> {
+    pub fn build_prior(&self, network: &Network, likelihood: Likelihood) -> Result<Box<dyn Prior>, PriorError> {
         let variance = self.prior_variance;
         Ok(match self.prior {
             PriorName::Gaussian => Box::new(IsotropicGaussian::new(variance)?),
-            PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, layout)?),
+            PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, &network.layout())?),
+            PriorName::LearnedScales => {
+                let of = ScaleGroups { each_input: self.prior_ard, spread_output: likelihood.spread_output() };
+                Box::new(LearnedScales::new(network, variance, of)?)
+            }
             PriorName::Laplace => Box::new(Laplace::new(variance)?),
             PriorName::StudentT => Box::new(StudentT::new(variance, self.prior_degrees.unwrap_or(PRIOR_DEGREES))?),
         })
@@ -458,14 +477,25 @@ mod tests {
 
     #[test]
     fn priors_by_name() {
-        let layout = Network::dense(2, &[3], 1).unwrap().layout();
+        let network = Network::dense(2, &[3], 1).unwrap();
+        let (position, likelihood) = (vec![0.4; network.layout().len()], Likelihood::LearnedGaussian);
         let density =
-            |text: &str| read(text).unwrap().build_prior(&layout).unwrap().log_density(&vec![0.4; layout.len()]);
-        let densities = ["", "prior = 'layerwise'", "prior = 'laplace'", "prior = 'student_t'"].map(density);
+            |text: &str| read(text).unwrap().build_prior(&network, likelihood).unwrap().log_density(&position);
+        let densities = [
+            "",
+            "prior = 'layerwise'",
+            "prior = 'laplace'",
+            "prior = 'student_t'",
+            "prior = 'learned_scales'",
+            "prior = 'learned_scales'\nprior_ard = true",
+        ]
+        .map(density);
         for (index, one) in densities.iter().enumerate() {
             assert!(densities[..index].iter().all(|other| (one - other).abs() > 0.1), "{densities:?}");
         }
         assert_eq!(density("prior = 'student_t'"), density("prior = 'student_t'\nprior_degrees = 5"));
+        let refused = read("prior_ard = true").unwrap_err();
+        assert!(refused.contains("model.prior_ard does not apply") && refused.contains("learned_scales"), "{refused}");
         let refused = read("prior_degrees = 4").unwrap_err();
         assert!(refused.contains("model.prior_degrees does not apply"), "{refused}");
         let spelled_out = read("prior = 'student_t'").unwrap().spelled_out();

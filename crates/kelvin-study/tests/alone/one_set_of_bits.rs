@@ -5,13 +5,13 @@
 
 use std::fmt::Write;
 
-use kelvin::network::{Evaluator, Mode, Network, OutputGradient, Rows, Weights};
+use kelvin::network::{Activation, Evaluator, Mode, Network, OutputGradient, Rows, Weights};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::Silent;
 use kelvin::vector::Instructions;
 use kelvin_study::experiment::{ChainSpec, Experiment, Slot};
 use kelvin_study::problem::Problem;
-use kelvin_study::settings::{BatchSize, Settings, preset};
+use kelvin_study::settings::{BatchSize, LikelihoodName, PriorName, Settings, preset};
 use sha2::{Digest, Sha256};
 
 /// SHA-256 of what [`small_run`] gives, as an AVX-512 processor made it.
@@ -105,10 +105,19 @@ fn evaluators() -> Vec<(String, Vec<u8>)> {
         parameters.iter_mut().enumerate().for_each(|(index, value)| *value += 0.2 * (index as f32 * 1.3).sin());
         let data: Vec<f32> = (0..inputs * num_rows).map(|i| (i as f32 * 0.37).sin()).collect();
         let picked: Vec<u32> = (0..num_rows as u32).rev().step_by(2).collect();
-        for (kind, evaluator) in [("its", network.evaluator()), ("the dense", network.dense_evaluator().unwrap())] {
+        let beside = Network::table(inputs, hidden, units, Activation::Relu, true).unwrap();
+        let bent = Network::table(inputs, hidden, units, Activation::Tanh, false).unwrap();
+        let skip: Vec<f32> =
+            parameters.iter().copied().chain((0..(inputs + 1) * units).map(|i| (i as f32).cos())).collect();
+        for (kind, network, evaluator, parameters) in [
+            ("its", &network, network.evaluator(), &parameters),
+            ("the dense", &network, network.dense_evaluator().unwrap(), &parameters),
+            ("its", &beside, beside.evaluator(), &skip),
+            ("its", &bent, bent.evaluator(), &parameters),
+        ] {
             for rows in [Rows::All, Rows::These(&picked)] {
                 let name = format!("{} of {num_rows} rows by {kind} evaluator", network.describe());
-                found.push((name, pass(&evaluator, &parameters, &data, rows, units)));
+                found.push((name, pass(&evaluator, parameters, &data, rows, units)));
             }
         }
     }
@@ -140,11 +149,23 @@ fn experiments() -> Vec<(&'static str, Settings)> {
     (deep.sampler.learning_rate, deep.selection.learning_rate) = (1e-4, 1e-7);
     (deep.sampler.batch_size, deep.selection.epochs) = (BatchSize::Rows(100), 100);
     (deep.sampler.burn_in, deep.sampler.epochs) = (50, 150);
+    let mut varying = table.clone();
+    varying.model.likelihood = Some(LikelihoodName::VaryingGaussian);
+    (varying.model.skip, varying.model.activation) = (true, Activation::Tanh);
+    let mut far_tails = table.clone();
+    far_tails.model.likelihood = Some(LikelihoodName::StudentT);
+    far_tails.model.prior = PriorName::LearnedScales;
     let mut images = preset("stripes").unwrap().settings();
     (images.selection.epochs, images.selection.checkpoints) = (4, 2);
     let sampler = &mut images.sampler;
     (sampler.ramp_start, sampler.ramp_end, sampler.burn_in, sampler.epochs, sampler.cycle) = (1, 2, 2, 6, 2);
-    vec![("a table with one hidden layer", table), ("a table with two hidden layers", deep), ("images", images)]
+    vec![
+        ("a table with one hidden layer", table),
+        ("a table with two hidden layers", deep),
+        ("noise that varies, tanh and a skip", varying),
+        ("far tails and learned scales", far_tails),
+        ("images", images),
+    ]
 }
 
 /// Every number of a search and two chains: positions, draws, energies, temperatures, scores.

@@ -89,6 +89,11 @@ impl Standardiser {
         Ok(Self { features, target, encoder })
     }
 
+    /// The same for a target that is not to be scaled, such as counts.
+    pub fn with_the_target_as_it_is(self) -> Self {
+        Self { target: self.target.map(|_| Scale { mean: 0.0, std: 1.0 }), ..self }
+    }
+
     /// Rows of a data set, standardised; classes stay as they are.
     ///
     /// # Panics
@@ -287,6 +292,14 @@ mod tests {
         assert_eq!(standardiser.target_value(-2.0), 0.5);
         assert_eq!(standardiser.target_std(0.5), 5.0);
         assert_eq!(standardiser.target_variance(0.25), 25.0);
+    }
+
+    #[test]
+    fn a_target_can_be_left_as_it_is() {
+        let data = dataset("a,y\n1,4\n3,30\n5,0\n");
+        let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap().with_the_target_as_it_is();
+        assert_eq!(standardiser.examples(&data, &[1, 2]).unwrap().targets, Targets::Real(vec![30.0, 0.0]));
+        assert_eq!((standardiser.target_value(7.0), standardiser.target_std(2.0)), (7.0, 2.0));
     }
 
     #[test]

@@ -5,8 +5,9 @@
 //! ```
 //! Logits are taken relative to the largest, so that no exponential overflows.
 
-use super::model::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, labels};
+use super::model::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity};
 use super::rows::{Given, RowSums, TargetRows};
+use super::targets::labels;
 use crate::data::Targets;
 
 /// y ~ softmax(outputs).

@@ -110,6 +110,15 @@ mod tests {
         assert!((moments[0] * 0.04 - 1.0).abs() < 0.05, "{moments:?}");
         let (_, moments) = second_moments(Likelihood::LearnedGaussian, &[0.7], &[0.04f32.ln()]);
         assert!((moments[0] * 0.04 - 1.0).abs() < 0.05, "{moments:?}");
+        // Student-t: (ν + 1)/(ν + 3) of a Gaussian's; Poisson: the mean.
+        let (_, moments) = second_moments(Likelihood::StudentT, &[0.7], &[0.04f32.ln()]);
+        assert!((moments[0] * 0.04 * 7.0 / 5.0 - 1.0).abs() < 0.05, "{moments:?}");
+        let (_, moments) = second_moments(Likelihood::Poisson { log_mean: 3f64.ln() }, &[0.0], &[]);
+        assert!((moments[0] / 3.0 - 1.0).abs() < 0.05, "{moments:?}");
+        let (_, moments) = second_moments(Likelihood::VaryingGaussian, &[0.7, 0.0], &[]);
+        for (found, expected) in moments.iter().zip([1.0, 0.0, 0.0, 0.5]) {
+            assert!((found - expected).abs() < 0.05, "{moments:?}");
+        }
         let logits = [0.5f32, -1.0, 0.2];
         let (means, moments) = second_moments(Likelihood::Categorical { num_classes: 3 }, &logits, &[]);
         let total: f64 = logits.iter().map(|&z| f64::from(z).exp()).sum();

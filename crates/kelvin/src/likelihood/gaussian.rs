@@ -6,9 +6,10 @@
 
 use std::f64::consts::TAU;
 
-use super::model::{LikelihoodError, LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, numbers};
+use super::model::{LikelihoodError, LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity};
 use super::number::NumberDistribution;
 use super::rows::{Given, RowSums, TargetRows};
+use super::targets::numbers;
 use crate::data::Targets;
 use crate::network::Rows;
 

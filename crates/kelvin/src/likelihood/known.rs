@@ -3,10 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::categorical::Categorical;
+use super::counts::Counts;
 use super::gaussian::Gaussian;
 use super::learned_gaussian::LearnedGaussian;
 use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
 use super::number::NumberDistribution;
+use super::student_t::StudentT;
+use super::varying_gaussian::VaryingGaussian;
 use crate::data::Targets;
 use crate::network::Layout;
 
@@ -22,6 +25,23 @@ pub enum Likelihood {
     /// y ~ N(output, σ²) with log σ² a parameter under N(0, 1): one output.
     #[serde(rename = "learned_gaussian")]
     LearnedGaussian,
+    /// y ~ N(first output, σ²(x)) with log σ²(x) a bounded form of the second output.
+    #[serde(rename = "varying_gaussian")]
+    VaryingGaussian,
+    /// y ~ output + s · Student-t with four degrees of freedom, with log s² a parameter under N(0, 1): one output.
+    #[serde(rename = "student_t")]
+    StudentT,
+    /// Counts, Poisson with the log of their mean log_mean + a bounded form of the output: one output.
+    Poisson {
+        /// The log of the mean of the training counts.
+        log_mean: f64,
+    },
+    /// Counts, negative binomial with the same mean and log r a parameter under N(0, 4): one output.
+    #[serde(rename = "negative_binomial")]
+    NegativeBinomial {
+        /// The log of the mean of the training counts.
+        log_mean: f64,
+    },
     /// y ~ softmax(outputs): one output for each class.
     Categorical {
         /// How many classes.
@@ -35,6 +55,10 @@ impl Likelihood {
         match *self {
             Self::Gaussian { noise_variance } => question(&Gaussian { noise_variance }),
             Self::LearnedGaussian => question(&LearnedGaussian),
+            Self::VaryingGaussian => question(&VaryingGaussian),
+            Self::StudentT => question(&StudentT),
+            Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
+            Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
         }
     }
@@ -55,6 +79,11 @@ impl Likelihood {
     /// Outputs a network must have.
     pub fn num_outputs(&self) -> usize {
         self.ask(|model| model.num_outputs())
+    }
+
+    /// Which of the outputs says how far targets spread, if one does: priors hold its weights closer than others.
+    pub fn spread_output(&self) -> Option<usize> {
+        self.ask(|model| model.spread_output())
     }
 
     /// Adds its own parameters to a layout.
@@ -89,10 +118,25 @@ impl Likelihood {
         self.ask(|model| model.add_prior_energy_gradient(own, scale, gradient));
     }
 
-    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell; not where θ holds a scale of the noise, which only β/σ² is
+    /// Why a maximum of the likelihood in (θ, log β) has no β to tell, where it has none: as where θ holds a scale of the noise, which only β/σ² is
     /// felt of.
+    pub fn hides_beta(&self) -> Option<&'static str> {
+        self.ask(|model| model.hides_beta())
+    }
+
+    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell.
     pub fn identifies_beta(&self) -> bool {
-        self.ask(|model| model.identifies_beta())
+        self.hides_beta().is_none()
+    }
+
+    /// Where β must be above for p(y|x,θ)^β to have an integral: 0 for all but those with far tails.
+    pub fn least_power(&self) -> f64 {
+        self.ask(|model| model.least_power())
+    }
+
+    /// Whether its targets are counts, which are never standardised.
+    pub fn are_counts(&self) -> bool {
+        self.ask(|model| model.are_counts())
     }
 
     /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
@@ -117,6 +161,13 @@ impl Likelihood {
         let likelihood = self.ask(|model| model.name());
         let wrong = |needs: String, found: String| Err(LikelihoodError::Targets { likelihood, needs, found });
         match (self.kind(), targets) {
+            (TargetKind::Numbers, Targets::Real(numbers)) if self.are_counts() => {
+                let is_count = |number: &f32| *number >= 0.0 && number.is_finite() && number.fract() == 0.0;
+                match numbers.iter().find(|number| !is_count(number)) {
+                    None => Ok(()),
+                    Some(&found) => Err(LikelihoodError::NotACount { likelihood, found }),
+                }
+            }
             (TargetKind::Numbers, Targets::Real(_)) => Ok(()),
             (TargetKind::Numbers, Targets::Classes(_)) => wrong("numbers".into(), "classes".into()),
             (TargetKind::Classes { .. }, Targets::Real(_)) => wrong("classes".into(), "numbers".into()),
@@ -170,14 +221,22 @@ impl Likelihood {
 
 #[cfg(test)]
 mod tests {
+    use super::super::rows::Given;
+    use super::super::sum::LikelihoodSum;
     use super::*;
+    use crate::network::{OutputGradient, Rows};
 
     /// One of each, with three rows of values and targets.
     fn all() -> Vec<(Likelihood, Vec<f32>, Targets)> {
         let numbers = || Targets::Real(vec![0.75, 2.0, -0.4]);
+        let counts = || Targets::Real(vec![3.0, 0.0, 17.0]);
         vec![
             (Likelihood::Gaussian { noise_variance: 0.2 }, vec![0.5, -1.25, 0.3], numbers()),
             (Likelihood::LearnedGaussian, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
+            (Likelihood::VaryingGaussian, vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0], numbers()),
+            (Likelihood::StudentT, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
+            (Likelihood::Poisson { log_mean: 0.7 }, vec![0.5, -1.25, 2.3], counts()),
+            (Likelihood::NegativeBinomial { log_mean: 0.7 }, vec![0.5, 0.4, -1.25, 0.4, 2.3, 0.4], counts()),
             (
                 Likelihood::Categorical { num_classes: 3 },
                 vec![0.5, -1.0, 40.0, 3.0, 2.0, 1.0, 0.3, -0.4, 0.9],
@@ -228,7 +287,49 @@ mod tests {
             for ((values, &target), log_density) in values.chunks_exact(width).zip(numbers).zip(rows) {
                 let distribution = likelihood.number_distribution(values, 3.0);
                 assert!((distribution.log_density(f64::from(target)) - log_density).abs() < 1e-10, "{likelihood:?}");
-                assert!((distribution.cumulative(distribution.at(-1.5)) - 0.066_807_201_268_858).abs() < 1e-12);
+                let (below, at) = (0.066_807_201_268_858, distribution.at(-1.5));
+                if likelihood.are_counts() {
+                    assert!(distribution.at_most(at) >= below && distribution.at_most(at - 1.0) < below);
+                    let middle = distribution.at_most(at) - 0.5 * distribution.log_density(at).exp();
+                    assert!((distribution.cumulative(at) - middle).abs() < 1e-10, "{likelihood:?}");
+                } else {
+                    assert!((distribution.cumulative(at) - below).abs() < 1e-12, "{likelihood:?}");
+                }
+                assert!((distribution.cumulative(at) + distribution.above(at) - 1.0).abs() < 1e-12);
+            }
+        }
+    }
+
+    /// ∂/∂outputs and ∂/∂own of Σ log p^β/Z, at β = 1 and at another.
+    #[test]
+    fn gradients_agree_with_differences() {
+        for ((likelihood, values, targets), beta) in all().into_iter().flat_map(|one| [(one.clone(), 1.0), (one, 1.7)])
+        {
+            let (num_outputs, num_values) = (likelihood.num_outputs(), likelihood.num_values());
+            let own: Vec<f32> = values[num_outputs..num_values].to_vec();
+            let outputs: Vec<f32> =
+                values.chunks_exact(num_values).flat_map(|row| &row[..num_outputs]).copied().collect();
+            let sum = |outputs: &[f32], own: &[f32]| {
+                let given = Given { beta, own };
+                let (mut outputs, mut of_own) = (outputs.to_vec(), vec![0.0; own.len()]);
+                let mut sum = LikelihoodSum::new(likelihood, given, &targets, Rows::All);
+                sum.differentiate(0, &mut outputs);
+                sum.own_gradient(&mut of_own);
+                (sum.total().value, outputs, of_own)
+            };
+            let (_, of_outputs, of_own) = sum(&outputs, &own);
+            for (index, found) in of_outputs.iter().chain(&of_own).enumerate() {
+                let at = |step: f32| {
+                    let (mut outputs, mut own) = (outputs.clone(), own.clone());
+                    *outputs.iter_mut().chain(&mut own).nth(index).unwrap() += step;
+                    sum(&outputs, &own).0
+                };
+                // Fourth order, with steps that f32 has exactly.
+                let step = 0.015_625;
+                let slope =
+                    (8.0 * (at(step) - at(-step)) - (at(2.0 * step) - at(-2.0 * step))) / (12.0 * f64::from(step));
+                let error = (slope - f64::from(*found)).abs();
+                assert!(error < 2e-3 * (1.0 + slope.abs()), "{likelihood:?}, β = {beta}, {index}: {slope} {found}");
             }
         }
     }
@@ -259,6 +360,10 @@ mod tests {
         assert_eq!(error.to_string(), "a Gaussian likelihood needs numbers, but the targets are classes");
         assert!(Likelihood::Gaussian { noise_variance: 0.0 }.check(&Targets::Real(vec![])).is_err());
         assert!(Likelihood::Categorical { num_classes: 2 }.check(&Targets::Classes(vec![2])).is_err());
+        let poisson = Likelihood::Poisson { log_mean: 0.0 };
+        let error = poisson.check(&Targets::Real(vec![1.0, 0.5])).unwrap_err().to_string();
+        assert!(error.contains("Poisson likelihood needs counts") && error.contains("a target is 0.5"), "{error}");
+        assert!(Likelihood::NegativeBinomial { log_mean: f64::NEG_INFINITY }.check_settings().is_err());
         for (likelihood, _, targets) in all() {
             assert!(
                 likelihood.check(&targets).is_ok() && likelihood.check(&likelihood.kind().unknown_targets(2)).is_ok()

@@ -8,10 +8,11 @@
 use std::f64::consts::TAU;
 
 use super::gaussian::Gaussian;
-use super::model::{LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity, numbers};
+use super::model::{LogBetaCurve, LogLikelihood, Model, NOISE_HIDES_BETA, TargetKind, TemperedDensity};
 use super::normal;
 use super::number::NumberDistribution;
 use super::rows::{Given, RowSums, TargetRows};
+use super::targets::numbers;
 use crate::data::Targets;
 use crate::network::{Layout, Role};
 
@@ -61,8 +62,8 @@ impl Model for LearnedGaussian {
         gradient[0] = (scale * f64::from(gradient[0]) + f64::from(own[0]) / PRIOR_VARIANCE) as f32;
     }
 
-    fn identifies_beta(&self) -> bool {
-        false
+    fn hides_beta(&self) -> Option<&'static str> {
+        Some(NOISE_HIDES_BETA)
     }
 
     fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {

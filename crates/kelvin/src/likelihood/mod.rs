@@ -10,6 +10,8 @@
 //! the network says of rows, each row's outputs are followed by them: these are the row's *values*.
 
 mod categorical;
+mod count;
+mod counts;
 mod drawn;
 mod gaussian;
 mod known;
@@ -18,8 +20,12 @@ mod model;
 pub(crate) mod normal;
 mod number;
 mod rows;
+mod student_t;
 mod sum;
+mod targets;
+mod varying_gaussian;
 
+pub(crate) use count::least_count;
 pub(crate) use drawn::DrawnScores;
 pub use known::Likelihood;
 pub use model::{LikelihoodError, LogBetaCurve, LogLikelihood, TargetKind, TemperedDensity};

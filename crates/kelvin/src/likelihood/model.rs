@@ -28,6 +28,24 @@ pub enum LikelihoodError {
         /// What was given.
         found: f64,
     },
+    /// The mean of counts must be positive.
+    #[error(
+        "the log of the mean count must be a finite number, got {found}: counts that are all 0 leave nothing to learn"
+    )]
+    MeanCount {
+        /// What was given.
+        found: f64,
+    },
+    /// A target that is no count.
+    #[error(
+        "a {likelihood} likelihood needs counts (0, 1, 2, …), but a target is {found}; choose model.likelihood = \"learned_gaussian\""
+    )]
+    NotACount {
+        /// The likelihood's name.
+        likelihood: &'static str,
+        /// What was given.
+        found: f32,
+    },
     /// Targets of another kind.
     #[error("a {likelihood} likelihood needs {needs}, but the targets are {found}")]
     Targets {
@@ -69,6 +87,9 @@ pub struct TemperedDensity {
     pub slope: f64,
 }
 
+/// Why learned Gaussian noise has no β to tell.
+pub(super) const NOISE_HIDES_BETA: &str = "the noise is learned, and the likelihood knows only β/σ²";
+
 /// What a likelihood is asked; `values` are those of whole rows, as [`Likelihood::num_values`] counts them.
 pub(super) trait Model {
     /// Its name in errors.
@@ -83,6 +104,11 @@ pub(super) trait Model {
     /// Checks its settings.
     fn check_settings(&self) -> Result<(), LikelihoodError> {
         Ok(())
+    }
+
+    /// Which of the outputs says how far targets spread, if one does.
+    fn spread_output(&self) -> Option<usize> {
+        None
     }
 
     /// Adds its own parameters to a layout.
@@ -106,9 +132,19 @@ pub(super) trait Model {
         let _ = (own, scale, gradient);
     }
 
-    /// Whether a maximum of the likelihood in (θ, log β) has a β to tell.
-    fn identifies_beta(&self) -> bool {
-        true
+    /// Why a maximum of the likelihood in (θ, log β) has no β to tell, where it has none.
+    fn hides_beta(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Where β must be above for p(y|x,θ)^β to have an integral.
+    fn least_power(&self) -> f64 {
+        0.0
+    }
+
+    /// Whether its targets are counts: 0, 1, 2, … as they are.
+    fn are_counts(&self) -> bool {
+        false
     }
 
     /// Replaces the outputs of some rows by ∂ log p(y | x, θ, β) / ∂ outputs, and adds to `sums` what [`Model::total`] needs.
@@ -150,23 +186,5 @@ impl TargetKind {
             Self::Numbers => Targets::Real(vec![0.0; count]),
             Self::Classes { .. } => Targets::Classes(vec![0; count]),
         }
-    }
-}
-
-const OTHER_KIND: &str = "a likelihood was given targets of another kind";
-
-/// Targets that are numbers.
-pub(super) fn numbers(targets: &Targets) -> &[f32] {
-    match targets {
-        Targets::Real(targets) => targets,
-        Targets::Classes(_) => panic!("{OTHER_KIND}"),
-    }
-}
-
-/// Targets that are classes.
-pub(super) fn labels(targets: &Targets) -> &[u32] {
-    match targets {
-        Targets::Classes(labels) => labels,
-        Targets::Real(_) => panic!("{OTHER_KIND}"),
     }
 }

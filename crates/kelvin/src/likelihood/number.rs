@@ -1,19 +1,53 @@
 //! The distribution of a number given what the network says of its row; predictive distributions are mixtures of these.
 
+use std::f64::consts::PI;
+
+use statrs::function::beta::beta_reg;
+use statrs::function::gamma::ln_gamma;
+
+use super::count::{CountDistribution, CountLaw};
 use super::normal;
 use crate::quantile::normal_quantile;
 
-/// The distribution of a number, given the values of its row: a normal one.
+/// The distribution of a number, given the values of its row: normal, Student-t, or of counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumberDistribution {
     mean: f64,
     variance: f64,
+    shape: Shape,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Shape {
+    Normal,
+    StudentT { scale: f64, degrees: f64 },
+    Count(CountDistribution),
 }
 
 impl NumberDistribution {
     /// N(mean, variance).
     pub fn normal(mean: f64, variance: f64) -> Self {
-        Self { mean, variance }
+        Self { mean, variance, shape: Shape::Normal }
+    }
+
+    /// centre + scale · Student-t; its variance is infinite up to two degrees of freedom, and up to one its centre stands for the mean it has not.
+    pub fn student_t(centre: f64, scale: f64, degrees: f64) -> Self {
+        let variance = if degrees > 2.0 { scale * scale * degrees / (degrees - 2.0) } else { f64::INFINITY };
+        Self { mean: centre, variance, shape: Shape::StudentT { scale, degrees } }
+    }
+
+    /// Counts with this law to a power.
+    pub(super) fn count(law: CountLaw, power: f64) -> Self {
+        let counts = CountDistribution::new(law, power);
+        Self { mean: counts.mean, variance: counts.variance, shape: Shape::Count(counts) }
+    }
+
+    /// The same where a normal one's variance is that of its rounded standard deviation, for which both are exact.
+    pub(crate) fn with_rounded_std(self) -> Self {
+        match self.shape {
+            Shape::Normal => Self { variance: self.std() * self.std(), ..self },
+            Shape::StudentT { .. } | Shape::Count(_) => self,
+        }
     }
 
     /// Its mean.
@@ -31,28 +65,157 @@ impl NumberDistribution {
         self.variance.sqrt()
     }
 
-    /// log p(y).
+    /// What numbers are measured by around the mean: the standard deviation, or a Student-t's scale.
+    pub(crate) fn scale(&self) -> f64 {
+        match self.shape {
+            Shape::StudentT { scale, .. } => scale,
+            Shape::Normal | Shape::Count(_) => self.std(),
+        }
+    }
+
+    /// Whether it is one of counts: its quantiles are whole numbers.
+    pub(crate) fn is_of_counts(&self) -> bool {
+        matches!(self.shape, Shape::Count(_))
+    }
+
+    /// log p(y): a density, or the probability of a count.
     pub fn log_density(&self, y: f64) -> f64 {
-        normal::log_density(y - self.mean, self.variance)
+        match self.shape {
+            Shape::Normal => normal::log_density(y - self.mean, self.variance),
+            Shape::StudentT { scale, degrees } => {
+                let z = (y - self.mean) / scale;
+                ln_gamma(0.5 * (degrees + 1.0))
+                    - ln_gamma(0.5 * degrees)
+                    - 0.5 * (degrees * PI * scale * scale).ln()
+                    - 0.5 * (degrees + 1.0) * (z * z / degrees).ln_1p()
+            }
+            Shape::Count(counts) => counts.log_mass(y),
+        }
     }
 
-    /// The probability of less than y.
+    /// The probability of less than y; of counts with half the probability of y itself, so that the probability integral transform of what it says of itself
+    /// is ½ on average.
     pub fn cumulative(&self, y: f64) -> f64 {
-        normal::cumulative((y - self.mean) / self.std())
+        match self.shape {
+            Shape::Normal => normal::cumulative((y - self.mean) / self.std()),
+            Shape::StudentT { scale, degrees } => student_t_cumulative((y - self.mean) / scale, degrees),
+            Shape::Count(counts) => counts.middle(y),
+        }
     }
 
-    /// The probability of more than y, as accurate in the upper tail as [`NumberDistribution::cumulative`] is in the lower.
+    /// The probability of more than y, as accurate in the upper tail as [`NumberDistribution::cumulative`] is in the lower; of counts with
+    /// half the probability of y itself.
     pub fn above(&self, y: f64) -> f64 {
-        normal::cumulative((self.mean - y) / self.std())
+        match self.shape {
+            Shape::Normal => normal::cumulative((self.mean - y) / self.std()),
+            Shape::StudentT { scale, degrees } => student_t_cumulative((self.mean - y) / scale, degrees),
+            Shape::Count(counts) => 1.0 - counts.middle(y),
+        }
     }
 
-    /// The number so many standard deviations above the mean: a draw, where z is a standard normal one.
+    /// The probability of at most y.
+    pub(crate) fn at_most(&self, y: f64) -> f64 {
+        match self.shape {
+            Shape::Count(counts) => counts.at_most(y),
+            Shape::Normal | Shape::StudentT { .. } => self.cumulative(y),
+        }
+    }
+
+    /// The quantile that a standard normal number z is of its own distribution, for a normal one z standard deviations above the mean: a draw, where z is drawn.
     pub fn at(&self, z: f64) -> f64 {
-        self.mean + self.std() * z
+        match self.shape {
+            Shape::Normal => self.mean + self.std() * z,
+            Shape::StudentT { degrees, .. } => {
+                self.from_standard(z.signum() * -student_t_quantile(normal::cumulative(-z.abs()), degrees))
+            }
+            Shape::Count(counts) => counts.quantile(normal::cumulative(z)),
+        }
     }
 
-    /// z of the quantile p: [`NumberDistribution::at`] this is the number below which a share p lies.
-    pub(crate) fn standard_quantile(p: f64) -> f64 {
-        normal_quantile(p)
+    /// The quantile p of its family at mean 0 and scale 1; not of counts, which have no such family.
+    pub(crate) fn standard_quantile(&self, p: f64) -> f64 {
+        match self.shape {
+            Shape::Normal | Shape::Count(_) => normal_quantile(p),
+            Shape::StudentT { degrees, .. } if p <= 0.5 => student_t_quantile(p, degrees),
+            Shape::StudentT { degrees, .. } => -student_t_quantile(1.0 - p, degrees),
+        }
+    }
+
+    /// The number that a number of its family at mean 0 and scale 1 stands for.
+    pub(crate) fn from_standard(&self, z: f64) -> f64 {
+        self.mean + self.scale() * z
+    }
+}
+
+/// P(t < z), accurate in the lower tail.
+fn student_t_cumulative(z: f64, degrees: f64) -> f64 {
+    let square = z * z;
+    // Of the two shares the smaller is known without loss.
+    let tail = if square < degrees {
+        0.5 - 0.5 * beta_reg(0.5, 0.5 * degrees, square / (degrees + square))
+    } else if square.is_finite() {
+        0.5 * beta_reg(0.5 * degrees, 0.5, degrees / (degrees + square))
+    } else if z.is_nan() {
+        f64::NAN
+    } else {
+        0.0
+    };
+    if z > 0.0 { 1.0 - tail } else { tail }
+}
+
+/// The quantile p ≤ ½ of Student-t: in closed form for four degrees of freedom, else by halving a bracket.
+fn student_t_quantile(p: f64, degrees: f64) -> f64 {
+    if degrees == 4.0 && p > 1e-12 {
+        let alpha = 4.0 * p * (1.0 - p);
+        let q = (alpha.sqrt().min(1.0).acos() / 3.0).cos() / alpha.sqrt();
+        return -2.0 * (q - 1.0).max(0.0).sqrt();
+    }
+    let (mut low, mut high) = (-1.0, 0.0);
+    while student_t_cumulative(low, degrees) > p && low > -1e150 {
+        (low, high) = (2.0 * low, low);
+    }
+    while high - low > 4.0 * f64::EPSILON * -low {
+        let middle: f64 = 0.5 * (low + high);
+        if middle == low || middle == high {
+            break;
+        }
+        if student_t_cumulative(middle, degrees) > p { high = middle } else { low = middle }
+    }
+    0.5 * (low + high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Quantiles of Student-t as tables have them.
+    #[test]
+    fn student_t_agrees_with_tables() {
+        for (degrees, p, expected) in [
+            (1.0, 0.25, -1.0),
+            (2.0, 0.05, -2.919_985_580_353_725),
+            (4.0, 0.025, -2.776_445_105_197_799),
+            (4.0, 0.3, -0.568_649_063_049_705),
+            (14.0, 0.01, -2.624_494_067_560_231),
+        ] {
+            let found = student_t_quantile(p, degrees);
+            assert!((found - expected).abs() < 1e-9, "{degrees} {p}: {found}");
+            assert!((student_t_cumulative(found, degrees) / p - 1.0).abs() < 1e-9);
+            assert!((student_t_cumulative(-found, degrees) - (1.0 - p)).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn four_degrees_in_closed_form_are_those_of_the_bracket() {
+        for p in [1e-9, 1e-4, 0.1, 0.4999, 0.5] {
+            let (closed, near) = (student_t_quantile(p, 4.0), student_t_quantile(p, 4.0 + 1e-9));
+            assert!((closed - near).abs() < 1e-6 * (1.0 + closed.abs()), "{p}: {closed} {near}");
+        }
+    }
+
+    #[test]
+    fn a_student_t_with_few_degrees_has_no_variance() {
+        assert_eq!(NumberDistribution::student_t(1.0, 2.0, 2.0).variance(), f64::INFINITY);
+        assert_eq!(NumberDistribution::student_t(1.0, 2.0, 4.0).variance(), 8.0);
     }
 }

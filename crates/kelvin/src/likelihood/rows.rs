@@ -1,5 +1,6 @@
 //! Blocks of rows that a likelihood is summed over.
 
+use super::targets::numbers;
 use crate::data::Targets;
 use crate::network::Rows;
 
@@ -17,9 +18,10 @@ pub(crate) struct Given<'a> {
 pub(super) struct RowSums {
     /// How many rows.
     pub count: usize,
-    /// Two sums whose meaning each likelihood gives them.
+    /// Three sums whose meaning each likelihood gives them.
     pub first: f64,
     pub second: f64,
+    pub third: f64,
 }
 
 /// Targets of a block of rows.
@@ -32,6 +34,20 @@ pub(super) struct TargetRows<'a> {
 }
 
 impl TargetRows<'_> {
+    /// Copies targets that are numbers, from the row so far into the block on.
+    #[inline(always)]
+    pub fn copy_numbers(&self, first: usize, to: &mut [f32]) {
+        let (numbers, first) = (numbers(self.targets), self.first_row + first);
+        match self.rows.listed() {
+            None => to.copy_from_slice(&numbers[first..first + to.len()]),
+            Some(rows) => {
+                for (to, &row) in to.iter_mut().zip(&rows[first..]) {
+                    *to = numbers[row as usize];
+                }
+            }
+        }
+    }
+
     /// Which target the row so far into the block has.
     pub fn place(&self, index: usize) -> usize {
         self.rows.listed().map_or(self.first_row + index, |rows| rows[self.first_row + index] as usize)

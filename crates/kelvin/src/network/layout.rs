@@ -21,6 +21,8 @@ pub enum Role {
     Variance,
     /// The logarithm of a variance.
     LogVariance,
+    /// The logarithm of the size r of negative binomial counts.
+    LogSize,
     /// A position without finer structure.
     Position,
 }
@@ -36,6 +38,7 @@ impl Role {
             Self::Mean => "mean",
             Self::Variance => "variance",
             Self::LogVariance => "log_variance",
+            Self::LogSize => "log_size",
             Self::Position => "position",
         }
     }

@@ -171,6 +171,19 @@ impl Program {
         self.values.last().map_or(Shape::flat(0), |value| value.shape)
     }
 
+    /// The dense layers that write the outputs, by the numbers of their operations: one, or the terms of a sum.
+    pub fn output_layers(&self) -> Vec<usize> {
+        let (mut found, mut wanted) = (Vec::new(), vec![self.values.len() - 1]);
+        for (number, operation) in self.operations.iter().enumerate().rev() {
+            match *operation {
+                Operation::Dense { to, .. } if wanted.contains(&to) => found.push(number),
+                Operation::Add { left, right, to } if wanted.contains(&to) => wanted.extend([left, right]),
+                _ => {}
+            }
+        }
+        found
+    }
+
     /// Multiply-adds of one row on its way forward: those of dense layers and of convolutions, beside which all else is little.
     pub fn multiply_adds(&self) -> u64 {
         let one = |operation: &Operation| match operation {

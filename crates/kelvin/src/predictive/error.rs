@@ -13,6 +13,14 @@ pub enum PredictiveError {
         /// What was given.
         value: f64,
     },
+    /// A tempered model that is none.
+    #[error("p(y|x,θ)^β has no integral at β = {inverse_temperature}: with this likelihood β must be above {least}")]
+    NoTemperedModel {
+        /// β.
+        inverse_temperature: f64,
+        /// Where it must be above.
+        least: f64,
+    },
     /// A quantile or coverage level at or beyond 0 or 1.
     #[error("{what} must lie strictly between 0 and 1, got {value}")]
     LevelOutOfRange {

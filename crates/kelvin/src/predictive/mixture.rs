@@ -2,13 +2,14 @@
 
 use super::error::{PredictiveError, level, positive};
 use super::log_mean_exp::LogMeanExp;
-use crate::likelihood::{Likelihood, NumberDistribution};
+use crate::likelihood::{Likelihood, NumberDistribution, least_count};
+use crate::quantile::normal_quantile;
 
 /// (1/S) Σ_s p(y | x, θ_s), for quantiles and intervals; unlike the accumulators it holds all S parts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberMixture {
     parts: Vec<NumberDistribution>,
-    largest_std: f64,
+    largest_scale: f64,
 }
 
 impl NumberMixture {
@@ -33,18 +34,17 @@ impl NumberMixture {
         values: impl IntoIterator<Item = (&'v [f32], f64)>,
     ) -> Result<Self, PredictiveError> {
         let mut parts = Vec::new();
-        let mut largest_std = 0.0f64;
+        let mut largest_scale = 0.0f64;
         for (draw, (values, power)) in values.into_iter().enumerate() {
             if let Some(output) = values.iter().position(|value| !value.is_finite()) {
                 return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
             }
             let part = likelihood.number_distribution(values, power);
-            let std = positive("the variance of a mixture's parts", part.variance())?.sqrt();
-            largest_std = largest_std.max(std);
-            // The variance is what the rounded standard deviation has, for which both are exact.
-            parts.push(NumberDistribution::normal(part.mean(), std * std));
+            positive("the scale of a mixture's parts", part.scale())?;
+            largest_scale = largest_scale.max(part.scale());
+            parts.push(part.with_rounded_std());
         }
-        if parts.is_empty() { Err(PredictiveError::NoDraws) } else { Ok(Self { parts, largest_std }) }
+        if parts.is_empty() { Err(PredictiveError::NoDraws) } else { Ok(Self { parts, largest_scale }) }
     }
 
     /// The mixture of normal parts with these means and one variance (σ² for SM, σ²/β for TM).
@@ -102,9 +102,13 @@ impl NumberMixture {
     /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
     /// stretch between far modes, where the density underflows.
     pub fn quantile(&self, p: f64) -> Result<f64, PredictiveError> {
-        let z = NumberDistribution::standard_quantile(level("a quantile's probability", p)?);
-        let mut low = self.parts.iter().map(|part| part.at(z)).fold(f64::INFINITY, f64::min);
-        let mut high = self.parts.iter().map(|part| part.at(z)).fold(f64::NEG_INFINITY, f64::max);
+        let p = level("a quantile's probability", p)?;
+        if self.parts[0].is_of_counts() {
+            return Ok(self.count_at(p));
+        }
+        let z = self.parts[0].standard_quantile(p);
+        let mut low = self.parts.iter().map(|part| part.from_standard(z)).fold(f64::INFINITY, f64::min);
+        let mut high = self.parts.iter().map(|part| part.from_standard(z)).fold(f64::NEG_INFINITY, f64::max);
         let (mut y, mut last_step) = (low.midpoint(high), high - low);
         if last_step <= 0.0 {
             return Ok(y);
@@ -123,11 +127,18 @@ impl NumberMixture {
             let good = newton > low && newton < high && (newton - y).abs() <= 0.5 * last_step;
             let next = if good { newton } else { low.midpoint(high) };
             last_step = (next - y).abs();
-            if last_step <= 2.0 * f64::EPSILON * self.largest_std.max(next.abs()) {
+            if last_step <= 2.0 * f64::EPSILON * self.largest_scale.max(next.abs()) {
                 return Ok(next);
             }
             y = next;
         }
+    }
+
+    /// The least count that a share p lies at or below.
+    fn count_at(&self, p: f64) -> f64 {
+        let std = self.variance().sqrt();
+        let guess = (self.mean() + std * normal_quantile(p)).max(0.0);
+        least_count(guess, 0.5 * std, |count| self.average(|part| part.at_most(count)) >= p)
     }
 
     /// F(y) − p, from the nearer tail, so that p close to 1 is as sharp as p close to 0.
@@ -231,7 +242,7 @@ mod tests {
             let mixture = mixture(&means, log_variance.exp());
             let y = mixture.quantile(p).unwrap();
             // y is known to a rounding of |y| + √v, which the density turns into probability.
-            let rounding = 8.0 * f64::EPSILON * (y.abs() + mixture.largest_std) / mixture.largest_std;
+            let rounding = 8.0 * f64::EPSILON * (y.abs() + mixture.largest_scale) / mixture.largest_scale;
             prop_assert!((mixture.cumulative(y) - p).abs() < 1e-13 + rounding);
         }
 

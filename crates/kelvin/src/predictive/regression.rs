@@ -51,6 +51,10 @@ impl RegressionPredictive {
             positive("the noise variance", noise_variance)?;
         }
         let inverse_temperature = positive("the inverse temperature", inverse_temperature)?;
+        let least = likelihood.least_power();
+        if inverse_temperature <= least {
+            return Err(PredictiveError::NoTemperedModel { inverse_temperature, least });
+        }
         if targets.is_empty() {
             return Err(PredictiveError::NoPoints);
         }
@@ -85,8 +89,12 @@ impl RegressionPredictive {
             point.squared_deviations += deviation * (mean - point.mean);
             for model in PredictiveModel::BOTH {
                 let (of_draw, noise) = (of_draw.get(model), point.noise_variance.get_mut(model));
-                // Exact where the variance is the same for all draws.
-                *noise += (of_draw.variance() - *noise) / self.num_draws as f64;
+                // Exact where the variance is the same for all draws; once infinite, as far tails can be, it stays so.
+                let variance = of_draw.variance();
+                *noise = match variance.is_finite() && noise.is_finite() {
+                    true => *noise + (variance - *noise) / self.num_draws as f64,
+                    false => f64::INFINITY,
+                };
                 point.log_density.get_mut(model).add(of_draw.log_density(point.target));
                 *point.cumulative_sum.get_mut(model) += of_draw.cumulative(point.target);
             }

@@ -2,10 +2,12 @@
 
 mod laplace;
 mod layerwise;
+mod learned_scales;
 mod student_t;
 
 pub use laplace::Laplace;
 pub use layerwise::LayerwiseGaussian;
+pub use learned_scales::{LearnedScales, ScaleGroups};
 pub use student_t::StudentT;
 
 use thiserror::Error;

@@ -43,8 +43,8 @@ impl Selector for JointSelector {
         if self.log_beta == LogBeta::Frozen {
             return Err(SelectionError::DoesNotSuit { method, reason: "log β is frozen; let it move".into() });
         }
-        if !laboratory.posterior().likelihood().identifies_beta() {
-            let reason = "the noise is learned, and the likelihood knows only β/σ²: a joint maximum has no β to tell; choose by LPD";
+        if let Some(why) = laboratory.posterior().likelihood().hides_beta() {
+            let reason = format!("{why}: a joint maximum has no β to tell; choose by LPD");
             return Err(SelectionError::DoesNotSuit { method, reason: reason.into() });
         }
         let searched = laboratory.search(AscentObjective { prior: self.prior, log_beta: self.log_beta })?;

@@ -84,7 +84,7 @@ impl Work {
                 Posterior::new(&self.network, self.likelihood, IsotropicGaussian::new(0.1)?, &self.examples)?
             }
             Prior::Experiment(settings) => {
-                let prior = settings.model.build_prior(&self.network.layout())?;
+                let prior = settings.model.build_prior(&self.network, self.likelihood)?;
                 Posterior::new(&self.network, self.likelihood, prior, &self.examples)?
             }
         })

@@ -1,0 +1,189 @@
+//! Likelihoods of tables against their known posteriors: linear models of few parameters, whose expectations are sums over a grid.
+
+use std::sync::Mutex;
+
+use kelvin::data::{Examples, Targets};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::Network;
+use kelvin::potential::{Posterior, Potential};
+use kelvin::prior::IsotropicGaussian;
+use kelvin::random::{NoiseKey, Purpose};
+use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, Plan, run_population};
+use kelvin::temperature::Temperature;
+use statrs::function::gamma::ln_gamma;
+
+use crate::known_posterior::{Reading, check_with_twin};
+
+const NUM_ROWS: usize = 12;
+const PRIOR_VARIANCE: f64 = 0.5;
+const LOG_MEAN: f64 = 0.8;
+
+/// log p(y | outputs, own), written once more, by hand.
+type RowDensity = fn(outputs: &[f64], own: &[f64], y: f64) -> f64;
+
+struct Case {
+    likelihood: Likelihood,
+    density: RowDensity,
+    /// The variance of each of the likelihood's own parameters before the data.
+    own_variance: f64,
+    are_counts: bool,
+    learning_rate: f64,
+}
+
+fn bounded(output: f64) -> f64 {
+    10.0 * (output / 10.0).tanh()
+}
+
+fn normal(y: f64, mean: f64, log_variance: f64) -> f64 {
+    -0.5 * (log_variance + std::f64::consts::TAU.ln() + (y - mean).powi(2) * (-log_variance).exp())
+}
+
+/// Γ(5/2)/(Γ(2) √(4π)) = 3/8.
+fn student_t(y: f64, centre: f64, log_square_scale: f64) -> f64 {
+    let square = (y - centre).powi(2) * (-log_square_scale).exp();
+    0.375f64.ln() - 0.5 * log_square_scale - 2.5 * (1.0 + square / 4.0).ln()
+}
+
+fn poisson(y: f64, log_mean: f64) -> f64 {
+    y * log_mean - log_mean.exp() - ln_gamma(y + 1.0)
+}
+
+fn negative_binomial(y: f64, log_mean: f64, r: f64) -> f64 {
+    let mean = log_mean.exp();
+    ln_gamma(y + r) - ln_gamma(r) - ln_gamma(y + 1.0) + r * (r / (r + mean)).ln() + y * (mean / (r + mean)).ln()
+}
+
+fn rows(are_counts: bool) -> Examples {
+    let mut numbers = vec![0.0; NUM_ROWS * 2];
+    NoiseKey { seed: 6, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut numbers);
+    let (inputs, noise) = numbers.split_at(NUM_ROWS);
+    let answer = |(x, e): (&f32, &f32)| match are_counts {
+        true => (LOG_MEAN as f32 + 0.4 * x + 0.6 * e).exp().round(),
+        false => 0.4 + x + 0.6 * e,
+    };
+    let targets = inputs.iter().zip(noise).map(answer).collect();
+    Examples { inputs: inputs.to_vec().into(), num_features: 1, targets: Targets::Real(targets) }
+}
+
+/// E θ_i and E θ_i² under exp(−U/T) for all parameters, by the trapezoidal rule on so many points a side.
+fn expectations(case: &Case, examples: &Examples, temperature: f64, dim: usize, points: usize) -> Vec<f64> {
+    let Targets::Real(targets) = &examples.targets else { unreachable!() };
+    let inputs = examples.inputs.numbers();
+    let num_outputs = case.likelihood.num_outputs();
+    let num_own = dim - 2 * num_outputs;
+    let energy = |theta: &[f64]| {
+        let (network, own) = theta.split_at(2 * num_outputs);
+        let rows = inputs.iter().zip(targets).map(|(&x, &y)| {
+            // The kernel, then the bias.
+            let outputs: Vec<f64> =
+                (0..num_outputs).map(|k| network[k] * f64::from(x) + network[num_outputs + k]).collect();
+            (case.density)(&outputs, own, f64::from(y))
+        });
+        let of_network: f64 = network.iter().map(|w| 0.5 * w * w / PRIOR_VARIANCE).sum();
+        let of_own: f64 = own.iter().map(|s| 0.5 * s * s / case.own_variance).sum();
+        of_network + of_own - rows.sum::<f64>()
+    };
+    // Wide enough that nothing is left at the ends, which is asserted.
+    let half = |parameter: usize| if parameter >= dim - num_own { 4.2 * case.own_variance.sqrt() } else { 3.6 };
+    let place = |parameter: usize, cell: usize| half(parameter) * (2.0 * (cell as f64 + 0.5) / points as f64 - 1.0);
+    let (mut sums, mut total, mut at_the_ends) = (vec![0.0; 2 * dim], 0.0, 0.0);
+    let mut theta = vec![0.0; dim];
+    for cell in 0..points.pow(dim as u32) {
+        let mut rest = cell;
+        let mut is_end = false;
+        for (parameter, theta) in theta.iter_mut().enumerate() {
+            let own = rest % points;
+            (*theta, rest) = (place(parameter, own), rest / points);
+            is_end |= own == 0 || own + 1 == points;
+        }
+        let weight = (-energy(&theta) / temperature).exp();
+        total += weight;
+        at_the_ends += if is_end { weight } else { 0.0 };
+        for (parameter, &value) in theta.iter().enumerate() {
+            sums[2 * parameter] += weight * value;
+            sums[2 * parameter + 1] += weight * value * value;
+        }
+    }
+    assert!(at_the_ends < 1e-3 * total, "the grid is too small: {}", at_the_ends / total);
+    sums.iter().map(|sum| sum / total).collect()
+}
+
+fn check(name: &str, case: &Case, points: usize) {
+    let examples = rows(case.are_counts);
+    let network = Network::dense(1, &[], case.likelihood.num_outputs()).unwrap();
+    let prior = IsotropicGaussian::new(PRIOR_VARIANCE).unwrap();
+    let posterior = Posterior::new(&network, case.likelihood, prior, &examples).unwrap();
+    let dim = posterior.dim();
+    let rule = Langevin::new(Integrator::Baoa, case.learning_rate, 0.9);
+    for temperature in [0.4, 1.0] {
+        let expected = expectations(case, &examples, temperature, dim, points);
+        check_with_twin(&format!("{name}, T = {temperature}"), temperature, |actual| {
+            const CHAINS: u32 = 256;
+            const DRAWS: u64 = 1000;
+            let temperature = Temperature::new(actual).unwrap();
+            let start = |id| Chain::new(id, temperature, posterior.initial_position(1, id), &posterior.layout());
+            let mut chains: Vec<Chain> = (0..CHAINS).map(start).collect();
+            let keep = Keep { burn_in: 1000, every: 5 };
+            let batches = Batches::full(NUM_ROWS);
+            let plan = Plan { seed: actual.to_bits(), batches, num_steps: keep.burn_in + DRAWS * keep.every, keep };
+            let sums = Mutex::new(vec![vec![0.0; CHAINS as usize]; 2 * dim]);
+            run_population(&posterior, &rule, &plan, &mut chains, &|index: usize, chain: &Chain| {
+                let mut sums = sums.lock().unwrap();
+                for (parameter, &value) in chain.state.position.iter().enumerate() {
+                    sums[2 * parameter][index] += f64::from(value) / DRAWS as f64;
+                    sums[2 * parameter + 1][index] += f64::from(value).powi(2) / DRAWS as f64;
+                }
+            });
+            assert!(chains.iter().all(|chain| chain.divergence.is_none()));
+            let readings = sums.into_inner().unwrap().into_iter().zip(&expected).enumerate();
+            let reading = |(which, (averages, &expected))| {
+                let what = format!("{} of parameter {}", ["mean", "mean square"][which % 2], which / 2);
+                Reading { what, averages, expected }
+            };
+            readings.map(reading).collect()
+        });
+    }
+}
+
+#[test]
+fn noise_that_varies_has_its_known_posterior() {
+    let case = Case {
+        likelihood: Likelihood::VaryingGaussian,
+        density: |outputs, _, y| normal(y, outputs[0], bounded(outputs[1])),
+        own_variance: 1.0,
+        are_counts: false,
+        learning_rate: 0.02,
+    };
+    check("varying noise", &case, 30);
+}
+
+#[test]
+fn student_t_noise_has_its_known_posterior() {
+    let case = Case {
+        likelihood: Likelihood::StudentT,
+        density: |outputs, own, y| student_t(y, outputs[0], own[0]),
+        own_variance: 1.0,
+        are_counts: false,
+        learning_rate: 0.02,
+    };
+    check("Student-t noise", &case, 70);
+}
+
+#[test]
+fn counts_have_their_known_posteriors() {
+    let poisson_counts = Case {
+        likelihood: Likelihood::Poisson { log_mean: LOG_MEAN },
+        density: |outputs, _, y| poisson(y, LOG_MEAN + bounded(outputs[0])),
+        own_variance: 1.0,
+        are_counts: true,
+        learning_rate: 0.02,
+    };
+    check("Poisson", &poisson_counts, 200);
+    let spread = Case {
+        likelihood: Likelihood::NegativeBinomial { log_mean: LOG_MEAN },
+        density: |outputs, own, y| negative_binomial(y, LOG_MEAN + bounded(outputs[0]), own[0].exp()),
+        own_variance: 4.0,
+        ..poisson_counts
+    };
+    check("negative binomial", &spread, 70);
+}
