@@ -167,6 +167,7 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
         identity: "this run",
         every,
         should_stop: &should_stop,
+        is_owner: &|| true,
         tell: &|_| {},
         suffix: "",
     };
