@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kelvin::data::{Dataset, ImageSet, Images, Split, Standardiser, Table, labels_from_idx, prediction_inputs};
+use kelvin::data::{Dataset, ImageSet, Images, NewRows, Split, Standardiser, Table, labels_from_idx};
 use kelvin::draws::Draws;
 use kelvin_study::checkpoint::num_chains_of_checkpoint;
 use kelvin_study::settings::{Settings, preset, with_override};
@@ -59,10 +59,33 @@ static TARGETS: [Target; 11] = [
     Target {
         name: "csv",
         valid: seeds::tables,
-        words: &[",", ";", "\t", "\"", "\r\n", "\n", "\r", "\"\"", "\u{FEFF}", "NaN", "inf", "?", "é", "y", " ", "1,5"],
+        words: &[
+            ",",
+            ";",
+            "\t",
+            "\"",
+            "\r\n",
+            "\n",
+            "\r",
+            "\"\"",
+            "\u{FEFF}",
+            "NaN",
+            "inf",
+            "?",
+            "é",
+            "y",
+            " ",
+            "1,5",
+            "true",
+            "no",
+            "2024-02-29",
+            "T12:30Z",
+            "31.12.1999",
+        ],
         repair: None,
         read: csv,
-        memory: (64, 64 * KIB),
+        // A cell of text becomes up to 22 numbers.
+        memory: (256, 256 * KIB),
         about_the_whole: &[
             "is empty",
             "and no rows",
@@ -70,6 +93,7 @@ static TARGETS: [Target; 11] = [
             "so there is nothing",
             "fewer than two",
             "no feature is",
+            "is missing in every",
         ],
     },
     Target {
@@ -206,8 +230,8 @@ fn csv(bytes: &[u8]) -> Result<(), String> {
     if let Ok(split) = Split::random(dataset.num_rows(), 0) {
         let standardiser = Standardiser::fit(&dataset, &split.train).map_err(text)?;
         standardiser.examples(&dataset, &split.test).map_err(text)?;
-        let again = prediction_inputs(&table, &dataset.feature_names).map_err(text)?;
-        said(standardiser.inputs(NAME, &again, &dataset.feature_names))?;
+        let again = NewRows::read(&table, &dataset.feature_names, &standardiser).map_err(text)?;
+        said(again.inputs(&standardiser))?;
     }
     Ok(())
 }

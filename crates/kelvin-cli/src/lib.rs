@@ -5,6 +5,7 @@ mod checks;
 mod commands;
 mod device;
 mod doubts;
+mod input;
 mod interrupt;
 mod output;
 mod recomputed;
@@ -35,6 +36,9 @@ pub fn main() -> ExitCode {
         Command::Select(select) => commands::select::select(select),
         Command::Toy(toy) => commands::toy::toy(&toy),
         Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Merge(merge) => commands::merge::merge(&merge),
+        Command::Submit(submit) => commands::submit::submit(&submit),
+        Command::Status(status) => commands::status::status(&status),
         Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Watch(watch) => commands::watch::watch(&watch),
@@ -43,7 +47,7 @@ pub fn main() -> ExitCode {
         Command::Export(export) => commands::export::export(&export),
         Command::Verify(verify) => commands::verify::verify(&verify),
         Command::Presets { name } => commands::presets::presets(name.as_deref()),
-        Command::Data { data_dir } => commands::data::data(data_dir.as_deref()),
+        Command::Data(data) => commands::data::data(&data),
         Command::Bench(bench) => commands::bench::bench(&bench),
     };
     match done {

@@ -76,7 +76,7 @@ const HOUSES: [House; 5] = [
             &["arguments", "checks", "interrupt"],
             &["output"],
             &["device", "doubts", "recomputed", "setting_names", "terminal", "watch"],
-            &["source"],
+            &["source", "input"],
             &["commands"],
             &["stored"],
         ],

@@ -428,16 +428,18 @@ fn draws_without_their_hash_are_refused() {
     let temporary = TempDir::new().unwrap();
     let here = temporary.path();
     finished_run(here);
-    let path = here.join("run/draws/chosen-1.safetensors");
-    let mut bytes = std::fs::read(&path).unwrap();
-    let place = bytes.windows(12).position(|part| part == b"draws_sha256").unwrap();
-    bytes[place] = b'D';
-    let last = bytes.len() - 3;
-    bytes[last] ^= 1;
-    std::fs::write(&path, bytes).unwrap();
-    let phrases = ["chosen-1.safetensors", "does not hold draws_sha256"];
-    refuses(here, &["predict", "run", "--input", "t.csv"], &phrases);
-    refuses(here, &["export", "run", "--format", "npz"], &phrases);
+    for name in ["chosen-1", "network-1"] {
+        let path = here.join(format!("run/draws/{name}.safetensors"));
+        let mut bytes = std::fs::read(&path).unwrap();
+        let place = bytes.windows(12).position(|part| part == b"draws_sha256").unwrap();
+        bytes[place] = b'D';
+        let last = bytes.len() - 3;
+        bytes[last] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let phrase = "does not hold draws_sha256";
+    refuses(here, &["predict", "run", "--input", "t.csv", "--model", "ensemble"], &["network-1.safetensors", phrase]);
+    refuses(here, &["export", "run", "--format", "npz"], &["chosen-1.safetensors", phrase]);
     let output = kelvin(here, &["verify", "run"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stdout).contains("draws_sha256"));

@@ -183,7 +183,8 @@ fn numbers_depend_neither_on_threads_nor_on_the_hour() {
         (metrics, files)
     };
     let first = run("first", "1");
-    assert_eq!(first.1.len(), 6);
+    // Two chains at two temperatures, two networks, two Gaussians around one, and the two files.
+    assert_eq!(first.1.len(), 10);
     assert_eq!(first, run("second", "1"));
     assert_eq!(first, run("third", "2"));
     assert_eq!(first, run("first", "2"), "a run may be repeated into its own folder");
@@ -219,13 +220,15 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
     // The target and further columns may be there, in any order.
     std::fs::write(here.join("new.csv"), "note,b,a\nx,0.1,0.5\ny,-0.4,-0.9\n").unwrap();
     let (out, said) = succeeds(here, &["predict", "run", "--input", "new.csv"]);
-    assert!(out.starts_with("mean,std,q05,q50,q95\n") && said.is_empty(), "{out}{said}");
+    assert!(out.starts_with("mean,std,q05,q50,q95,aleatoric,epistemic,outside\n"), "{out}");
+    assert!(said.starts_with("predicting with ") && said.lines().count() < 4, "{said}");
     far_rows_are_warned_of(here);
     let predictions = rows(&out);
     assert_eq!(predictions.len(), 2);
     for row in &predictions {
         assert!(number(row, "q05") < number(row, "q50") && number(row, "q50") < number(row, "q95"));
-        assert!(number(row, "std") > 0.0);
+        let parts = number(row, "aleatoric").hypot(number(row, "epistemic"));
+        assert!(number(row, "std") > 0.0 && (parts / number(row, "std") - 1.0).abs() < 1e-9);
         assert!((35.0..65.0).contains(&number(row, "mean")), "{row:?}");
     }
     assert!(number(&predictions[0], "mean") > number(&predictions[1], "mean"));
@@ -246,10 +249,12 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
     refuses(here, 1, &["predict", "run", "--input", "few.csv"], &["lacks a column", ": b"]);
     refuses(here, 1, &["predict", ".", "--input", "new.csv"], &["is not a run folder"]);
     damaged_models_are_refused(here);
-    let draws = here.join("run/draws/chosen-1.safetensors");
+    every_model_predicts(here);
+    let draws = here.join("run/draws/network-1.safetensors");
     let whole = std::fs::read(&draws).unwrap();
     std::fs::write(&draws, &whole[..whole.len() / 2]).unwrap();
-    refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["chosen-1.safetensors", "damaged"]);
+    let ensemble = ["predict", "run", "--input", "new.csv", "--model", "ensemble"];
+    refuses(here, 1, &ensemble, &["network-1.safetensors", "damaged"]);
     std::fs::write(here.join("run/model.json"), "{").unwrap();
     refuses(here, 1, &["predict", "run", "--input", "new.csv"], &["model.json is damaged"]);
 }
@@ -260,16 +265,46 @@ fn far_rows_are_warned_of(here: &Path) {
     let predict = || succeeds(here, &["predict", "run", "--input", "far.csv"]);
     let (out, said) = predict();
     assert_eq!(rows(&out).len(), 2);
+    assert_eq!(rows(&out).iter().map(|row| row["outside"].as_str()).collect::<Vec<_>>(), ["false", "true"]);
     let in_one_line = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(in_one_line.starts_with("warning: rows outside training: 1 of 2 rows"), "{said}");
+    assert!(in_one_line.contains("warning: rows outside training: 1 of 2 rows"), "{said}");
     assert!(in_one_line.contains("`a` = 1.00e9"), "{said}");
     let path = here.join("run/model.json");
     let whole = std::fs::read(&path).unwrap();
     let mut older: Value = serde_json::from_slice(&whole).unwrap();
-    assert_eq!(older.as_object_mut().unwrap().remove("feature_ranges").unwrap().as_array().unwrap().len(), 2);
+    let fields = older.as_object_mut().unwrap();
+    assert_eq!(fields.remove("feature_ranges").unwrap().as_array().unwrap().len(), 2);
+    ["format", "all_rows", "predictors"].iter().for_each(|field| drop(fields.remove(*field).unwrap()));
     std::fs::write(&path, older.to_string()).unwrap();
-    assert_eq!(predict(), (out, String::new()));
+    let (out, said) = predict();
+    assert_eq!(rows(&out).len(), 2);
+    assert!(said.starts_with("predicting with β\u{302}* ") && said.lines().count() == 1, "{said}");
     std::fs::write(&path, whole).unwrap();
+}
+
+/// Each model of a run predicts the rows it is asked for, and with answers in the input says how well.
+fn every_model_predicts(here: &Path) {
+    let model: Value = serde_json::from_slice(&std::fs::read(here.join("run/model.json")).unwrap()).unwrap();
+    let all = model["predictors"].as_array().unwrap();
+    assert_eq!((all.len(), model["format"].as_u64()), (8, Some(2)), "{all:?}");
+    let results: Value = serde_json::from_slice(&std::fs::read(here.join("run/results.json")).unwrap()).unwrap();
+    assert_eq!(results["predicting"]["what"], all[0]["what"]);
+    assert_eq!(results["predicting"]["num_rows"], all[0]["num_rows"]);
+    let mut seen = std::collections::BTreeSet::new();
+    let (default, _) = succeeds(here, &["predict", "run", "--input", "table.csv"]);
+    for name in ["bayes", "standard", "tempered", "network", "ensemble", "laplace", "swag", "linear"] {
+        let (out, said) = succeeds(here, &["predict", "run", "--input", "table.csv", "--model", name]);
+        let predictions = rows(&out);
+        assert!(out.lines().next().unwrap().ends_with(",outside,log_density,pit"), "{name}");
+        let lpd = predictions.iter().map(|row| number(row, "log_density")).sum::<f64>() / predictions.len() as f64;
+        assert!(predictions.iter().all(|row| (0.0..=1.0).contains(&number(row, "pit"))), "{name}");
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("`y` is there in 120 rows: LPD") && said.contains("90 % intervals"), "{name}: {said}");
+        assert!(lpd > -5.0, "{name}: {lpd}");
+        seen.insert(out);
+    }
+    assert!(seen.contains(&default) && seen.len() > 6);
+    refuses(here, 2, &["predict", "run", "--input", "new.csv", "--model", "best"], &["invalid value 'best'"]);
 }
 
 /// A model.json that can be read but whose parts do not fit is named, and nothing panics.
@@ -277,7 +312,7 @@ fn damaged_models_are_refused(here: &Path) {
     type Damage = (fn(&mut Value), &'static str);
     let path = here.join("run/model.json");
     let whole = std::fs::read(&path).unwrap();
-    let damage: [Damage; 10] = [
+    let damage: [Damage; 13] = [
         (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input and one layer"),
         (|model| model["network"]["input"]["channels"] = 7.into(), "a network of 7 inputs"),
         (|model| model["feature_names"] = serde_json::json!(["a"]), "1 feature_names"),
@@ -288,6 +323,20 @@ fn damaged_models_are_refused(here: &Path) {
         (|model| model["likelihood"] = serde_json::json!({"categorical": {"num_classes": 3}}), "needs 3 outputs"),
         (|model| model["likelihood"]["gaussian"]["noise_variance"] = 0.into(), "noise variance"),
         (|model| model["inverse_temperature"] = (-1).into(), "inverse_temperature"),
+        (
+            |model| model["predictors"][0]["form"] = serde_json::json!({"draws": [{"file": "../x", "power": 1}]}),
+            "no name of a file",
+        ),
+        (
+            |model| model["predictors"][0]["form"] = serde_json::json!({"draws": [{"file": "x", "power": 0}]}),
+            "must be > 0",
+        ),
+        (
+            |model| {
+                model["predictors"][0]["form"] = serde_json::json!({"linear": {"weights": [1], "noise_variance": 1}})
+            },
+            "has 1 weights",
+        ),
     ];
     for (change, phrase) in damage {
         let mut model: Value = serde_json::from_slice(&whole).unwrap();
@@ -308,7 +357,7 @@ fn classes_are_guessed_sampled_and_predicted() {
     let (out, _) = succeeds(here, &arguments);
     assert!(out.contains("accuracy %") && out.contains("ECE SM"), "{out}");
     let (out, _) = succeeds(here, &["predict", "run", "--input", "kinds.csv"]);
-    assert!(out.starts_with("class,p(cat),p(dog),p(wide bird)\n"), "{out}");
+    assert!(out.starts_with("class,p(cat),p(dog),p(wide bird),aleatoric,epistemic,outside,log_density\n"), "{out}");
     let predictions = rows(&out);
     let truth = rows(&std::fs::read_to_string(here.join("kinds.csv")).unwrap());
     let right = predictions.iter().zip(&truth).filter(|(predicted, truth)| predicted["class"] == truth["kind"]).count();
@@ -318,16 +367,16 @@ fn classes_are_guessed_sampled_and_predicted() {
         assert!((sum - 1.0).abs() < 1e-9);
     }
 
-    // The model is the one that predicts the validation rows better, unless another is asked for.
-    let scores = rows(&std::fs::read_to_string(here.join("run/scores.csv")).unwrap());
-    let chosen = scores.iter().find(|row| row["method"] == "chosen" && row["set"] == "validation").unwrap();
-    let (better, worse) = if number(chosen, "lpd_tm") > number(chosen, "lpd_sm") {
-        ("tempered", "standard")
-    } else {
-        ("standard", "tempered")
-    };
+    // Entropy of the mean is expected entropy and mutual information.
+    for row in &predictions {
+        let p = ["p(cat)", "p(dog)", "p(wide bird)"].map(|column| number(row, column));
+        let entropy = -p.iter().filter(|&&p| p > 0.0).map(|p| p * p.ln()).sum::<f64>();
+        assert!((entropy - number(row, "aleatoric") - number(row, "epistemic")).abs() < 1e-9);
+    }
     let with = |model: &str| succeeds(here, &["predict", "run", "--input", "kinds.csv", "--model", model]).0;
-    assert!(with(better) == out && with(worse) != out);
+    assert_ne!(with("tempered"), with("standard"));
+    let (linear, said) = succeeds(here, &["predict", "run", "--input", "kinds.csv", "--model", "linear"]);
+    assert!(said.contains("right answers") && rows(&linear).len() == 150, "{said}");
 }
 
 #[test]
@@ -401,10 +450,12 @@ fn unusable_tables_are_refused_by_place_and_remedy() {
     let with_first_row = |row: &str| format!("a,b,y\n{row}\n{}\n", body.join("\n"));
     refused(good.as_bytes(), "Y", &["column `Y` is not in bad.csv", "did you mean `y`?"]);
     refused(good.as_bytes(), "price", &["column `price` is not in bad.csv", "columns: a, b, y"]);
-    refused(with_first_row("1,,2").as_bytes(), "y", &["line 2, column `b`: the value is missing", "--drop b"]);
-    refused(with_first_row("1,NaN,2").as_bytes(), "y", &["line 2, column `b`: the value is missing (`NaN`)"]);
     refused(with_first_row("1,inf,2").as_bytes(), "y", &["`inf` is not a finite number"]);
-    refused(with_first_row("1,red,2").as_bytes(), "y", &["column `b`: the feature is `red`", "--drop b"]);
+    refused(
+        with_first_row("1,red,2").as_bytes(),
+        "y",
+        &["line 2, column `b`: `red` is not a number", "`--column b=text`"],
+    );
     refused(with_first_row("1,2").as_bytes(), "y", &["line 2", "the header has 3 cells and this row 2"]);
     refused(b"a,b,y\n", "y", &["has a header (3 columns) and no rows"]);
     refused(b"", "y", &["bad.csv is empty"]);

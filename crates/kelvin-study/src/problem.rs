@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::ExperimentError;
 use crate::settings::{DataSettings, Settings, TaskSetting};
 use kelvin::data::{
-    Dataset, Examples, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Split, Standardiser, Table, Targets,
-    known_dataset, known_datasets,
+    Dataset, Examples, FeatureKind, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Roles, Split, Standardiser,
+    Table, Targets, known_dataset, known_datasets,
 };
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Shape};
@@ -44,7 +44,15 @@ impl SourceData {
                 // How many outputs it has does not depend on the rows.
                 let rows: Vec<usize> = (0..table.num_rows()).collect();
                 let likelihood = settings.build_likelihood(&table.target, &rows)?;
-                settings.model.build(Shape::flat(table.num_features()), likelihood.num_outputs())
+                // How many inputs levels and dates become depends on the training rows.
+                let is_number = |kind: &FeatureKind| *kind == FeatureKind::Number;
+                let num_inputs = if table.kinds.iter().all(is_number) && !table.features.iter().any(|x| x.is_nan()) {
+                    table.num_features()
+                } else {
+                    let split = Split::random(table.num_rows(), settings.run.seed)?;
+                    Standardiser::fit(table, &split.train)?.num_inputs()
+                };
+                settings.model.build(Shape::flat(num_inputs), likelihood.num_outputs())
             }
             Self::Images { images, .. } => settings.model.build(images.shape(), images.num_classes()),
         }
@@ -88,7 +96,7 @@ pub struct TableSource {
     pub dataset: Dataset,
     /// Which rows are for what.
     pub split: Split,
-    /// Means and standard deviations of the training rows.
+    /// How columns become inputs, and means and standard deviations, all of the training rows.
     pub standardiser: Standardiser,
 }
 
@@ -130,12 +138,12 @@ impl Problem {
             }
             known => {
                 refuse_image_settings(data)?;
-                let task = settings.task();
+                let roles = Roles { task: settings.task(), ..data.roles() };
                 match known {
-                    Some(known) => Ok(SourceData::Table(known.load_without(data_folder, &data.drop, task)?)),
+                    Some(known) => Ok(SourceData::Table(known.load_with(data_folder, &roles)?)),
                     None => {
                         let table = Table::read(Path::new(&data.source))?;
-                        Ok(SourceData::Table(Dataset::from_table(&table, &data.target, &data.drop, task)?))
+                        Ok(SourceData::Table(Dataset::with_roles(&table, &roles)?))
                     }
                 }
             }
@@ -169,13 +177,17 @@ impl Problem {
         self.table().map(|table| Self::of_division(table.dataset.clone(), split, settings)).transpose()
     }
 
-    fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
+    /// A table with its rows divided in this way.
+    ///
+    /// # Errors
+    /// As [`Problem::new`].
+    pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
         let likelihood = settings.build_likelihood(&dataset.target, &split.train)?;
         if likelihood.are_counts() {
             standardiser = standardiser.with_the_target_as_it_is();
         }
-        let network = settings.model.build(Shape::flat(dataset.num_features()), likelihood.num_outputs())?;
+        let network = settings.model.build(Shape::flat(standardiser.num_inputs()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
         Ok(Self {
             training_sample: sample(&train, settings.run.seed),
@@ -309,6 +321,7 @@ fn refuse_table_settings(data: &DataSettings) -> Result<(), ExperimentError> {
         ("data.target", !data.target.is_empty()),
         ("data.drop", !data.drop.is_empty()),
         ("data.task", data.task != TaskSetting::Auto),
+        ("data.columns", !data.columns.is_empty()),
     ];
     if let Some((key, _)) = given.into_iter().find(|(_, given)| *given) {
         let reason = format!("`{}` is a set of images, which have no columns; leave it out", data.source);

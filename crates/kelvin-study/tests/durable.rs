@@ -131,7 +131,15 @@ fn durable<'a>(
     should_stop: &'a (dyn Fn() -> bool + Sync),
     tell: &'a (dyn Fn(&Recovery) + Sync),
 ) -> Durable<'a> {
-    Durable { folder, identity: "this run", every: Duration::from_millis(3), should_stop, tell, suffix: "" }
+    Durable {
+        folder,
+        identity: "this run",
+        every: Duration::from_millis(3),
+        should_stop,
+        is_owner: &|| true,
+        tell,
+        suffix: "",
+    }
 }
 
 fn assert_same(found: &[SampledChain], expected: &[SampledChain]) {

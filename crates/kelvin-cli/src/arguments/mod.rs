@@ -3,11 +3,18 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
+use kelvin_study::findings::{HeldOutModel, ModelKind};
+use kelvin_study::settings::LikelihoodName;
 
 mod budget;
+mod part;
+mod submit;
 
 pub use budget::Budget;
+pub use part::{MergeArguments, PartArguments, StageArgument, StatusArguments};
+pub use submit::SubmitArguments;
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -51,6 +58,21 @@ pub enum Command {
     /// the results are those of an uninterrupted run. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// Put a study together from its shards, or a sweep from runs of single repetitions
+    ///
+    /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
+    /// named with the command that makes it.
+    Merge(MergeArguments),
+    /// Submit a study to a cluster: its searches, its shards, and what puts them together
+    ///
+    /// Writes readable batch scripts into the run folder, submits them, and prints their numbers. No GPU is needed here. Submitted again, only what is missing
+    /// is.
+    #[command(
+        override_usage = "kelvin submit [OPTIONS] --shards <N> <PRESET|FILE.toml>\n       kelvin submit [OPTIONS] --shards <N> --data <FILE.csv> --target <COLUMN>"
+    )]
+    Submit(Box<SubmitArguments>),
+    /// Tell which parts of a study wait, run, are done or failed, and where
+    Status(StatusArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
@@ -64,7 +86,7 @@ pub enum Command {
     Compare(CompareArguments),
     /// Show a running experiment as a local page that updates by itself
     Watch(WatchArguments),
-    /// Predict new rows or images with the draws of a run
+    /// Predict new rows or images with the models of a run
     Predict(PredictArguments),
     /// Write a finished run in the formats of other tools: ArviZ, NumPy, CSV, TensorBoard
     Export(ExportArguments),
@@ -75,12 +97,11 @@ pub enum Command {
         /// The preset to print
         name: Option<String>,
     },
-    /// List the known data sets: where each comes from, and whether its file is here and right
-    Data {
-        /// Folder with the data sets' files
-        #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
-        data_dir: Option<PathBuf>,
-    },
+    /// Show what the columns of a table are taken for; without a file list the known data sets
+    ///
+    /// Of a table: the kind of each column, its levels or range, missing cells, the inputs of a network that it becomes, and what would be
+    /// left out. Of known data sets: where each comes from, and whether its file is here and right.
+    Data(DataArguments),
     /// Time the sampler: µs per chain-step
     Bench(BenchArguments),
 }
@@ -100,12 +121,22 @@ pub struct SourceArguments {
     /// A column to leave out (may be repeated)
     #[arg(long, value_name = "COLUMN", requires = "data")]
     pub drop: Vec<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated) [default: what its cells
+    /// say; see `kelvin data FILE.csv`]
+    #[arg(long, value_name = "COLUMN=KIND", requires = "data", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
     /// What kind of answer the target is (guessed when not given)
     #[arg(long, requires = "data")]
     pub task: Option<TaskArgument>,
     /// A rough answer quickly: fewer epochs, chains and images
     #[arg(long)]
     pub quick: bool,
+}
+
+/// `price=number`; a name may have `=` in it.
+fn column_kind(text: &str) -> Result<(String, ColumnKind), String> {
+    let (name, kind) = text.rsplit_once('=').ok_or_else(|| "write COLUMN=KIND, for example zip=text".to_owned())?;
+    Ok((name.trim().to_owned(), kind.parse()?))
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -195,6 +226,9 @@ pub struct RunArguments {
     /// How chains are sampled [default: adaptive for tables, paper for images]
     #[arg(long, value_name = "SAMPLER")]
     pub sampler: Option<SamplerArgument>,
+    /// How numbers scatter around what the network says [default: auto for your own table, sampled adaptively]
+    #[arg(long, value_name = "LIKELIHOOD")]
+    pub likelihood: Option<LikelihoodArgument>,
     /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
     pub folds: Option<u32>,
@@ -208,7 +242,42 @@ pub struct RunArguments {
     #[arg(long, value_name = "GRADIENTS|TIME")]
     pub budget: Option<Budget>,
     #[command(flatten)]
+    pub part: PartArguments,
+    #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LikelihoodArgument {
+    /// Tries those below that suit the target by short chains; the simplest within one standard error of the best held-out score is used
+    Auto,
+    /// Constant noise that a trial search finds, before it is held still; β̂* by the joint search
+    Gaussian,
+    /// Constant noise that is learned
+    LearnedGaussian,
+    /// Noise that depends on the row and is learned
+    VaryingGaussian,
+    /// Noise with far tails
+    StudentT,
+    /// Counts whose variance is their mean
+    Poisson,
+    /// Counts that scatter more
+    NegativeBinomial,
+}
+
+impl LikelihoodArgument {
+    /// Its name in settings; none of `auto`.
+    pub fn name(self) -> Option<LikelihoodName> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Gaussian => LikelihoodName::Gaussian,
+            Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
+            Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
+            Self::StudentT => LikelihoodName::StudentT,
+            Self::Poisson => LikelihoodName::Poisson,
+            Self::NegativeBinomial => LikelihoodName::NegativeBinomial,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -229,6 +298,8 @@ pub struct SweepArguments {
     /// Run one repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
     #[arg(long, value_name = "R")]
     pub only_repetition: Option<u32>,
+    #[command(flatten)]
+    pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
 }
@@ -263,6 +334,22 @@ pub struct SelectArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct DataArguments {
+    /// A CSV file with a header; `-` for standard input
+    #[arg(value_name = "FILE.csv")]
+    pub file: Option<PathBuf>,
+    /// The column to predict, which is then no input
+    #[arg(long, value_name = "COLUMN", requires = "file")]
+    pub target: Option<String>,
+    /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated)
+    #[arg(long, value_name = "COLUMN=KIND", requires = "file", value_parser = column_kind)]
+    pub column: Vec<(String, ColumnKind)>,
+    /// Folder with the data sets' files
+    #[arg(long, env = "KELVIN_DATA", value_name = "DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub struct ToyArguments {
     /// Folder for tables (CSV) and figures (SVG, PNG, PDF and the numbers behind them as CSV)
     #[arg(long, value_name = "DIR", default_value = "toy")]
@@ -273,6 +360,11 @@ pub struct ToyArguments {
 pub struct ResumeArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has begun
     pub run: PathBuf,
+    #[command(flatten)]
+    pub part: PartArguments,
+    /// Discard what the shard has done, and start it again
+    #[arg(long, requires = "shard")]
+    pub fresh: bool,
     #[command(flatten)]
     pub conduct: ConductArguments,
 }
@@ -365,13 +457,16 @@ pub struct WatchArguments {
 pub struct PredictArguments {
     /// A folder written by `kelvin run`
     pub run: PathBuf,
-    /// A CSV file with the run's feature columns; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
+    /// A CSV file with the run's feature columns, `-` for standard input; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
-    /// The predictive density: standard or tempered model [default: the one with the better validation LPD in the run]
+    /// Quantiles of a number's distribution, as columns q05, q50, q95
+    #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [0.05, 0.5, 0.95])]
+    pub quantiles: Vec<f64>,
+    /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,
     #[command(flatten)]
@@ -383,17 +478,40 @@ pub struct PredictArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelArgument {
-    /// p(y|x,θ), averaged over the draws (SM-PD)
+    /// Draws at β = 1
+    Bayes,
+    /// Draws at β̂*, under the better of the two models below
+    BetaStar,
+    /// Draws at β̂*: p(y|x,θ), averaged over the draws (SM-PD)
     Standard,
-    /// p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
+    /// Draws at β̂*: p(y|x,θ)^β normalised, averaged over the draws (TM-PD)
     Tempered,
+    /// The network that the search found
+    Network,
+    /// The networks of all starts: a deep ensemble
+    Ensemble,
+    /// That network with a Gaussian over its last layer
+    Laplace,
+    /// A Gaussian over the weights that the optimiser passes through (SWAG)
+    Swag,
+    /// Ridge or logistic regression
+    Linear,
 }
 
-impl From<ModelArgument> for PredictiveModel {
-    fn from(asked: ModelArgument) -> Self {
-        match asked {
-            ModelArgument::Standard => Self::Standard,
-            ModelArgument::Tempered => Self::Tempered,
+impl ModelArgument {
+    /// Whether it asks for this model.
+    pub fn means(self, what: &HeldOutModel) -> bool {
+        let at_beta_star = |model| what.kind == ModelKind::Chosen && what.model == model;
+        match self {
+            Self::Bayes => what.kind == ModelKind::Bayes,
+            Self::BetaStar => what.kind == ModelKind::Chosen,
+            Self::Standard => at_beta_star(PredictiveModel::Standard),
+            Self::Tempered => at_beta_star(PredictiveModel::Tempered),
+            Self::Network => what.kind == ModelKind::Sgd,
+            Self::Ensemble => what.kind == ModelKind::Ensemble,
+            Self::Laplace => what.kind == ModelKind::Laplace,
+            Self::Swag => what.kind == ModelKind::Swag,
+            Self::Linear => what.kind == ModelKind::Linear,
         }
     }
 }

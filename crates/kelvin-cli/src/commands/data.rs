@@ -1,12 +1,42 @@
-//! `kelvin data`: each known data set, where it comes from, and whether the right files are here.
+//! `kelvin data`: what the columns of a table are taken for; or each known data set, where it comes from, and whether the right files are here.
 
 use std::path::Path;
 
-use kelvin::data::{FilePresence, Kind, KnownDataset, Presence, known_datasets};
+use kelvin::data::{FilePresence, Kind, KnownDataset, Presence, column_reports, known_datasets};
+use kelvin_report::tables::{Alignment, Table};
+use kelvin_report::text::wrapped;
 
+use crate::arguments::DataArguments;
+use crate::input::read_table;
 use crate::output::print_result;
 
-pub fn data(folder: Option<&Path>) -> anyhow::Result<()> {
+pub fn data(arguments: &DataArguments) -> anyhow::Result<()> {
+    match &arguments.file {
+        Some(file) => columns(file, arguments),
+        None => known_sets(arguments.data_dir.as_deref()),
+    }
+}
+
+/// A line for each column, the inputs they become, and notes.
+fn columns(file: &Path, arguments: &DataArguments) -> anyhow::Result<()> {
+    let table = read_table(file)?;
+    let kinds = arguments.column.iter().cloned().collect();
+    let (reports, notes) = column_reports(&table, arguments.target.as_deref(), &kinds)?;
+    let (num_rows, num_inputs) = (table.num_rows(), reports.iter().map(|report| report.num_inputs).sum::<usize>());
+    let title =
+        format!("{} — {num_rows} rows, {} columns, {num_inputs} inputs of a network", table.name(), reports.len());
+    let mut shown = Table::new(title, ["column", "taken for", "range or levels", "missing", "inputs"]);
+    shown.alignments = [[Alignment::Left; 3].as_slice(), &[Alignment::Right; 2]].concat();
+    for report in reports {
+        let dash = |count: usize| if count == 0 { "–".to_owned() } else { count.to_string() };
+        let (missing, inputs) = (dash(report.num_missing), dash(report.num_inputs));
+        shown.push([report.column, report.taken_for, report.contents, missing, inputs]);
+    }
+    let notes: String = notes.iter().map(|note| wrapped(&format!("note: {note}"), "  ")).collect();
+    print_result(&(shown.to_text() + &notes))
+}
+
+fn known_sets(folder: Option<&Path>) -> anyhow::Result<()> {
     let mut text = String::new();
     for known in known_datasets() {
         let presence = known.presence(folder)?;

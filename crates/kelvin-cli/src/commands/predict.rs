@@ -1,61 +1,72 @@
 //! `kelvin predict`: the predictive distribution of a run for new rows of a table or new images.
 
+use std::borrow::Cow;
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
-use kelvin::data::{Inputs, Standardiser, Table, prediction_inputs, read_cifar_batch, read_idx_images};
-use kelvin::diagnostics::Limits;
+use kelvin::data::{Inputs, NewRows, Standardiser, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
 use kelvin::likelihood::{Likelihood, TargetKind};
-use kelvin::network::Shape;
-use kelvin::predictive::{NumberMixture, PredictiveModel};
+use kelvin::network::{Network, Shape, Weights};
 use kelvin::write_file::{remove_leftovers, replace_with};
 use serde_json::{Map, Value};
 
+use super::predicted::{Columns, RowAnswers, are_outside};
 use crate::arguments::{ModelArgument, PredictArguments};
 use crate::device;
-use crate::doubts::in_short;
-use crate::output::say;
+use crate::input::{outside_training, read_table};
+use crate::output::{WrongFlags, say};
+use kelvin_report::text::wrapped;
 use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
 use kelvin_study::findings::{RowBlocks, RunCommand, outputs_of_draws};
-use kelvin_study::folder::{SavedModel, check_keeps_to_itself, stored_run};
-
-const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
+use kelvin_study::folder::{SavedForm, SavedModel, SavedPredictor, check_keeps_to_itself, stored_run};
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     check_keeps_to_itself(&arguments.run)?;
     if let Some(output) = &arguments.output {
         remove_leftovers(output);
     }
+    if let Some(wrong) = arguments.quantiles.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
+        return Err(WrongFlags(format!("--quantiles must lie between 0 and 1, got {wrong}")).into());
+    }
     let model = saved_model(&arguments.run)?;
-    let engine = device::for_predictions(arguments.device, &model.network)?;
-    let inputs = match &model.standardiser {
+    let predictor = asked_predictor(&model, arguments.model)?;
+    let fit = Fit::of(&model, &predictor)?;
+    let engine = device::for_predictions(arguments.device, &fit.network)?;
+    let draws = fit.draws(&arguments.run, &predictor)?;
+    say(&wrapped(&format!("predicting with {}", described(&model, &predictor)), "  "));
+    let (inputs, outside, answers): (Inputs, Vec<bool>, Option<RowAnswers>) = match fit.standardiser {
         Some(standardiser) => {
-            let table = Table::read(&arguments.input)?;
-            let features = prediction_inputs(&table, &model.feature_names)?;
-            let ranges = model.feature_ranges.as_deref().unwrap_or_default();
-            let outside = Limits::default().check_ranges(&model.feature_names, ranges, &features);
-            say(&in_short(outside.as_slice()));
-            standardiser.inputs(table.name(), &features, &model.feature_names)?.into()
+            let table = read_table(&arguments.input)?;
+            let rows = NewRows::read(&table, &model.feature_names, standardiser)?;
+            say(&outside_training(fit.ranges, standardiser, &rows));
+            let answers = RowAnswers::of(&table, &model);
+            (rows.inputs(standardiser)?.into(), are_outside(fit.ranges, standardiser, &rows), answers)
         }
-        None => images(&arguments.input, model.network.input())?,
+        None => (images(&arguments.input, fit.network.input())?, Vec::new(), None),
     };
-    let draws = open_draws(&arguments.run, &model)?;
-    let predictor = Predictor::new(&model, arguments.model)?;
-    let blocks = RowBlocks::new(&model.network, model.likelihood, &inputs, draws.iter().map(Draws::len).sum());
+    let mut columns = Columns::new(&model, fit.likelihood, fit.standardiser, &arguments.quantiles, answers);
+    let num_draws = draws.iter().map(|(draws, _)| draws.len()).sum();
+    let blocks = RowBlocks::new(&fit.network, fit.likelihood, &inputs, num_draws);
     let num_rows = blocks.num_rows();
     let predict = |out: &mut dyn Write| -> anyhow::Result<()> {
         if !arguments.json {
-            write_line(out, predictor.names.iter().cloned().map(Value::from))?;
+            write_line(out, columns.names.iter().cloned().map(Value::from))?;
         }
+        let mut first = 0;
         for block in blocks {
-            let rows =
-                predictor.rows(&outputs_of_draws(&*engine, (&model.network, model.likelihood), &block, &draws)?)?;
+            let mut outputs = Vec::new();
+            for (draws, power) in &draws {
+                let of_draws = outputs_of_draws(&*engine, (&*fit.network, fit.likelihood), &block, [draws])?;
+                outputs.extend(of_draws.into_iter().map(|values| (values, *power)));
+            }
+            let rows = columns.rows(first, &outputs, &outside)?;
+            first += rows.len();
             for row in rows {
                 if arguments.json {
-                    let object: Map<String, Value> = predictor.names.iter().cloned().zip(row).collect();
+                    let object: Map<String, Value> = columns.names.iter().cloned().zip(row).collect();
                     writeln!(out, "{}", serde_json::to_string(&object)?)?;
                 } else {
                     write_line(out, row.into_iter())?;
@@ -72,7 +83,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             let is_closed = |error: &anyhow::Error| {
                 error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
             };
-            written.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })
+            written.or_else(|error| if is_closed(&error) { Ok(()) } else { Err(error) })?;
         }
         Some(path) => {
             // A pipe or a device is written to; only a file may be replaced.
@@ -88,13 +99,92 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
                 replace_with(path, fill)
             };
             written.with_context(|| format!("cannot write {}", path.display()))?;
-            say(&format!(
-                "{num_rows} rows written to {}
-",
-                path.display()
-            ));
-            Ok(())
+            say(&format!("{num_rows} rows written to {}\n", path.display()));
         }
+    }
+    if let Some(summary) = columns.summary(&model.target_name) {
+        say(&wrapped(&summary, "  "));
+    }
+    Ok(())
+}
+
+/// The model that was asked for, or the one that the run chose.
+fn asked_predictor(model: &SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<SavedPredictor> {
+    let all = model.all_predictors();
+    let found = match asked {
+        None => all.first(),
+        Some(asked) => all.iter().find(|predictor| asked.means(&predictor.what)),
+    };
+    let labels = || all.iter().map(|predictor| predictor.what.label.as_str()).collect::<Vec<_>>().join(", ");
+    found.cloned().ok_or_else(|| {
+        let asked = asked.map_or("model".into(), |asked| format!("{asked:?} model").to_lowercase());
+        WrongFlags(format!("this run has no {asked} to predict with\n  it has: {}", labels())).into()
+    })
+}
+
+/// A model in words, with what it learned from.
+fn described(model: &SavedModel, predictor: &SavedPredictor) -> String {
+    let learned = match (predictor.num_rows, predictor.on_all_rows) {
+        (0, _) => String::new(),
+        (rows, true) => format!(", learned from all {rows} rows of the table"),
+        (rows, false) => format!(", learned from {rows} training rows"),
+    };
+    let chose = if model.predictors.first().is_some_and(|first| first.what == predictor.what) {
+        "; it scored best on held-out rows, or as well as the best and is simpler"
+    } else {
+        ""
+    };
+    format!("{}{learned}{chose}", predictor.what.label)
+}
+
+/// The network of a predictor, and how it reads rows.
+struct Fit<'m> {
+    network: Cow<'m, Network>,
+    likelihood: Likelihood,
+    standardiser: Option<&'m Standardiser>,
+    ranges: &'m [(f64, f64)],
+}
+
+impl<'m> Fit<'m> {
+    fn of(model: &'m SavedModel, predictor: &SavedPredictor) -> anyhow::Result<Self> {
+        let (network, standardiser, ranges) = match model.all_rows.as_ref().filter(|_| predictor.on_all_rows) {
+            Some(rows) => (&rows.network, Some(&rows.standardiser), &rows.feature_ranges[..]),
+            None => (&model.network, model.standardiser.as_ref(), model.feature_ranges.as_deref().unwrap_or_default()),
+        };
+        let (network, likelihood) = match &predictor.form {
+            SavedForm::Draws(_) => (Cow::Borrowed(network), model.likelihood),
+            SavedForm::Linear { noise_variance, .. } => {
+                let likelihood = match model.likelihood.kind() {
+                    TargetKind::Numbers => Likelihood::Gaussian { noise_variance: *noise_variance },
+                    TargetKind::Classes { num_classes } => Likelihood::Categorical { num_classes },
+                };
+                (Cow::Owned(Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?), likelihood)
+            }
+        };
+        Ok(Self { network, likelihood, standardiser, ranges })
+    }
+
+    /// The draws of a predictor with the power of each file; their weights stay in their files.
+    fn draws(&self, run: &Path, predictor: &SavedPredictor) -> anyhow::Result<Vec<(Draws, f64)>> {
+        let files = match &predictor.form {
+            SavedForm::Draws(files) => files,
+            SavedForm::Linear { weights, .. } => {
+                return Ok(vec![(Draws::of_point(Weights { parameters: weights, statistics: &[] }), 1.0)]);
+            }
+        };
+        let folder = run.join("draws");
+        let mut all = Vec::new();
+        for file in files {
+            let path = folder.join(format!("{}.safetensors", file.file));
+            all.push((Draws::open(&path, (&*self.network, self.likelihood))?, file.power));
+        }
+        if all.iter().all(|(draws, _)| draws.is_empty()) {
+            bail!(
+                "{} holds no draws to predict with\n  run the experiment again, with sampler.draws = \"stored\"",
+                folder.display()
+            );
+        }
+        Ok(all)
     }
 }
 
@@ -139,6 +229,9 @@ fn saved_model(run: &Path) -> anyhow::Result<SavedModel> {
 pub fn model_from(path: &Path, bytes: &[u8]) -> anyhow::Result<SavedModel> {
     let damaged = || format!("{} is damaged; run the experiment again", path.display());
     let model: SavedModel = serde_json::from_slice(bytes).with_context(damaged)?;
+    if let Some(reason) = model.unknown_format() {
+        bail!("{}: {reason}", path.display());
+    }
     check_parts(&model).with_context(damaged)?;
     Ok(model)
 }
@@ -149,7 +242,10 @@ fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
     let beta = model.inverse_temperature;
     ensure!(beta.is_finite() && beta > 0.0, "inverse_temperature must be a finite number > 0, got {beta}");
     let target = match &model.standardiser {
-        Some(standardiser) => check_columns(model, standardiser)?,
+        Some(standardiser) => {
+            let ranges = model.feature_ranges.as_ref().map(Vec::len);
+            check_columns(&model.feature_names, &model.network, standardiser, ranges)?
+        }
         None => {
             let names = model.feature_names.len();
             ensure!(names == 0, "there are {names} feature_names, and no standardiser that says how to scale them");
@@ -166,18 +262,67 @@ fn check_parts(model: &SavedModel) -> anyhow::Result<()> {
             ensure!(names == num_classes, "there are {num_classes} classes and {names} class_names");
         }
     }
+    check_predictors(model)
+}
+
+/// Refuses predictors that do not fit the network of the rows that they read.
+fn check_predictors(model: &SavedModel) -> anyhow::Result<()> {
+    if let Some(rows) = &model.all_rows {
+        let ranges = Some(rows.feature_ranges.len());
+        let target = check_columns(&model.feature_names, &rows.network, &rows.standardiser, ranges)?;
+        let is_number = model.likelihood.kind() == TargetKind::Numbers;
+        ensure!(target == is_number, "all_rows has another kind of target than the model");
+        let (needed, outputs) = (model.likelihood.num_outputs(), rows.network.num_outputs());
+        ensure!(needed == outputs, "the likelihood needs {needed} outputs and the network of all_rows has {outputs}");
+    }
+    for SavedPredictor { what, on_all_rows, form, .. } in &model.predictors {
+        let label = &what.label;
+        ensure!(!on_all_rows || model.all_rows.is_some(), "`{label}` reads all_rows, which is missing");
+        match form {
+            SavedForm::Draws(files) => {
+                for file in files {
+                    let power = file.power;
+                    ensure!(power.is_finite() && power > 0.0, "the power of `{label}` must be > 0, got {power}");
+                    let is_name = !file.file.contains(['/', '\\']) && !file.file.starts_with('.');
+                    ensure!(is_name, "`{label}` names the draws `{}`, which is no name of a file", file.file);
+                }
+            }
+            SavedForm::Linear { weights, noise_variance } => {
+                let outputs = match model.likelihood.kind() {
+                    TargetKind::Numbers => 1,
+                    TargetKind::Classes { num_classes } => num_classes,
+                };
+                let rows = model.all_rows.as_ref().filter(|_| *on_all_rows);
+                let needed = (rows.map_or(&model.network, |rows| &rows.network).num_inputs() + 1) * outputs;
+                let found = weights.len();
+                ensure!(needed == found, "`{label}` has {found} weights and needs {needed}");
+                ensure!(weights.iter().all(|weight| weight.is_finite()), "a weight of `{label}` is no number");
+                let usable = noise_variance.is_finite() && *noise_variance > 0.0;
+                ensure!(usable, "the noise variance of `{label}` must be > 0, got {noise_variance}");
+            }
+        }
+    }
     Ok(())
 }
 
 /// Refuses columns and scales that do not fit the network; whether the target has a scale.
-fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Result<bool> {
-    let (names, scales) = (model.feature_names.len(), standardiser.features.len());
-    let inputs = model.network.num_inputs();
+fn check_columns(
+    names: &[String],
+    network: &Network,
+    standardiser: &Standardiser,
+    ranges: Option<usize>,
+) -> anyhow::Result<bool> {
+    let (names, scales) = (names.len(), standardiser.features.len());
+    let inputs = network.num_inputs();
+    let (columns, encoded) = match &standardiser.encoder {
+        Some(encoder) => (encoder.columns.len(), encoder.num_inputs()),
+        None => (names, names),
+    };
     ensure!(
-        names == scales && scales == inputs,
+        names == columns && scales == encoded && scales == inputs,
         "{names} feature_names and {scales} scales cannot feed a network of {inputs} inputs"
     );
-    let ranges = model.feature_ranges.as_ref().map_or(names, Vec::len);
+    let ranges = ranges.unwrap_or(names);
     ensure!(ranges == names, "there are {names} feature_names and {ranges} feature_ranges");
     for scale in standardiser.features.iter().chain(&standardiser.target) {
         let usable = scale.mean.is_finite() && scale.std.is_finite() && scale.std > 0.0;
@@ -186,101 +331,12 @@ fn check_columns(model: &SavedModel, standardiser: &Standardiser) -> anyhow::Res
     Ok(standardiser.target.is_some())
 }
 
-/// The draws of β̂*, whose weights stay in their files.
-fn open_draws(run: &Path, model: &SavedModel) -> anyhow::Result<Vec<Draws>> {
-    let folder = run.join("draws");
-    let mut all = Vec::new();
-    for name in &model.draws {
-        all.push(Draws::open(&folder.join(format!("{name}.safetensors")), (&model.network, model.likelihood))?);
-    }
-    if all.iter().all(Draws::is_empty) {
-        bail!(
-            "{} holds no draws to predict with\n  run the experiment again, with sampler.draws = \"stored\"",
-            folder.display()
-        );
-    }
-    Ok(all)
-}
-
-/// From outputs to the columns that are printed.
-struct Predictor<'m> {
-    model: &'m SavedModel,
-    names: Vec<String>,
-    kind: Kind<'m>,
-}
-
-enum Kind<'m> {
-    /// Mean, standard deviation and quantiles in the target's own units.
-    Numbers { standardiser: &'m Standardiser, likelihood: Likelihood, power: f64 },
-    /// The most probable class and the probability of each.
-    Classes { num_classes: usize, power: f64 },
-}
-
-impl<'m> Predictor<'m> {
-    fn new(model: &'m SavedModel, asked: Option<ModelArgument>) -> anyhow::Result<Self> {
-        let asked = asked.map(PredictiveModel::from).or(model.predictive_model);
-        let power = |default: PredictiveModel| asked.unwrap_or(default).power(model.inverse_temperature);
-        let likelihood = model.likelihood;
-        let (names, kind) = match likelihood.kind() {
-            TargetKind::Numbers => {
-                let standardiser = model.standardiser.as_ref().context("a regression needs the scale of its target")?;
-                let quantiles = QUANTILES.iter().map(|(_, name)| (*name).to_owned());
-                let power = power(PredictiveModel::Tempered);
-                (
-                    ["mean".into(), "std".into()].into_iter().chain(quantiles).collect(),
-                    Kind::Numbers { standardiser, likelihood, power },
-                )
-            }
-            TargetKind::Classes { num_classes } => {
-                let classes = model.class_names.iter().map(|name| format!("p({name})"));
-                let power = power(PredictiveModel::Standard);
-                (std::iter::once("class".into()).chain(classes).collect(), Kind::Classes { num_classes, power })
-            }
-        };
-        Ok(Self { model, names, kind })
-    }
-
-    /// The cells of each row.
-    fn rows(&self, outputs: &[Vec<f32>]) -> anyhow::Result<Vec<Vec<Value>>> {
-        let num_rows = outputs[0].len() / self.model.likelihood.num_values();
-        (0..num_rows)
-            .map(|row| match self.kind {
-                Kind::Numbers { standardiser, likelihood, power } => {
-                    let width = likelihood.num_values();
-                    let of_row = outputs.iter().map(|output| &output[row * width..][..width]);
-                    number_cells(standardiser, &NumberMixture::of(likelihood, of_row, power)?)
-                }
-                Kind::Classes { num_classes, power } => Ok(class_cells(self.model, outputs, num_classes, power, row)),
-            })
-            .collect()
-    }
-}
-
-fn number_cells(standardiser: &Standardiser, mixture: &NumberMixture) -> anyhow::Result<Vec<Value>> {
-    let mut cells = vec![standardiser.target_value(mixture.mean()), standardiser.target_std(mixture.variance().sqrt())];
-    for (probability, _) in QUANTILES {
-        cells.push(standardiser.target_value(mixture.quantile(probability)?));
-    }
-    Ok(cells.into_iter().map(Value::from).collect())
-}
-
-fn class_cells(model: &SavedModel, outputs: &[Vec<f32>], num_classes: usize, power: f64, row: usize) -> Vec<Value> {
-    let mut mean = vec![0.0; num_classes];
-    for output in outputs {
-        let logits = &output[row * num_classes..][..num_classes];
-        let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
-        let weights: Vec<f64> = logits.iter().map(|&z| (power * f64::from(z - largest)).exp()).collect();
-        let total: f64 = weights.iter().sum();
-        mean.iter_mut().zip(&weights).for_each(|(mean, weight)| *mean += weight / total / outputs.len() as f64);
-    }
-    let best = (0..num_classes).max_by(|&a, &b| mean[a].total_cmp(&mean[b])).unwrap_or(0);
-    let mut cells = vec![Value::from(model.class_names[best].as_str())];
-    cells.extend(mean.into_iter().map(Value::from));
-    cells
-}
-
 /// A line of CSV.
 fn write_line(out: &mut dyn Write, cells: impl Iterator<Item = Value>) -> std::io::Result<()> {
-    let cells = cells.map(|cell| cell.as_str().map_or_else(|| cell.to_string(), str::to_owned));
+    let cells = cells.map(|cell| match cell {
+        Value::Null => String::new(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    });
     out.write_all(csv_text([cells]).as_bytes())
 }

@@ -1,28 +1,38 @@
 //! What a person who will use the predictions wants to know first: the error to expect, whether intervals hold, and what else would do as well.
 
 use kelvin::predictive::Scores;
-use kelvin_study::findings::{
-    BETA_STAR, CrossValidation, Findings, Method, ModelDifference, ModelKind, ModelScores, Told,
-};
+use kelvin_study::findings::{BETA_STAR, CrossValidation, Findings, ModelDifference, ModelKind, ModelScores, Told};
 use kelvin_study::number::{fixed, significant};
+
+use crate::compare::predicting::{predicting_text, trials_text};
 
 /// Sentences about predictions of rows that were not seen, from cross-validation where there was one, else from the test rows; empty for a sweep.
 pub fn headline(findings: &Findings) -> Vec<String> {
-    match (&findings.cross_validation, findings.beta_star) {
+    let mut lines = match (&findings.cross_validation, findings.beta_star) {
         (Some(found), _) => of_folds(findings, found),
         (None, Some(_)) => of_test_rows(findings).into_iter().collect(),
         (None, None) => Vec::new(),
-    }
+    };
+    lines.extend(findings.trials.iter().map(trials_text));
+    lines.extend(findings.predicting.as_ref().map(predicting_text));
+    lines
+}
+
+/// The model that predicts; of runs of older kelvins the draws with the larger LPD on rows that were not seen.
+fn predicting_scores<'f>(findings: &Findings, found: &'f CrossValidation) -> Option<&'f ModelScores> {
+    let chosen = findings.predicting.as_ref();
+    let own = chosen.and_then(|chosen| found.models.iter().find(|scores| scores.what == chosen.what));
+    own.or_else(|| best_draws(found))
 }
 
 /// The draws with the larger LPD on rows that were not seen: at β̂* or at β = 1.
-pub fn best_draws(found: &CrossValidation) -> Option<&ModelScores> {
+fn best_draws(found: &CrossValidation) -> Option<&ModelScores> {
     let of = |kind| found.best_of(kind);
     of(ModelKind::Chosen).into_iter().chain(of(ModelKind::Bayes)).max_by(|a, b| a.lpd.total_cmp(&b.lpd))
 }
 
 fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
-    let Some(best) = best_draws(found) else { return Vec::new() };
+    let Some(best) = predicting_scores(findings, found) else { return Vec::new() };
     let target = &findings.problem.target;
     let over = if found.is_complete {
         format!("cross-validation over all {} rows, {} folds", found.num_rows, found.divisions)
@@ -50,6 +60,7 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
     let others: Vec<String> = [ModelKind::Linear, ModelKind::Sgd, ModelKind::Ensemble]
         .into_iter()
         .filter_map(|kind| found.best_of(kind))
+        .filter(|other| other.what != best.what)
         .map(|other| format!("{} {}", other.what.label, point_of(other)))
         .collect();
     let what = if best.rmse.is_some() {
@@ -75,7 +86,7 @@ fn point_of(scores: &ModelScores) -> String {
 }
 
 fn of_test_rows(findings: &Findings) -> Option<String> {
-    let row = findings.rows.iter().find(|row| row.method == Method::Chosen)?;
+    let row = findings.shown_row()?;
     let (target, count) = (&findings.problem.target, findings.problem.test_rows);
     let text = match &row.test {
         Scores::Regression(scores) => {

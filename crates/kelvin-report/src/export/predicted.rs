@@ -80,7 +80,7 @@ impl<'e> Predicted<'e> {
         if let Some(table) = self.experiment.problem.table() {
             let inputs: Vec<f64> = self.rows.iter().flat_map(|&row| table.dataset.row(row).iter().copied()).collect();
             let dims = vec![self.row_axis(), ("feature".into(), table.dataset.num_features())];
-            let about = "features of the test rows, in original units";
+            let about = "features of the test rows, in original units; NaN where missing, of text the position among its levels in order";
             constants.push((array("constant_data", "x", dims, Element::Float64, about), f64_bytes(&inputs)));
         }
         constants

@@ -10,12 +10,15 @@ use kelvin::data::{Examples, Targets};
 use kelvin::exact::LinearRegression;
 
 /// A linear model of rows, and what it says of others.
+#[derive(Debug)]
 pub(crate) struct LinearBaseline {
     num_outputs: usize,
     /// For each input with a 1 behind it, a weight for each output.
     weights: Vec<f64>,
     /// Of numbers.
     pub noise_variance: f64,
+    /// λ, the best at the validation rows.
+    penalty: f64,
 }
 
 /// λ for a unit of noise, from hardly any to a strong one.
@@ -40,11 +43,36 @@ impl LinearBaseline {
         scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, model)| model)
     }
 
-    fn ridge(train: &Examples, targets: &[f32], validation: &Examples, penalty: f64) -> Option<Self> {
+    /// The same model with weights of other rows: its penalty stays, and its σ², which held-out rows told, in the units of `std` where they had `own_std`.
+    pub fn of_rows(&self, rows: &Examples, own_std: f64, std: f64) -> Option<Self> {
+        match &rows.targets {
+            Targets::Real(targets) => {
+                let noise_variance = self.noise_variance * (own_std / std).powi(2);
+                Some(Self { noise_variance, ..Self::least_squares(rows, targets, self.penalty)? })
+            }
+            Targets::Classes(labels) => Some(Self::logistic(rows, labels, self.num_outputs, self.penalty)),
+        }
+    }
+
+    /// Outputs of a row: 1, or the number of classes.
+    pub fn num_outputs(&self) -> usize {
+        self.num_outputs
+    }
+
+    /// For each input with a 1 behind it, a weight for each output.
+    pub fn weights(&self) -> &[f64] {
+        &self.weights
+    }
+
+    fn least_squares(train: &Examples, targets: &[f32], penalty: f64) -> Option<Self> {
         let inputs = with_ones(train, 1);
         let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
         let fit = LinearRegression::new(&inputs, &targets, train.num_features + 1, 1.0, 1.0 / penalty).ok()?;
-        let mut model = Self { num_outputs: 1, weights: fit.mean().to_vec(), noise_variance: 1.0 };
+        Some(Self { num_outputs: 1, weights: fit.mean().to_vec(), noise_variance: 1.0, penalty })
+    }
+
+    fn ridge(train: &Examples, targets: &[f32], validation: &Examples, penalty: f64) -> Option<Self> {
+        let mut model = Self::least_squares(train, targets, penalty)?;
         let Targets::Real(held_out) = &validation.targets else { return None };
         let errors =
             model.outputs(validation).into_iter().zip(held_out).map(|(mean, &y)| (f64::from(y) - mean).powi(2));
@@ -82,7 +110,7 @@ impl LinearBaseline {
                 *w = next;
             }
         }
-        Self { num_outputs: num_classes, weights, noise_variance: 1.0 }
+        Self { num_outputs: num_classes, weights, noise_variance: 1.0, penalty }
     }
 
     /// The mean of y, or the logits, of each row.

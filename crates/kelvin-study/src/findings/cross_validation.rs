@@ -26,6 +26,10 @@ pub enum ModelKind {
     Sgd,
     /// The networks that the searches from all starts found, averaged: a deep ensemble.
     Ensemble,
+    /// The network that the search found, with a Gaussian over the weights of its last layer.
+    Laplace,
+    /// A Gaussian over the weights that the optimiser passes through after the search (SWAG).
+    Swag,
     /// Draws at β = 1.
     Bayes,
     /// Draws at the β that the search chose.
@@ -215,7 +219,7 @@ impl CrossValidation {
         })
     }
 
-    fn scores(folds: &[FoldPredictions], index: usize, table_std: f64) -> ModelScores {
+    pub(super) fn scores(folds: &[FoldPredictions], index: usize, table_std: f64) -> ModelScores {
         let (mut densities, mut squares, mut distances) = (ByRow::default(), ByRow::default(), ByRow::default());
         let (mut right, mut inside) = (ByRow::default(), ByRow::default());
         let is_classes = folds.iter().all(|fold| fold.models[index].pit.is_empty());
@@ -248,7 +252,7 @@ impl CrossValidation {
         }
     }
 
-    fn difference(folds: &[FoldPredictions], of: usize, from: usize) -> ModelDifference {
+    pub(super) fn difference(folds: &[FoldPredictions], of: usize, from: usize) -> ModelDifference {
         let mut rows = ByRow::default();
         for fold in folds {
             let pairs = fold.models[of].log_densities.iter().zip(&fold.models[from].log_densities);

@@ -4,6 +4,7 @@ mod command;
 mod cross_validation;
 mod grid_choice;
 mod metrics_file;
+mod predicting;
 mod prediction_warnings;
 mod predictions;
 mod results;
@@ -11,6 +12,7 @@ mod row;
 mod row_blocks;
 mod scores_file;
 mod selection;
+mod trials;
 mod which_way;
 
 pub use command::RunCommand;
@@ -18,6 +20,7 @@ pub use cross_validation::{CrossValidation, HeldOutModel, ModelDifference, Model
 pub(crate) use cross_validation::{FoldPredictions, ModelPredictions};
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
+pub use predicting::{Candidate, JudgedOn, Predicting};
 pub(crate) use prediction_warnings::{agreement_warning, prediction_warnings};
 pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
 pub(crate) use results::FinishedSearch;
@@ -27,4 +30,5 @@ pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mea
 pub use row_blocks::{RowBlocks, outputs_of_draws};
 pub use scores_file::scores_csv;
 pub use selection::{Choice, Refusal, SEARCHING, StartChoice};
+pub use trials::{Trials, Tried};
 pub use which_way::{WhichWay, which_way};

@@ -38,7 +38,7 @@ impl FinishedRun {
         let findings = Findings::read(folder)?;
         let (record, settings) = match record_and_settings(folder)? {
             Some((record, mut settings)) => {
-                settings.sampler.learning_rate = record.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+                record.put_found(&mut settings);
                 (Some(record), settings)
             }
             None => (None, written_settings(folder)?),
@@ -46,7 +46,7 @@ impl FinishedRun {
         let facts = &findings.problem;
         let input = match facts.image {
             Some([height, width, channels]) => Shape::image(height, width, channels),
-            None => Shape::flat(facts.features.len()),
+            None => Shape::flat(facts.inputs.unwrap_or(facts.features.len())),
         };
         let network = settings.model.build(input, facts.likelihood.num_outputs())?;
         Ok(Self { folder: folder.into(), findings, record, settings, network })

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::experiment::Experiment;
 use crate::problem::{Problem, ProblemSource};
-use kelvin::data::{Examples, Inputs, Target, Targets};
+use kelvin::data::{Examples, FeatureKind, Inputs, Target, Targets};
 use kelvin::vector::Instructions;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -25,7 +25,8 @@ pub struct Provenance {
     pub asked_sha256: String,
     /// The seed that names every random number.
     pub seed: u64,
-    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64, with the levels of text between
+    /// them, each followed by a zero byte. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     /// The same of the images of the other set, without labels.
@@ -37,6 +38,12 @@ pub struct Provenance {
     pub features: Vec<String>,
     /// Columns that were left out because they have the same value in every row.
     pub dropped_constant_columns: Vec<String>,
+    /// Columns that were left out for other reasons, each with its reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out_columns: Vec<String>,
+    /// Rows of the table that were left out because they have no answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_without_target: usize,
     /// Operating system that kelvin was built for, as Rust names it.
     pub operating_system: String,
     /// Processor architecture that kelvin was built for, as Rust names it.
@@ -59,6 +66,73 @@ pub struct Provenance {
     /// What differed each time the run was resumed with another kelvin, device or vector instructions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Continued>,
+    /// Where each chain was sampled, of a study that was put together from parts; empty for one that was made in one folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<ChainOrigin>,
+}
+
+/// Chains that were sampled by the same kelvin on the same kinds of devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainOrigin {
+    /// The devices that they began and went on with, in order: precision is a part of a GPU's name.
+    pub sampled_on: Vec<Continued>,
+    /// Their names.
+    pub chains: Vec<String>,
+}
+
+impl ChainOrigin {
+    pub(crate) fn new(circumstances: &[Continued], chain: String) -> Self {
+        Self { sampled_on: of_kinds(circumstances), chains: vec![chain] }
+    }
+
+    /// Whether chains of these circumstances belong to it.
+    pub(crate) fn is_like(&self, circumstances: &[Continued]) -> bool {
+        self.sampled_on == of_kinds(circumstances)
+    }
+
+    /// "the CPU with AVX-512", or several in order.
+    pub fn kinds(&self) -> String {
+        self.sampled_on.iter().map(Continued::kind).collect::<Vec<_>>().join(", then ")
+    }
+}
+
+/// Circumstances without what changes no number: how many threads a CPU has.
+fn of_kinds(circumstances: &[Continued]) -> Vec<Continued> {
+    let mut kinds: Vec<Continued> = Vec::new();
+    for at in circumstances {
+        let kind = Continued { device: at.device_kind().into(), ..at.clone() };
+        if kinds.last() != Some(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+/// The devices that chains were sampled on, in words; none where the CPU alone was, whatever its threads.
+pub(crate) fn devices_of(origins: &[ChainOrigin]) -> Option<String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for at in origins.iter().flat_map(|origin| &origin.sampled_on) {
+        if !kinds.contains(&at.device_kind()) {
+            kinds.push(at.device_kind());
+        }
+    }
+    (kinds.iter().any(|kind| *kind != "the CPU")).then(|| kinds.join(" and "))
+}
+
+/// What to say of chains that were sampled on devices of different kinds; none where all give the same bits.
+pub fn chains_differ(origins: &[ChainOrigin]) -> Option<String> {
+    let all: Vec<&Continued> = origins.iter().flat_map(|origin| &origin.sampled_on).collect();
+    let (first, others) = all.split_first()?;
+    let is_same = |at: &&Continued| at.device_kind() == first.device_kind() && at.rounds_like(first);
+    if others.iter().all(is_same) {
+        return None;
+    }
+    let parts: Vec<String> =
+        origins.iter().map(|origin| format!("{} on {}", origin.chains.len(), origin.kinds())).collect();
+    Some(format!(
+        "chains were sampled on devices of different kinds ({}): they agree statistically, and are not bit by bit those of one machine",
+        parts.join("; ")
+    ))
 }
 
 /// What can change the numbers when a run is resumed.
@@ -91,9 +165,17 @@ impl Continued {
         fused(self) == fused(other)
     }
 
+    /// "the CPU with AVX-512", or the GPU with its precision.
+    pub fn kind(&self) -> String {
+        match self.device_kind() {
+            "the CPU" => format!("the CPU with {}", self.vector_instructions),
+            gpu => gpu.to_owned(),
+        }
+    }
+
     /// "the CPU" whatever its number of threads, or the device as it is described.
     pub fn device_kind(&self) -> &str {
-        if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
+        if self.device.starts_with("CPU") || self.device == "the CPU" { "the CPU" } else { &self.device }
     }
 }
 
@@ -114,6 +196,10 @@ impl Provenance {
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
+            left_out_columns: table.map_or(Vec::new(), |table| {
+                table.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect()
+            }),
+            rows_without_target: table.map_or(0, |table| table.rows_without_target.len()),
             operating_system: std::env::consts::OS.into(),
             processor: std::env::consts::ARCH.into(),
             processor_model: system_field("/proc/cpuinfo", "model name"),
@@ -123,7 +209,13 @@ impl Provenance {
             threads: rayon::current_num_threads(),
             device: experiment.engine.describe_for(&experiment.posterior),
             continued: Vec::new(),
+            chains: Vec::new(),
         }
+    }
+
+    /// The circumstances that it began and went on under, in order.
+    pub fn all_circumstances(&self) -> Vec<Continued> {
+        std::iter::once(self.circumstances()).chain(self.continued.iter().cloned()).collect()
     }
 
     /// What was written before; `None` where it cannot be read.
@@ -189,6 +281,10 @@ fn system_field(path: &str, field: &str) -> Option<String> {
     lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn memory_bytes() -> Option<u64> {
     let kibibytes = system_field("/proc/meminfo", "MemTotal")?;
     Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
@@ -205,6 +301,11 @@ fn data_hash(problem: &Problem) -> String {
         ProblemSource::Table(table) => {
             for value in &table.dataset.features {
                 hash.update(value.to_le_bytes());
+            }
+            for kind in &table.dataset.kinds {
+                if let FeatureKind::Text { levels } = kind {
+                    levels.iter().for_each(|level| hash.update([level.as_bytes(), &[0]].concat()));
+                }
             }
             match &table.dataset.target {
                 Target::Real(values) => values.iter().for_each(|value| hash.update(value.to_le_bytes())),
@@ -238,5 +339,31 @@ fn add_images(hash: &mut Sha256, part: &Examples) {
     if let (Inputs::Bytes(pixels), Targets::Classes(labels)) = (&part.inputs, &part.targets) {
         hash.update(pixels);
         labels.iter().for_each(|label| hash.update(label.to_le_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(device: &str, vector_instructions: &str) -> Continued {
+        let (kelvin, commit) = ("1".to_owned(), "a".to_owned());
+        Continued { kelvin, commit, device: device.into(), vector_instructions: vector_instructions.into() }
+    }
+
+    #[test]
+    fn chains_differ_where_their_bits_may() {
+        let of = |circumstances: &[Continued]| ChainOrigin::new(circumstances, "chosen-1".into());
+        let wide = of(&[at("CPU, 2 threads", "AVX-512"), at("CPU, 1 thread", "AVX-512")]);
+        assert_eq!((wide.kinds().as_str(), wide.sampled_on.len()), ("the CPU with AVX-512", 1));
+        assert!(wide.is_like(&[at("CPU, 64 threads", "AVX-512")]));
+        let narrow = of(&[at("CPU, 2 threads", "AVX2")]);
+        let [slow, gpu] = [of(&[at("CPU, 2 threads", "scalar")]), of(&[at("NVIDIA H200 (bf16)", "AVX-512")])];
+        assert!(chains_differ(&[wide.clone(), narrow.clone()]).is_none() && chains_differ(&[]).is_none());
+        assert!(chains_differ(&[wide.clone(), slow]).unwrap().contains("1 on the CPU with scalar"));
+        let mixed = [wide.clone(), gpu.clone()];
+        assert!(chains_differ(&mixed).unwrap().contains("1 on NVIDIA H200 (bf16)"));
+        assert_eq!(devices_of(&mixed).unwrap(), "the CPU and NVIDIA H200 (bf16)");
+        assert_eq!((devices_of(&[wide, narrow]), devices_of(&[gpu]).unwrap()), (None, "NVIDIA H200 (bf16)".into()));
     }
 }

@@ -1,5 +1,7 @@
 //! Settings of an experiment: plain data with defaults, read from TOML.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use toml::de::{DeTable, DeValue};
 
@@ -9,7 +11,7 @@ use crate::settings::likelihood::LikelihoodName;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use crate::settings::stopping::StoppingSettings;
-use kelvin::data::{Halves, Task};
+use kelvin::data::{ColumnKind, Halves, Roles, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
 /// Everything that decides an experiment's numbers.
@@ -69,15 +71,33 @@ pub struct DataSettings {
     /// by which each of them separates out-of-distribution images from test images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
+    /// What columns of a table are taken for (`number`, `boolean`, `text`, `date`, or `drop` to leave one out), by their names; guessed from their cells
+    /// for the others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub columns: BTreeMap<String, ColumnKind>,
+}
+
+impl DataSettings {
+    /// What the columns of a table are for.
+    pub fn roles(&self) -> Roles {
+        Roles {
+            target: self.target.clone(),
+            drop: self.drop.clone(),
+            task: self.task.task(),
+            kinds: self.columns.clone(),
+            keeps_duplicates: false,
+        }
+    }
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 33] = [
+pub(crate) const OPTIONAL: [&str; 37] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
     "data.test_images",
     "data.out_of_distribution",
+    "data.columns",
     "model.network",
     "model.hidden",
     "model.activation",
@@ -91,6 +111,7 @@ pub(crate) const OPTIONAL: [&str; 33] = [
     "model.start",
     "model.layers",
     "selection.log_beta_prior",
+    "selection.beta",
     "selection.schedule",
     "sampler.adapt",
     "sampler.friction",
@@ -102,6 +123,8 @@ pub(crate) const OPTIONAL: [&str; 33] = [
     "run.folds",
     "run.splits",
     "run.exact",
+    "run.all_rows",
+    "run.likelihoods",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -170,6 +193,9 @@ pub struct SelectionSettings {
     /// Mean and standard deviation of a normal prior on log β; no prior if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_beta_prior: Option<(f64, f64)>,
+    /// The β that a `run` samples at, beside β = 1, instead of the one that its search finds; the search's, if not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beta: Option<f64>,
     /// The learning rate at the start of the search.
     pub learning_rate: f64,
     /// How the learning rate changes over the epochs.
@@ -213,6 +239,14 @@ pub struct RunSettings {
     /// Audit a `run` on a table by Metropolis-corrected HMC at the same temperatures, which has no bias from its step; for small tables.
     #[serde(skip_serializing_if = "is_false")]
     pub exact: bool,
+    /// After a `run` on a table has chosen what predicts, learn it once more from all of its rows, those held out before included: that is what
+    /// `predict` uses. On for one's own tables.
+    #[serde(skip_serializing_if = "is_false")]
+    pub all_rows: bool,
+    /// Likelihoods that a `run` on a table tries by short chains, the simplest first: the first one within one standard error of the best held-out LPD
+    /// is used in place of `model.likelihood`. None are tried if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub likelihoods: Vec<LikelihoodName>,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -242,6 +276,8 @@ impl Default for RunSettings {
             folds: None,
             splits: None,
             exact: false,
+            all_rows: false,
+            likelihoods: Vec::new(),
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,

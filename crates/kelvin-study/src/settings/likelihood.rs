@@ -28,8 +28,21 @@ impl LikelihoodName {
         self != Self::Categorical
     }
 
-    /// As files and errors have it.
-    pub(crate) fn name(self) -> &'static str {
+    /// What people see in tables.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Gaussian => "constant noise, given",
+            Self::LearnedGaussian => "constant noise",
+            Self::VaryingGaussian => "noise that depends on the row",
+            Self::StudentT => "noise with far tails",
+            Self::Poisson => "Poisson counts",
+            Self::NegativeBinomial => "negative binomial counts",
+            Self::Categorical => "classes",
+        }
+    }
+
+    /// Its name in settings.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Gaussian => "gaussian",
             Self::LearnedGaussian => "learned_gaussian",

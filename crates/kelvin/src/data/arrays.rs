@@ -1,5 +1,6 @@
 //! A data set from arrays in memory, checked like a table.
 
+use super::column_kind::FeatureKind;
 use super::dataset::Dataset;
 use super::error::DataError;
 use super::target::Target;
@@ -55,14 +56,18 @@ impl Dataset {
         if kept.is_empty() {
             let columns = feature_names.iter().map(|&name| name.to_owned()).collect();
             let (file, target) = (name, target_name.to_owned());
-            return Err(DataError::NoFeatures { file, target, columns, constant: dropped_constant });
+            return Err(DataError::NoFeatures { file, target, columns, left_out: dropped_constant });
         }
         Ok(Self {
             feature_names: named(&mut kept.iter().copied()),
             features: features.chunks(num_features).flat_map(|row| kept.iter().map(|&at| row[at])).collect(),
             target_name: target_name.to_owned(),
+            kinds: vec![FeatureKind::Number; kept.len()],
             target,
             dropped_constant,
+            left_out: Vec::new(),
+            rows_without_target: Vec::new(),
+            notes: Vec::new(),
             name,
         })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::cifar;
-use super::dataset::Dataset;
+use super::dataset::{Dataset, Roles};
 use super::error::DataError;
 use super::idx::labels_from_idx;
 use super::images::{Halves, ImageDataset, ImageSet, Images};
@@ -35,17 +35,12 @@ impl KnownDataset {
 
     /// Reads a table; where it is not at hand the error says which file is expected and where it comes from.
     pub fn load(&self, folder: Option<&Path>) -> Result<Dataset, DataError> {
-        self.load_without(folder, &[], None)
+        self.load_with(folder, &Roles::default())
     }
 
-    /// Reads a table without the columns in `leave_out`, beside those that are never features; its target is a number
-    /// unless another `task` is asked for.
-    pub fn load_without(
-        &self,
-        folder: Option<&Path>,
-        leave_out: &[String],
-        task: Option<Task>,
-    ) -> Result<Dataset, DataError> {
+    /// Reads a table with columns taken as asked, without those that are never features; its own target is a number
+    /// unless another task is asked for. Columns that say the same as others are features, as in the experiments that the set is known from.
+    pub fn load_with(&self, folder: Option<&Path>, asked: &Roles) -> Result<Dataset, DataError> {
         let Kind::Table { target, drop, .. } = self.kind else { return Err(DataError::NotATable { name: self.name }) };
         let table = match self.provision {
             Provision::Embedded(text) => Table::from_bytes(self.files[0].name(), text.as_bytes())?,
@@ -54,8 +49,14 @@ impl KnownDataset {
                 Table::from_bytes(&files[0].path.display().to_string(), &files[0].contents)?
             }
         };
-        let drop: Vec<String> = drop.iter().map(|&column| column.to_owned()).chain(leave_out.iter().cloned()).collect();
-        Dataset::from_table(&table, target, &drop, task.or(Some(Task::Regression)))
+        let roles = Roles {
+            target: target.to_owned(),
+            drop: drop.iter().map(|&column| column.to_owned()).chain(asked.drop.iter().cloned()).collect(),
+            task: asked.task.or(Some(Task::Regression)),
+            kinds: asked.kinds.clone(),
+            keeps_duplicates: true,
+        };
+        Dataset::with_roles(&table, &roles)
     }
 
     /// Whether it is computed: its validation and test images are then made apart, and not halves of one set.
@@ -131,14 +132,14 @@ mod tests {
     fn further_columns_can_be_left_out() {
         let concrete = known_dataset("concrete").unwrap();
         let names = concrete.load(None).unwrap().feature_names;
-        let fewer = concrete.load_without(None, &[names[7].clone()], None).unwrap();
+        let fewer = concrete.load_with(None, &Roles { drop: vec![names[7].clone()], ..Roles::default() }).unwrap();
         assert_eq!(fewer.feature_names, names[..7]);
         assert!(matches!(
-            concrete.load_without(None, &["agee".into()], None),
+            concrete.load_with(None, &Roles { drop: vec!["agee".into()], ..Roles::default() }),
             Err(DataError::UnknownColumn { nearest: Some(_), .. })
         ));
         assert!(matches!(
-            concrete.load_without(None, &[], Some(Task::Classification)),
+            concrete.load_with(None, &Roles { task: Some(Task::Classification), ..Roles::default() }),
             Err(DataError::TooManyClasses { .. })
         ));
     }

@@ -3,7 +3,7 @@
 /// The meaning of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// Nothing: empty, `NA`, `N/A`, `NaN`, `null` (in any case) or `?`.
+    /// Nothing: empty, `NA`, `N/A`, `#N/A`, `<NA>`, `NaN`, `NaT`, `null` (in any case), `?` or `.`.
     Missing,
     /// A finite number.
     Number(f64),
@@ -28,7 +28,16 @@ impl<'a> Cell<'a> {
 }
 
 fn is_missing(text: &str) -> bool {
-    text.is_empty() || text == "?" || ["na", "n/a", "null"].iter().any(|word| text.eq_ignore_ascii_case(word))
+    let words = ["na", "n/a", "#n/a", "<na>", "nat", "null"];
+    ["", "?", "."].contains(&text) || words.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// The number that a cell is if its comma is a decimal point.
+pub(super) fn with_decimal_comma(text: &str) -> Option<f64> {
+    let (whole, parts) = text.trim().split_once(',')?;
+    let is_number = !whole.contains('.') && parts.bytes().all(|byte| byte.is_ascii_digit()) && !parts.is_empty();
+    let number = format!("{whole}.{parts}").parse::<f64>().ok()?;
+    (is_number && number.is_finite()).then_some(number)
 }
 
 #[cfg(test)]
@@ -37,7 +46,8 @@ mod tests {
 
     #[test]
     fn tells_numbers_from_words_from_nothing() {
-        for text in ["", "  ", "NA", "na", "N/A", "NaN", "nan", "-nan", "?", " ? ", "NULL"] {
+        for text in ["", "  ", "NA", "na", "N/A", "NaN", "nan", "-nan", "?", " ? ", "NULL", "#N/A", "<NA>", "NaT", "."]
+        {
             assert_eq!(Cell::new(text), Cell::Missing, "{text:?}");
         }
         for (text, number) in [("1", 1.0), (" 2.5 ", 2.5), ("-1e-3", -0.001), (".5", 0.5), ("+4", 4.0), ("0", 0.0)] {
@@ -49,5 +59,11 @@ mod tests {
         for text in ["red", "1,5", "1 000", "0x10", "NAN1", "--3"] {
             assert_eq!(Cell::new(text), Cell::Text(text));
         }
+    }
+
+    #[test]
+    fn a_decimal_comma_is_one_between_digits() {
+        assert_eq!(["3,5", "-0,25", ",5"].map(with_decimal_comma), [Some(3.5), Some(-0.25), Some(0.5)]);
+        assert_eq!(["3", "1.234,5", "a,b", "1,", "1,2,3", "1,-2", "1,5e3"].map(with_decimal_comma), [None; 7]);
     }
 }

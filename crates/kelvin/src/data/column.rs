@@ -1,6 +1,6 @@
-//! One column of a table as it is read: numbers as long as all are, words where none is, and nothing where neither can be of use.
+//! One column of a table as it is read: numbers as long as all cells are numbers or say nothing, words otherwise.
 
-use super::cell::Cell;
+use super::cell::{Cell, with_decimal_comma};
 
 /// A cell that is of interest for itself.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +23,7 @@ pub(super) struct Column {
 
 #[derive(Clone, Debug, PartialEq)]
 enum Kept {
+    /// NaN where a cell says nothing.
     Numbers(Vec<f64>),
     Words {
         /// All cells, with nothing between them.
@@ -30,16 +31,16 @@ enum Kept {
         /// Where each cell ends in `text`.
         ends: Vec<usize>,
     },
-    /// A cell says nothing, so that the column can be neither a feature nor a target; or the text of its first cells was not kept.
+    /// Words followed on numbers, whose text was not kept.
     Nothing,
 }
 
 /// What the cells of a column say.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answers<'a> {
-    /// All are finite numbers.
+    /// Finite numbers, and NaN where a cell says nothing.
     Numbers(&'a [f64]),
-    /// At least one is not; the text of each, without the spaces around it.
+    /// At least one is neither; the text of each, without the spaces around it.
     Words(Vec<&'a str>),
 }
 
@@ -59,18 +60,22 @@ impl Column {
     /// Adds the cell of the next row.
     pub fn push(&mut self, row: usize, cell: &str) {
         let meaning = Cell::new(cell);
-        let noted = || Some(NotedCell { row, text: cell.to_owned() });
-        match (&mut self.kept, meaning) {
-            (Kept::Numbers(numbers), Cell::Number(number)) => return numbers.push(number),
-            (_, Cell::Number(_)) => {}
-            (kept, other) => {
-                self.first_other = self.first_other.take().or_else(noted);
-                if other == Cell::Missing {
-                    self.first_missing = self.first_missing.take().or_else(noted);
-                    *kept = Kept::Nothing;
-                } else if let Kept::Numbers(numbers) = kept {
-                    *kept = if numbers.is_empty() { Self::of_words().kept } else { Kept::Nothing };
+        if !matches!(meaning, Cell::Number(_)) {
+            let noted = || Some(NotedCell { row, text: cell.to_owned() });
+            self.first_other = self.first_other.take().or_else(noted);
+            if meaning == Cell::Missing {
+                self.first_missing = self.first_missing.take().or_else(noted);
+            }
+        }
+        if let Kept::Numbers(numbers) = &mut self.kept {
+            match meaning {
+                Cell::Number(number) => return numbers.push(number),
+                Cell::Missing => return numbers.push(f64::NAN),
+                // Cells that say nothing have no text that would be missed.
+                _ if numbers.iter().all(|number| number.is_nan()) => {
+                    self.kept = Kept::Words { text: String::new(), ends: vec![0; numbers.len()] };
                 }
+                _ => self.kept = Kept::Nothing,
             }
         }
         if let Kept::Words { text, ends } = &mut self.kept {
@@ -79,19 +84,28 @@ impl Column {
         }
     }
 
+    /// Takes words for the numbers they are where their commas are decimal points; whether they are.
+    pub fn read_decimal_commas(&mut self) -> bool {
+        let Answers::Words(words) = self.answers() else { return false };
+        let number = |word: &&str| match Cell::new(word) {
+            Cell::Number(number) => Some(number),
+            Cell::Missing => Some(f64::NAN),
+            _ => with_decimal_comma(word),
+        };
+        let Some(numbers) = words.iter().map(number).collect::<Option<Vec<f64>>>() else { return false };
+        self.first_other = self.first_missing.clone();
+        self.kept = Kept::Numbers(numbers);
+        true
+    }
+
     /// Whether words followed on numbers, whose text was not kept.
     pub fn lost_text(&self) -> bool {
-        self.kept == Kept::Nothing && self.first_missing.is_none()
+        self.kept == Kept::Nothing
     }
 
     /// The first cell that is no finite number.
     pub fn first_other(&self) -> Option<&NotedCell> {
         self.first_other.as_ref()
-    }
-
-    /// The first cell that says nothing.
-    pub fn first_missing(&self) -> Option<&NotedCell> {
-        self.first_missing.as_ref()
     }
 
     /// What its cells say; of a column that was not kept nothing.
@@ -121,11 +135,28 @@ mod tests {
     fn keeps_numbers_or_words_and_notes_what_is_neither() {
         assert_eq!(column(&["1", "2.50"]).answers(), Answers::Numbers(&[1.0, 2.5]));
         let words = column(&["cat", "2.50", ""]);
-        assert_eq!((words.first_other().unwrap().row, words.first_missing().unwrap().row), (0, 2));
+        assert_eq!((words.first_other().unwrap().row, words.first_missing.as_ref().unwrap().row), (0, 2));
         assert_eq!(column(&["cat", "2.50"]).answers(), Answers::Words(vec!["cat", "2.50"]));
         let late = column(&["2.50", "1", "cat", "dog"]);
         assert!(late.lost_text(), "it is to be read again");
         assert_eq!(late.first_other(), Some(&NotedCell { row: 2, text: "cat".into() }));
-        assert!(!column(&["2.50", "?", "cat"]).lost_text(), "nobody can use it");
+        assert!(column(&["2.50", "?", "cat"]).lost_text());
+    }
+
+    #[test]
+    fn cells_that_say_nothing_are_kept_beside_numbers_and_words() {
+        let gaps = column(&["", "2.50", "NA"]);
+        let Answers::Numbers(numbers) = gaps.answers() else { panic!("numbers") };
+        assert!(numbers[0].is_nan() && numbers[1] == 2.5 && numbers[2].is_nan());
+        assert_eq!(column(&["NA", "?", "cat", "?"]).answers(), Answers::Words(vec!["", "", "cat", "?"]));
+    }
+
+    #[test]
+    fn decimal_commas_are_read_where_all_cells_are_numbers() {
+        let mut commas = column(&["1,5", "NA", "-2", "2,25"]);
+        // As read a second time, since a number came first.
+        assert!(commas.read_decimal_commas());
+        assert!(matches!(commas.answers(), Answers::Numbers([a, _, b, c]) if (*a, *b, *c) == (1.5, -2.0, 2.25)));
+        assert!(!column(&["1,5", "red"]).read_decimal_commas() && !column(&["1", "2"]).read_decimal_commas());
     }
 }

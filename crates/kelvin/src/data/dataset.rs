@@ -1,17 +1,24 @@
-//! A table made ready to learn from: numeric features, the target, and a note of what was left out.
+//! A table made ready to learn from: its features as numbers, the target, and a note of what was left out.
 
+use std::collections::BTreeMap;
+
+use super::column_kind::{ColumnKind, FeatureKind};
+use super::encoder::RawRows;
 use super::error::DataError;
+use super::features::{Features, LeftOut, LeftOutReason, Wishes};
 use super::table::Table;
 use super::target::{Target, Task};
 
-/// Features (row-major) and target of every row of a table, in the table's order and units.
+/// Features (row-major) and target of every row of a table that has an answer, in the table's order and units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     /// The file's name as it was given.
     pub name: String,
     /// The columns that are features, in the table's order.
     pub feature_names: Vec<String>,
-    /// `num_rows() × num_features()` finite numbers, row after row.
+    /// What the numbers of each feature stand for.
+    pub kinds: Vec<FeatureKind>,
+    /// `num_rows() × num_features()` numbers, row after row; NaN where a value is missing.
     pub features: Vec<f64>,
     /// The column that is predicted.
     pub target_name: String,
@@ -19,53 +26,94 @@ pub struct Dataset {
     pub target: Target,
     /// Columns left out because they are the same in every row and so carry nothing.
     pub dropped_constant: Vec<String>,
+    /// Columns left out for other reasons.
+    pub left_out: Vec<LeftOut>,
+    /// Rows of the table, from 0, that are left out because they have no answer.
+    pub rows_without_target: Vec<usize>,
+    /// What was decided that may be wrong, for a person to read.
+    pub notes: Vec<String>,
+}
+
+/// What the columns of a table are for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Roles {
+    /// The column to predict.
+    pub target: String,
+    /// Columns to leave out.
+    pub drop: Vec<String>,
+    /// What is predicted; guessed where it is not given.
+    pub task: Option<Task>,
+    /// What columns are to be taken for; guessed for the others.
+    pub kinds: BTreeMap<String, ColumnKind>,
+    /// Whether columns that say the same as others are features all the same.
+    pub keeps_duplicates: bool,
 }
 
 impl Dataset {
-    /// Takes `target` (any column) as the answer and every other column but those in `drop` as features.
+    /// Takes `target` (any column) as the answer and every other column but those in `drop` as features, each for what its cells say.
     ///
     /// Without a `task` it is guessed: classification where no target is a number, or where all are integers with at
     /// most 20 different values and at least five rows for each on average; regression otherwise. Classes are numbered
     /// in the order of their names: numerically where all are numbers, alphabetically otherwise. Features that are the
-    /// same in every row are left out and named in [`Dataset::dropped_constant`].
+    /// same in every row are left out and named in [`Dataset::dropped_constant`], those that are empty, say the same as another or name
+    /// the rows in [`Dataset::left_out`].
     pub fn from_table(table: &Table, target: &str, drop: &[String], task: Option<Task>) -> Result<Self, DataError> {
+        Self::with_roles(table, &Roles { target: target.to_owned(), drop: drop.to_vec(), task, ..Roles::default() })
+    }
+
+    /// The same with kinds that were asked for.
+    pub fn with_roles(table: &Table, roles: &Roles) -> Result<Self, DataError> {
+        let Roles { target, drop, task, kinds, keeps_duplicates } = roles;
         let target_column = table.column(target)?;
         let dropped = drop.iter().map(|name| table.column(name.trim())).collect::<Result<Vec<_>, _>>()?;
         if dropped.contains(&target_column) {
             return Err(DataError::TargetDropped { target: target.to_owned() });
         }
-        let answers = Target::from_column(table, target_column, task)?;
-        let (mut names, mut columns, mut dropped_constant) = (Vec::new(), Vec::new(), Vec::new());
-        for (column, name) in table.columns().iter().enumerate() {
-            if column == target_column || dropped.contains(&column) {
-                continue;
-            }
-            let values = table.numbers(column).map_err(|error| match error {
-                DataError::NotNumeric { place, found } => DataError::TextFeature { place, found },
-                other => other,
-            })?;
-            if values.iter().all(|value| *value == values[0]) {
-                dropped_constant.push(name.clone());
-            } else {
-                names.push(name.clone());
-                columns.push(values);
-            }
+        for name in kinds.keys() {
+            table.column(name)?;
         }
-        if columns.is_empty() {
+        if kinds.contains_key(target) {
+            return Err(DataError::KindOfTarget { target: target.to_owned() });
+        }
+        let (answers, rows_without_target) = Target::from_column(table, target_column, *task)?;
+        let columns: Vec<usize> =
+            (0..table.columns().len()).filter(|column| *column != target_column && !dropped.contains(column)).collect();
+        let wishes = Wishes { kinds, keeps_duplicates: *keeps_duplicates };
+        let features = Features::read(table, &columns, &rows_without_target, wishes)?;
+        let is_constant = |left: &LeftOut| left.reason == LeftOutReason::Constant;
+        if features.columns.is_empty() {
+            let told = |left: &LeftOut| format!("{} ({})", left.column, left.reason);
             return Err(DataError::NoFeatures {
                 file: table.name().to_owned(),
                 target: target.to_owned(),
                 columns: table.columns().to_vec(),
-                constant: dropped_constant,
+                left_out: features.left_out.iter().map(told).collect(),
             });
         }
+        let mut notes = table.notes().to_vec();
+        notes.extend(features.notes);
+        notes.extend(answers.note(target, *task));
+        if !rows_without_target.is_empty() {
+            let (without, of) = (rows_without_target.len(), table.num_rows());
+            notes.push(format!("{without} of {of} rows have no `{target}` and are left out"));
+        }
+        let columns: Vec<&[f64]> = features.columns.iter().map(AsRef::as_ref).collect();
         Ok(Self {
             name: table.name().to_owned(),
-            feature_names: names,
+            feature_names: features.names,
+            kinds: features.kinds,
             features: row_major(&columns),
             target_name: target.to_owned(),
             target: answers,
-            dropped_constant,
+            dropped_constant: features
+                .left_out
+                .iter()
+                .filter(|left| is_constant(left))
+                .map(|left| left.column.clone())
+                .collect(),
+            left_out: features.left_out.iter().filter(|left| !is_constant(left)).cloned().collect(),
+            rows_without_target,
+            notes,
         })
     }
 
@@ -87,6 +135,22 @@ impl Dataset {
         &self.features[row * self.num_features()..][..self.num_features()]
     }
 
+    /// The row's number in the table, from 0.
+    pub fn table_row(&self, row: usize) -> usize {
+        let mut in_table = row;
+        for &without in &self.rows_without_target {
+            if without > in_table {
+                break;
+            }
+            in_table += 1;
+        }
+        in_table
+    }
+
+    pub(super) fn raw_rows(&self) -> RawRows<'_> {
+        RawRows { kinds: &self.kinds, values: &self.features }
+    }
+
     /// What is predicted.
     pub fn task(&self) -> Task {
         match self.target {
@@ -104,19 +168,7 @@ impl Dataset {
     }
 }
 
-/// The features of new rows, row-major, in the order in which a model was trained on them; other columns are ignored.
-/// An error names every feature that is not there.
-pub fn prediction_inputs(table: &Table, feature_names: &[String]) -> Result<Vec<f64>, DataError> {
-    let missing: Vec<String> = feature_names.iter().filter(|name| !table.columns().contains(name)).cloned().collect();
-    if !missing.is_empty() {
-        let (file, columns) = (table.name().to_owned(), table.columns().to_vec());
-        return Err(DataError::MissingFeatures { file, missing, columns });
-    }
-    let columns: Result<Vec<_>, _> = feature_names.iter().map(|name| table.numbers(table.column(name)?)).collect();
-    Ok(row_major(&columns?))
-}
-
-fn row_major(columns: &[&[f64]]) -> Vec<f64> {
+pub(super) fn row_major(columns: &[&[f64]]) -> Vec<f64> {
     let num_rows = columns.first().map_or(0, |column| column.len());
     let mut rows = Vec::with_capacity(num_rows * columns.len());
     (0..num_rows).for_each(|row| rows.extend(columns.iter().map(|column| column[row])));
@@ -161,33 +213,72 @@ mod tests {
 
     #[test]
     fn says_which_column_is_wrong() {
-        let message = load("price", &[], None).unwrap_err().to_string();
-        let expected = "t.csv, line 2, column `colour`: the feature is `red`, not a number";
-        assert!(message.starts_with(expected) && message.contains("`--drop colour`"), "{message}");
         assert!(load("prise", &[], None).unwrap_err().to_string().ends_with("did you mean `price`?"));
         assert!(load("price", &["color"], None).unwrap_err().to_string().ends_with("did you mean `colour`?"));
         assert_eq!(load("price", &["price"], None), Err(DataError::TargetDropped { target: "price".into() }));
         let error = load("price", &["id", "size", "colour"], None).unwrap_err();
-        assert!(matches!(&error, DataError::NoFeatures { constant, .. } if constant == &["flat"]), "{error}");
+        assert!(
+            matches!(&error, DataError::NoFeatures { left_out, .. } if left_out == &["flat (the same in every row)"]),
+            "{error}"
+        );
         assert!(matches!(load("flat", &["colour"], None), Err(DataError::ConstantTarget { .. })));
     }
 
     #[test]
-    fn a_dropped_column_may_hold_anything() {
-        let table = Table::from_bytes("t.csv", b"note,x,y\n,1,1.5\n?,2,2.5\n").unwrap();
-        assert!(Dataset::from_table(&table, "y", &["note".into()], None).is_ok());
-        assert!(matches!(Dataset::from_table(&table, "y", &[], None), Err(DataError::MissingCell { .. })));
+    fn all_bad_cells_are_told_at_once() {
+        let mut text = String::from("a,b,y\n");
+        for row in 0..500 {
+            let a = if row % 100 == 7 { "x".into() } else { row.to_string() };
+            let b = if row % 50 == 3 { "1e999".into() } else { format!("{}", row % 30) };
+            text += &format!("{a},{b},{row}.5\n");
+        }
+        let table = Table::from_bytes("t.csv", text.as_bytes()).unwrap();
+        let message = Dataset::from_table(&table, "y", &[], None).unwrap_err().to_string();
+        let begin = "t.csv: 15 cells cannot be used\n  line 5, column `b`: `1e999` is not a finite number\n  line 9, column `a`: `x` is not";
+        assert!(message.starts_with(begin) && message.contains("… and 5 more"), "{message}");
+        let asked = |name: &str, kind| {
+            let kinds = [(name.to_owned(), kind)].into();
+            Dataset::with_roles(
+                &table,
+                &Roles { target: "y".into(), kinds, drop: vec!["b".into()], ..Roles::default() },
+            )
+        };
+        assert!(matches!(asked("a", ColumnKind::Text).unwrap().kinds[0], FeatureKind::Text { .. }));
+        assert!(asked("A", ColumnKind::Text).unwrap_err().to_string().ends_with("did you mean `a`?"));
+        assert_eq!(asked("y", ColumnKind::Number), Err(DataError::KindOfTarget { target: "y".into() }));
     }
 
     #[test]
-    fn new_rows_are_read_by_name() {
-        let names = ["size".to_owned(), "id".to_owned()];
-        assert_eq!(prediction_inputs(&table(), &names).unwrap(), [1.0, 7.0, 2.0, 8.0, 4.0, 9.0]);
-        let names = ["size".to_owned(), "weight".to_owned(), "age".to_owned()];
-        let message = prediction_inputs(&table(), &names).unwrap_err().to_string();
-        assert!(message.starts_with("t.csv lacks 2 columns that the model was trained on: weight, age"), "{message}");
-        let error = prediction_inputs(&table(), &["colour".to_owned()]).unwrap_err();
-        assert!(matches!(error, DataError::NotNumeric { .. }), "{error}");
+    fn columns_are_taken_for_what_their_cells_say() {
+        let mut text = String::from(",colour,is_new,day,size,twin,void,code,note,price\n");
+        for row in 0..30 {
+            let (colour, size) = (["red", "blue", "NA"][row % 3], if row == 4 { "?".into() } else { row.to_string() });
+            let is_new = if row % 2 == 0 { "TRUE" } else { "false" };
+            let price = if row == 9 { "NA".into() } else { format!("{row}.25") };
+            text += &format!("{row},{colour},{is_new},2024-01-{:02},{size},{size},,7,name {row},{price}\n", row + 1);
+        }
+        let table = Table::from_bytes("t.csv", text.as_bytes()).unwrap();
+        let dataset = Dataset::from_table(&table, "price", &[], None).unwrap();
+        assert_eq!(dataset.feature_names, ["colour", "is_new", "day", "size"]);
+        let levels = vec!["blue".to_owned(), "red".to_owned()];
+        let day = FeatureKind::Date(super::super::date_form::DateForm::YearMonthDay);
+        assert_eq!(dataset.kinds, [FeatureKind::Text { levels }, FeatureKind::Boolean, day, FeatureKind::Number]);
+        assert_eq!(dataset.row(0), [1.0, 1.0, 19_723.0, 0.0]);
+        assert!(dataset.row(2)[0].is_nan() && dataset.row(4)[3].is_nan());
+        assert_eq!((dataset.num_rows(), dataset.rows_without_target.clone()), (29, vec![9]));
+        assert_eq!([8, 9, 28].map(|row| dataset.table_row(row)), [8, 10, 29]);
+        assert_eq!(dataset.dropped_constant, ["code"]);
+        let left: Vec<String> =
+            dataset.left_out.iter().map(|left| format!("{}: {}", left.column, left.reason)).collect();
+        assert_eq!(left[0], "column 1: counts the rows");
+        assert_eq!(left[1], "twin: says the same as `size`");
+        assert_eq!(left[2], "void: empty in every row");
+        assert_eq!(left[3], "note: names the rows (nearly every cell is different)");
+        assert!(
+            dataset.notes.iter().any(|note| note == "1 of 30 rows have no `price` and are left out"),
+            "{:?}",
+            dataset.notes
+        );
     }
 
     proptest! {

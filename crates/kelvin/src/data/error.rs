@@ -33,6 +33,30 @@ impl fmt::Display for Place {
     }
 }
 
+/// A cell that is not what its column holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadCell {
+    /// The line on which its row begins.
+    pub line: u64,
+    /// The column's name.
+    pub column: String,
+    /// What it says.
+    pub found: String,
+    /// What it should be, with an article.
+    pub needed: &'static str,
+}
+
+/// What a cell was to be used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CellRole {
+    /// To learn from.
+    Feature,
+    /// To be predicted.
+    Target,
+    /// To predict from.
+    NewRow,
+}
+
 /// Why data could not be used.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[allow(missing_docs)] // the fields are what the messages say they are
@@ -72,26 +96,25 @@ pub enum DataError {
     /// The first line holds numbers only.
     #[error("{file}, line 1: {found} stand where the names of the columns should\n  add a header line above them")]
     NumbersInHeader { file: String, found: String },
-    /// A column has no name.
+    /// No column has a name.
     #[error(
-        "{file}, line 1: column {position} has no name\n  name it; if it only counts the rows, write the table \
-         without it"
+        "{file}, line 1: column {position} has no name, nor has any other\n  a table is a header line with the names of the \
+         columns and a line for each row"
     )]
     UnnamedColumn { file: String, position: usize },
     /// Two columns have the same name.
     #[error("{file}, line 1: columns {first} and {second} are both named `{column}`\n  rename or remove one of them")]
     DuplicateColumn { file: String, column: String, first: usize, second: usize },
-    /// A row has more or fewer cells than the header.
+    /// Rows have more or fewer cells than the header: the first of them with their numbers of cells, and how many there are.
     #[error(
-        "{file}, line {line}: the header has {expected} cells and this row {found}\n  look for a separator too many \
-         or too few, or a quote that is not closed"
+        "{}\n  look for a separator too many or too few, or a quote that is not closed",
+        ragged_rows(.file, *.expected, .first, *.num_rows)
     )]
-    RaggedRow { file: String, line: u64, expected: usize, found: usize },
+    RaggedRows { file: String, expected: usize, first: Vec<(u64, usize)>, num_rows: usize },
     /// A cell that is needed says nothing.
     #[error(
-        "{place}: the value is missing ({})\n  fill it in or remove the row (a feature can be left out with \
-         `--drop {}`)",
-        or_empty(.found), .place.column
+        "{place}: the value is missing ({})\n  fill it in or remove the row",
+        or_empty(.found)
     )]
     MissingCell { place: Place, found: String },
     /// A cell of a new row is not a number.
@@ -100,20 +123,18 @@ pub enum DataError {
     /// A number is infinite.
     #[error("{place}: `{found}` is not a finite number\n  correct it or remove the row")]
     NotFinite { place: Place, found: String },
-    /// A feature is text.
+    /// Cells that are not what their columns hold, all of them: the first ten and how many there are.
+    #[error("{}\n  {}", bad_cells(.file, .cells, *.num_cells), remedy(.cells, *.role))]
+    BadCells { file: String, cells: Vec<BadCell>, num_cells: usize, role: CellRole },
+    /// A kind was asked for the target.
     #[error(
-        "{place}: the feature is `{found}`, not a number{}\n  write the column as numbers, or leave it out with \
-         `--drop {}`",
-        decimal_comma(.found), .place.column
+        "`{target}` is the target, and its kind is not a matter of `--column`\n  use `--task regression` or `--task \
+         classification`"
     )]
-    TextFeature { place: Place, found: String },
-    /// The target of a regression is text.
-    #[error(
-        "{place}: the target is `{found}`, not a number{}\n  correct it, or if the column names classes use `--task \
-         classification`",
-        decimal_comma(.found)
-    )]
-    TextTarget { place: Place, found: String },
+    KindOfTarget { target: String },
+    /// No row has an answer.
+    #[error("{file}: the target `{target}` is missing in every row\n  choose another target")]
+    NoTargets { file: String, target: String },
     /// A column that was asked for is not there.
     #[error("column `{asked}` is not in {file}\n  columns: {}{}{}", listed(.columns), one_column(.columns), did_you_mean(.nearest))]
     UnknownColumn { asked: String, file: String, columns: Vec<String>, nearest: Option<String> },
@@ -140,11 +161,11 @@ pub enum DataError {
     TooManyClasses { file: String, target: String, num_classes: usize, num_rows: usize },
     /// No column is left to predict from.
     #[error(
-        "{file}: no feature is left to predict `{target}` from\n  columns: {}\n  constant, so of no use: {}\n  drop \
-         fewer columns; cells are separated by `,`, `;` or tabs",
-        listed(.columns), listed(.constant)
+        "{file}: no feature is left to predict `{target}` from\n  columns: {}\n  left out: {}\n  drop fewer columns, or \
+         keep one with `--column NAME=KIND`; cells are separated by `,`, `;` or tabs",
+        listed(.columns), listed(.left_out)
     )]
-    NoFeatures { file: String, target: String, columns: Vec<String>, constant: Vec<String> },
+    NoFeatures { file: String, target: String, columns: Vec<String>, left_out: Vec<String> },
     /// There are too few rows to split.
     #[error(
         "{found} rows are too few to split into train, validation and test: at least {needed} are needed\n  add \
@@ -234,9 +255,9 @@ fn did_you_mean(nearest: &Option<String>) -> String {
     nearest.as_ref().map_or_else(String::new, |name| format!("\n  did you mean `{name}`?"))
 }
 
-fn listed(names: &[String]) -> String {
+pub(super) fn listed(names: &[impl AsRef<str>]) -> String {
     const MOST: usize = 30;
-    let mut text = names.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let mut text = names.iter().take(MOST).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
     if names.is_empty() {
         text.push_str("none");
     } else if names.len() > MOST {
@@ -258,7 +279,51 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 fn decimal_comma(found: &str) -> &'static str {
-    if found.replacen(',', ".", 1).parse::<f64>().is_ok() { " (numbers are written with a point, as 3.5)" } else { "" }
+    if found.contains(',') && found.replacen(',', ".", 1).parse::<f64>().is_ok() {
+        " (numbers are written with a point, as 3.5)"
+    } else {
+        ""
+    }
+}
+
+fn ragged_rows(file: &str, expected: usize, first: &[(u64, usize)], num_rows: usize) -> String {
+    if let [(line, found)] = first {
+        return format!("{file}, line {line}: the header has {expected} cells and this row {found}");
+    }
+    let rows: Vec<String> = first.iter().map(|(line, found)| format!("line {line} ({found})")).collect();
+    let more = if num_rows > first.len() { format!(" … and {} more", num_rows - first.len()) } else { String::new() };
+    format!("{file}: the header has {expected} cells, and {num_rows} rows have others: {}{more}", rows.join(", "))
+}
+
+/// All cells that cannot be used, the first of them one by one.
+fn bad_cells(file: &str, cells: &[BadCell], num_cells: usize) -> String {
+    let told = |cell: &BadCell| {
+        let BadCell { line, column, found, needed } = cell;
+        format!("line {line}, column `{column}`: `{found}` is not {needed}{}", decimal_comma(found))
+    };
+    match cells {
+        [only] if num_cells == 1 => format!("{file}, {}", told(only)),
+        _ => {
+            let lines: String = cells.iter().map(|cell| format!("\n  {}", told(cell))).collect();
+            let more = num_cells - cells.len();
+            let more = if more == 0 { String::new() } else { format!("\n  … and {more} more") };
+            format!("{file}: {num_cells} cells cannot be used{lines}{more}")
+        }
+    }
+}
+
+/// What to do about such cells: of what a model is trained on, of its target, of new rows.
+fn remedy(cells: &[BadCell], role: CellRole) -> String {
+    let it = if cells.len() == 1 { "it" } else { "them" };
+    let column = cells.first().map_or("", |cell| &cell.column);
+    match role {
+        CellRole::Feature => format!(
+            "correct {it} or leave the cell empty, take the column as text with `--column {column}=text`, or leave it out with \
+             `--column {column}=drop`"
+        ),
+        CellRole::Target => format!("correct {it}, or if the column names classes use `--task classification`"),
+        CellRole::NewRow => format!("correct {it}, or leave the cell empty where the value is not known"),
+    }
 }
 
 fn file_names(files: &[MissingFile]) -> String {

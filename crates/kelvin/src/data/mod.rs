@@ -1,7 +1,7 @@
 //! From a file to rows or images a network can read.
 //!
 //! ```text
-//! bytes ─▶ Table (text cells) ─▶ Dataset (numbers) ─▶ Split (which rows) ─▶ Standardiser ─▶ Examples
+//! bytes ─▶ Table (cells) ─▶ Dataset (columns by kind) ─▶ Split (which rows) ─▶ Standardiser ─▶ Examples
 //! bytes ─▶ ImageDataset (bytes of train, validation, test) ─▶ Augmentation ─▶ numbers of a batch
 //! ```
 //! ```
@@ -21,15 +21,23 @@ mod catalog;
 mod cell;
 mod cifar;
 mod column;
+mod column_kind;
+mod column_report;
 mod concrete;
 mod dataset;
+mod date_form;
+mod date_parts;
+mod encoder;
 mod error;
 mod examples;
+mod features;
 mod idx;
 mod images;
 mod known_dataset;
 mod known_sets;
+mod levels;
 mod nearest;
+mod new_rows;
 mod presence;
 mod row_lines;
 mod shape;
@@ -46,13 +54,21 @@ pub use catalog::{known_dataset, known_datasets};
 pub use cell::Cell;
 pub use cifar::read_cifar_batch;
 pub use column::Answers;
-pub use dataset::{Dataset, prediction_inputs};
-pub use error::{DataError, MissingFile, Place};
+pub use column_kind::{ColumnKind, FeatureKind};
+pub use column_report::{ColumnReport, column_reports};
+pub use dataset::{Dataset, Roles};
+pub use date_form::DateForm;
+pub use date_parts::DateParts;
+pub use encoder::{ColumnEncoder, Encoder};
+pub use error::{BadCell, CellRole, DataError, MissingFile, Place};
 pub use examples::{Examples, Inputs, Targets};
+pub use features::{LeftOut, LeftOutReason};
 pub use idx::{labels_from_idx, read_idx_images};
 pub use images::{Halves, ImageDataset, ImageSet, Images};
 pub use known_dataset::{Kind, KnownDataset, KnownFile};
+pub use levels::Levels;
 pub use nearest::nearest_name;
+pub use new_rows::{NewRows, Outside, OutsideValue};
 pub use presence::{FilePresence, Presence};
 pub use shape::Shape;
 pub use split::Split;

@@ -16,12 +16,19 @@ const MAX_BYTES_IN_MEMORY: u64 = 512 << 20;
 
 /// All bytes of a pipe, or an error once there are more than may be read into memory.
 pub(super) fn read_bytes(path: &Path) -> Result<Vec<u8>, DataError> {
+    let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+    read_to_end(&path.display().to_string(), file)
+}
+
+/// The same of a source that is open; `name` stands for it in errors.
+pub(super) fn read_to_end(name: &str, source: impl Read) -> Result<Vec<u8>, DataError> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(MAX_BYTES_IN_MEMORY + 1).read_to_end(&mut bytes))
-        .map_err(|error| unreadable(path, &error))?;
+    source
+        .take(MAX_BYTES_IN_MEMORY + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| unreadable(Path::new(name), &error))?;
     if bytes.len() as u64 > MAX_BYTES_IN_MEMORY {
-        return Err(DataError::TooLarge { file: path.display().to_string(), limit: MAX_BYTES_IN_MEMORY });
+        return Err(DataError::TooLarge { file: name.to_owned(), limit: MAX_BYTES_IN_MEMORY });
     }
     Ok(bytes)
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
+use super::encoder::{Encoder, RawRows, Scaling};
 use super::error::DataError;
 use super::examples::{Examples, Targets};
 use super::target::Target;
@@ -38,16 +39,20 @@ impl Scale {
     }
 }
 
-/// Means and standard deviations of the training rows; what a trained model needs to read new ones.
+/// What the training rows say of columns, their means and standard deviations among it: what a trained model needs to read new rows.
 ///
-/// A feature that is constant *within the training rows* (it varies elsewhere, or it would not be a feature) gets
+/// Features that are numbers in all training rows are inputs as they are, one each; an [`Encoder`] turns others into inputs first. A missing
+/// number counts as the mean. A feature that is constant *within the training rows* (it varies elsewhere, or it would not be a feature) gets
 /// standard deviation 1: it is zero in all training rows, and elsewhere its distance from their value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Standardiser {
-    /// One for each feature.
+    /// One for each input of the network.
     pub features: Vec<Scale>,
     /// That of the target, in a regression.
     pub target: Option<Scale>,
+    /// How features become inputs; none where each is one number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoder: Option<Encoder>,
 }
 
 impl Standardiser {
@@ -59,10 +64,25 @@ impl Standardiser {
         assert!(!train.is_empty(), "a standardiser needs training rows");
         let file = || dataset.name.clone();
         let too_large = |column: &str| DataError::SpreadTooLarge { file: file(), column: column.to_owned() };
-        let features = dataset.feature_names.iter().enumerate().map(|(feature, name)| {
-            Scale::of(train.iter().map(|&row| dataset.row(row)[feature])).ok_or_else(|| too_large(name))
-        });
-        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let encoder = Encoder::fit(dataset.raw_rows(), train);
+        let mut features = Vec::new();
+        for (feature, name) in dataset.feature_names.iter().enumerate() {
+            let values = train.iter().map(|&row| dataset.row(row)[feature]);
+            match &encoder {
+                None => features.push(Scale::of(values).ok_or_else(|| too_large(name))?),
+                Some(encoder) => {
+                    let one = encoder.of_feature(feature);
+                    let (values, names) = (values.collect::<Vec<f64>>(), one.input_names(std::slice::from_ref(name)));
+                    let raw = RawRows { kinds: &dataset.kinds[feature..][..1], values: &values };
+                    let numbers = one.encode(raw, 0..values.len());
+                    for (input, scaling) in one.scalings().into_iter().enumerate() {
+                        let of_input = numbers.iter().skip(input).step_by(names.len()).copied();
+                        let scale = scale_of(scaling, of_input.filter(|value| !value.is_nan()));
+                        features.push(scale.ok_or_else(|| too_large(&names[input]))?);
+                    }
+                }
+            }
+        }
         let target = match &dataset.target {
             Target::Classes { .. } => None,
             Target::Real(values) if train.iter().all(|&row| values[row] == values[train[0]]) => {
@@ -74,7 +94,7 @@ impl Standardiser {
                 Some(scale.ok_or_else(|| too_large(&dataset.target_name))?)
             }
         };
-        Ok(Self { features, target })
+        Ok(Self { features, target, encoder })
     }
 
     /// The same for a target that is not to be scaled, such as counts.
@@ -87,14 +107,15 @@ impl Standardiser {
     /// # Panics
     /// If a row is not there, or the data set is not of the kind this was fitted to.
     pub fn examples(&self, dataset: &Dataset, rows: &[usize]) -> Result<Examples, DataError> {
-        let values: Vec<f64> = rows.iter().flat_map(|&row| dataset.row(row)).copied().collect();
-        let inputs = self.standardised(&dataset.name, rows.iter().copied(), &values, &dataset.feature_names)?;
+        let in_table = rows.iter().map(|&row| dataset.table_row(row));
+        let inputs = self.encoded(&dataset.name, in_table, dataset.raw_rows(), rows, &dataset.feature_names)?;
         let targets = match &dataset.target {
             Target::Classes { labels, .. } => Targets::Classes(rows.iter().map(|&row| labels[row]).collect()),
             Target::Real(values) => {
                 let scale = self.target_scale();
                 let target = |&row: &usize| {
-                    within_reach(&scale, values[row], || (dataset.name.clone(), row, dataset.target_name.clone()))
+                    let place = || (dataset.name.clone(), dataset.table_row(row), dataset.target_name.clone());
+                    within_reach(&scale, values[row], place)
                 };
                 Targets::Real(rows.iter().map(target).collect::<Result<_, _>>()?)
             }
@@ -102,16 +123,50 @@ impl Standardiser {
         Ok(Examples { inputs: inputs.into(), num_features: self.features.len(), targets })
     }
 
-    /// Row-major features of new rows (see [`super::prediction_inputs`]), standardised. An error names a value that
-    /// 32 bits cannot hold, by its row in `file`.
+    /// Row-major features of new rows that are all numbers, standardised; NaN counts as the mean. An error names a value that
+    /// 32 bits cannot hold, by its row in `file`. Rows of a table are read by [`super::NewRows`].
     ///
     /// # Panics
-    /// If the names or the rows are not as long as this was fitted to.
+    /// If the names or the rows are not as long as this was fitted to, or features of other kinds are expected.
     pub fn inputs(&self, file: &str, values: &[f64], feature_names: &[String]) -> Result<Vec<f32>, DataError> {
+        assert!(self.encoder.is_none(), "features that are not all numbers are read by name");
         self.standardised(file, 0.., values, feature_names)
     }
 
-    /// The same of rows with these numbers.
+    /// The inputs of some rows; `in_table` are their numbers in the file.
+    pub(super) fn encoded(
+        &self,
+        file: &str,
+        in_table: impl Iterator<Item = usize>,
+        raw: RawRows<'_>,
+        rows: &[usize],
+        feature_names: &[String],
+    ) -> Result<Vec<f32>, DataError> {
+        let names = self.input_names(feature_names);
+        let mut in_table = in_table;
+        let mut inputs = Vec::with_capacity(rows.len() * self.num_inputs());
+        // Some at a time, since their numbers take twice the memory of what is kept.
+        for rows in rows.chunks(1024) {
+            let numbers = match &self.encoder {
+                Some(encoder) => encoder.encode(raw, rows.iter().copied()),
+                None => rows.iter().flat_map(|&row| raw.row(row)).copied().collect(),
+            };
+            inputs.extend(self.standardised(file, in_table.by_ref().take(rows.len()), &numbers, &names)?);
+        }
+        Ok(inputs)
+    }
+
+    /// How many numbers a network takes in for a row.
+    pub fn num_inputs(&self) -> usize {
+        self.features.len()
+    }
+
+    /// What each input is called: as its feature, or after it where a feature becomes several.
+    pub fn input_names(&self, feature_names: &[String]) -> Vec<String> {
+        self.encoder.as_ref().map_or_else(|| feature_names.to_vec(), |encoder| encoder.input_names(feature_names))
+    }
+
+    /// Standardised numbers of rows with these numbers in the file.
     fn standardised(
         &self,
         file: &str,
@@ -152,8 +207,22 @@ impl Standardiser {
     }
 }
 
-/// `place` is the file, the row from 0 and the column.
+/// The scale of an input whose numbers in the training rows are these.
+fn scale_of(scaling: Scaling, present: impl Iterator<Item = f64> + Clone) -> Option<Scale> {
+    let count = present.clone().count();
+    match scaling {
+        Scaling::Circle => Some(Scale { mean: 0.0, std: std::f64::consts::FRAC_1_SQRT_2 }),
+        _ if count == 0 => Some(Scale { mean: 0.0, std: 1.0 }),
+        Scaling::Measured => Scale::of(present),
+        Scaling::Flag => Some(Scale { mean: present.sum::<f64>() / count as f64, std: 0.5 }),
+    }
+}
+
+/// A missing value counts as the mean. `place` is the file, the row from 0 and the column.
 fn within_reach(scale: &Scale, value: f64, place: impl Fn() -> (String, usize, String)) -> Result<f32, DataError> {
+    if value.is_nan() {
+        return Ok(0.0);
+    }
     let standardised = scale.standardised(value);
     if standardised.is_finite() {
         return Ok(standardised);
@@ -175,11 +244,60 @@ mod tests {
     fn measures_the_training_rows_only() {
         let data = dataset("a,b,y\n1,5,10.5\n3,5,30.5\n100,6,0.5\n");
         let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
+        assert_eq!(standardiser.encoder, None, "numbers are inputs as they are");
         assert_eq!(standardiser.features, [Scale { mean: 2.0, std: 1.0 }, Scale { mean: 5.0, std: 1.0 }]);
         assert_eq!(standardiser.target, Some(Scale { mean: 20.5, std: 10.0 }));
         let examples = standardiser.examples(&data, &[1, 2]).unwrap();
         assert_eq!(examples.inputs, vec![1.0, 0.0, 98.0, 1.0].into());
         assert_eq!(examples.targets, Targets::Real(vec![1.0, -2.0]));
+    }
+
+    #[test]
+    fn columns_of_all_kinds_become_inputs() {
+        let mut text = String::from("a,colour,on,y\n");
+        for row in 0..12 {
+            let (a, colour) = (if row == 2 { "NA".into() } else { row.to_string() }, ["red", "blue"][row % 2]);
+            text += &format!("{a},{colour},{},{row}.5\n", row % 4 == 0);
+        }
+        let data = dataset(&text);
+        let train: Vec<usize> = (0..8).collect();
+        let standardiser = Standardiser::fit(&data, &train).unwrap();
+        let names = ["a", "a (missing)", "colour = blue", "colour = red", "colour (other)", "on"];
+        assert_eq!(standardiser.input_names(&data.feature_names), names);
+        assert_eq!(standardiser.num_inputs(), 6);
+        let examples = standardiser.examples(&data, &[2, 9]).unwrap();
+        assert_eq!((examples.num_features, examples.len()), (6, 2));
+        let numbers = examples.inputs.numbers();
+        // The mean of the others, said to be missing; one in eight is, half are red, a quarter are on.
+        assert_eq!(numbers[..6], [0.0, 1.75, -1.0, 1.0, 0.0, -0.5]);
+        let mean = 26.0 / 7.0;
+        assert!((standardiser.features[0].mean - mean).abs() < 1e-12 && numbers[6] > 2.0, "{numbers:?}");
+        assert_eq!(numbers[7..], [-0.25, 1.0, -1.0, 0.0, -0.5]);
+    }
+
+    #[test]
+    fn held_out_cells_change_nothing() {
+        let lines = |held_out: &[&str]| {
+            let mut text = String::from("a,colour,day,y\n");
+            for row in 0..30 {
+                let colour = ["red", "blue", "green"][row % 3];
+                text += &format!("{row},{colour},2024-01-{:02},{row}.5\n", row + 1);
+            }
+            held_out.iter().for_each(|line| text += &format!("{line}\n"));
+            text
+        };
+        let train: Vec<usize> = (0..30).collect();
+        let fitted = |held_out: &[&str]| Standardiser::fit(&dataset(&lines(held_out)), &train).unwrap();
+        let usual = fitted(&["4,red,2024-01-03,1.5", "5,red,2024-01-03,2.5"]);
+        for others in [
+            ["-1e6,red,2024-01-03,1.5", "NA,red,,2.5"],
+            ["4,violet,1999-12-31 12:30,1.5", "5,yellow,2050-01-01,1e6"],
+            ["4,NA,2024-01-03,1.5", "5,blue,2023-01-03,2.5"],
+        ] {
+            assert_eq!(fitted(&others), usual, "{others:?}");
+        }
+        let text = lines(&["4,red,2024-01-03,1.5", "5,red,2024-01-03,2.5"]).replace("\n3,red", "\n3,violet");
+        assert_ne!(Standardiser::fit(&dataset(&text), &train).unwrap(), usual, "training cells do");
     }
 
     #[test]

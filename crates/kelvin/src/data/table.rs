@@ -11,7 +11,7 @@ use csv::{ReaderBuilder, StringRecord};
 
 use super::cell::Cell;
 use super::column::{Answers, Column, NotedCell};
-use super::error::{DataError, Place, shown};
+use super::error::{DataError, Place, listed, shown};
 use super::nearest::nearest_name;
 use super::row_lines::RowLines;
 use super::source_text::{MAX_BYTES, TextReader, read_bytes, unreadable};
@@ -27,6 +27,8 @@ pub struct Table {
     columns: Vec<String>,
     cells: Vec<Column>,
     lines: RowLines,
+    /// What the file was taken for where it could have been something else.
+    notes: Vec<String>,
 }
 
 impl Table {
@@ -52,7 +54,15 @@ impl Table {
     fn from_source<R: Read>(name: &str, open: impl Fn() -> Result<R, DataError>) -> Result<Self, DataError> {
         let first = Self::read_once(name, open()?, &[])?;
         let are_words: Vec<bool> = first.cells.iter().map(Column::lost_text).collect();
-        if are_words.contains(&true) { Self::read_once(name, open()?, &are_words) } else { Ok(first) }
+        if !are_words.contains(&true) {
+            return Ok(first);
+        }
+        let second = Self::read_once(name, open()?, &are_words)?;
+        if second.cells.iter().any(Column::lost_text) {
+            let reason = "it changed while it was read".to_owned();
+            return Err(DataError::Unreadable { path: name.into(), reason });
+        }
+        Ok(second)
     }
 
     /// Reads a source; columns of which it is known that they hold words are read as such from their first row on.
@@ -82,29 +92,45 @@ impl Table {
         if !has_header || reader.get_ref().is_blank() {
             return Err(DataError::Empty { file: name.to_owned() });
         }
-        let columns = column_names(name, &header)?;
+        let (columns, mut notes) = column_names(name, &header)?;
         let column = |at: usize| if are_words.get(at) == Some(&true) { Column::of_words() } else { Column::default() };
         let cells = (0..columns.len()).map(column).collect();
-        let mut table = Self { name: name.to_owned(), columns, cells, lines: RowLines::default() };
+        let mut table = Self { name: name.to_owned(), columns, cells, lines: RowLines::default(), notes: Vec::new() };
+        let mut ragged = RaggedRows::default();
         while next(&mut reader, &mut record)? {
             let begin = record.position().map_or(0, csv::Position::byte);
-            table.push(reader.get_mut().line_of(begin), &record)?;
+            let line = reader.get_mut().line_of(begin);
+            if record.len() == table.columns.len() {
+                table.push(line, &record);
+            } else {
+                ragged.push(line, record.len());
+            }
+        }
+        if ragged.num_rows > 0 {
+            let (expected, RaggedRows { first, num_rows }) = (table.columns.len(), ragged);
+            return Err(DataError::RaggedRows { file: table.name, expected, first, num_rows });
         }
         if table.num_rows() == 0 {
             return Err(DataError::HeaderOnly { file: table.name, num_columns: table.columns.len() });
         }
+        if delimiter != b',' {
+            let separator = if delimiter == b'\t' { "tabs" } else { "`;`" };
+            notes.push(format!("cells are separated by {separator}"));
+            let named = table.cells.iter_mut().zip(&table.columns);
+            let commas: Vec<&str> =
+                named.filter_map(|(cells, name)| cells.read_decimal_commas().then_some(name.as_str())).collect();
+            if !commas.is_empty() {
+                notes.push(format!("commas are decimal points in {}", listed(&commas)));
+            }
+        }
+        table.notes = notes;
         Ok(table)
     }
 
-    fn push(&mut self, line: u64, record: &StringRecord) -> Result<(), DataError> {
-        let (expected, found) = (self.columns.len(), record.len());
-        if found != expected {
-            return Err(DataError::RaggedRow { file: self.name.clone(), line, expected, found });
-        }
+    fn push(&mut self, line: u64, record: &StringRecord) {
         let row = self.lines.len();
         self.cells.iter_mut().zip(record).for_each(|(column, cell)| column.push(row, cell.trim()));
         self.lines.push(line);
-        Ok(())
     }
 
     /// The file's name as it was given.
@@ -120,6 +146,11 @@ impl Table {
     /// How many rows there are.
     pub fn num_rows(&self) -> usize {
         self.lines.len()
+    }
+
+    /// What the file was taken for where it could have been something else: separators, decimal commas, columns without a name.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// Which column has this name; an error lists the columns and the nearest name.
@@ -138,13 +169,9 @@ impl Table {
         Place { file, line: self.lines.line(row), column }
     }
 
-    /// A column whose cells all say something; the first that does not is the error.
-    pub fn answers(&self, column: usize) -> Result<Answers<'_>, DataError> {
-        let cells = &self.cells[column];
-        match cells.first_missing() {
-            None => Ok(cells.answers()),
-            Some(noted) => Err(self.complaint(column, noted)),
-        }
+    /// What the cells of a column say.
+    pub fn answers(&self, column: usize) -> Answers<'_> {
+        self.cells[column].answers()
     }
 
     /// A column whose cells are all finite numbers; the first that is not is the error.
@@ -168,9 +195,26 @@ impl Table {
     }
 }
 
-/// The names in a header line, each there and each different.
-fn column_names(file: &str, header: &StringRecord) -> Result<Vec<String>, DataError> {
-    let names: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+/// Rows that have other numbers of cells than the header.
+#[derive(Default)]
+struct RaggedRows {
+    /// Lines and numbers of cells of the first ten.
+    first: Vec<(u64, usize)>,
+    num_rows: usize,
+}
+
+impl RaggedRows {
+    fn push(&mut self, line: u64, num_cells: usize) {
+        self.num_rows += 1;
+        if self.first.len() < 10 {
+            self.first.push((line, num_cells));
+        }
+    }
+}
+
+/// The names in a header line, each different; a column without one is named by its place, which a note says.
+fn column_names(file: &str, header: &StringRecord) -> Result<(Vec<String>, Vec<String>), DataError> {
+    let mut names: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
     // Some programs name unnamed columns 0, 1, 2, … or 1, 2, 3, …: numbers, but names.
     let counts_from = |first: usize| names.iter().enumerate().all(|(at, name)| *name == (first + at).to_string());
     let all_numbers = names.iter().all(|name| matches!(Cell::new(name), Cell::Number(_)));
@@ -178,18 +222,26 @@ fn column_names(file: &str, header: &StringRecord) -> Result<Vec<String>, DataEr
         let found = format!("numbers ({})", shown(&names.join(", ")));
         return Err(DataError::NumbersInHeader { file: file.to_owned(), found });
     }
+    if names.iter().all(String::is_empty) {
+        return Err(DataError::UnnamedColumn { file: file.to_owned(), position: 1 });
+    }
+    let mut notes = Vec::new();
+    for (at, name) in names.iter_mut().enumerate().filter(|(_, name)| name.is_empty()) {
+        *name = format!("{UNNAMED}{}", at + 1);
+        notes.push(format!("column {} has no name and is called `{name}`", at + 1));
+    }
     let mut seen = HashMap::new();
     for (at, name) in names.iter().enumerate() {
-        if name.is_empty() {
-            return Err(DataError::UnnamedColumn { file: file.to_owned(), position: at + 1 });
-        }
         if let Some(first) = seen.insert(name, at + 1) {
             let column = shown(name);
             return Err(DataError::DuplicateColumn { file: file.to_owned(), column, first, second: at + 1 });
         }
     }
-    Ok(names)
+    Ok((names, notes))
 }
+
+/// What names given to columns without one begin with.
+pub(super) const UNNAMED: &str = "column ";
 
 #[cfg(test)]
 mod tests {
@@ -209,7 +261,7 @@ mod tests {
     fn reads_quotes_spaces_and_any_line_ends() {
         let plain = table("a,b\n1,x y\n2,\"p,\"\"q\"\n");
         assert_eq!(plain.columns(), ["a", "b"]);
-        assert_eq!(plain.answers(1).unwrap(), Answers::Words(vec!["x y", "p,\"q"]));
+        assert_eq!(plain.answers(1), Answers::Words(vec!["x y", "p,\"q"]));
         assert_eq!(plain.numbers(0).unwrap(), [1.0, 2.0]);
         for text in
             ["\u{FEFF}a,b\r\n1,x y\r\n2,\"p,\"\"q\"", " a ,b\r1 , x y\r2,\"p,\"\"q\"\r", "a,b\n1,x y\n2,\"p,\"\"q\""]
@@ -240,11 +292,18 @@ mod tests {
         assert_eq!(error(""), DataError::Empty { file: file() });
         assert_eq!(error("\n \n"), DataError::Empty { file: file() });
         assert_eq!(error("a,b\n"), DataError::HeaderOnly { file: file(), num_columns: 2 });
-        assert_eq!(error("a,,c\n1,2,3"), DataError::UnnamedColumn { file: file(), position: 2 });
+        assert_eq!(error(",,\n1,2,3"), DataError::UnnamedColumn { file: file(), position: 1 });
         let expected = DataError::DuplicateColumn { file: file(), column: "a".into(), first: 1, second: 3 };
         assert_eq!(error("a,b, a\n1,2,3"), expected);
-        assert_eq!(error("a,b\n1,2\n3\n"), DataError::RaggedRow { file: file(), line: 3, expected: 2, found: 1 });
-        assert_eq!(error("a,b\n1,2\n\n3,4,5"), DataError::RaggedRow { file: file(), line: 4, expected: 2, found: 3 });
+        let ragged = |text: &str| error(text).to_string();
+        let one = ragged("a,b\n1,2\n\n3,4,5");
+        assert!(one.starts_with("t.csv, line 4: the header has 2 cells and this row 3\n"), "{one}");
+        let many = ragged(&format!("a,b\n1,2\n3\n{}", "4,5,6\n".repeat(11)));
+        assert!(
+            many.starts_with("t.csv: the header has 2 cells, and 12 rows have others: line 3 (1), line 4 (3)"),
+            "{many}"
+        );
+        assert!(many.contains("line 12 (3) … and 2 more\n"), "{many}");
         assert!(matches!(error("5.1,3.5\n4.9,3.0"), DataError::NumbersInHeader { .. }));
         assert_eq!(table("0,1,2\n5,6,7").columns(), ["0", "1", "2"]);
     }
@@ -259,16 +318,29 @@ mod tests {
         }
         assert_eq!(complaint("red"), DataError::NotNumeric { place: place(), found: "red".into() });
         assert_eq!(complaint("-inf"), DataError::NotFinite { place: place(), found: "-inf".into() });
-        assert!(table("a,b\n1,x\n3,?\n").answers(1).is_err());
+        assert_eq!(table("a,b\n1,x\n3,?\n").answers(1), Answers::Words(vec!["x", "?"]));
         assert_eq!(table("a,b\n1,x\n3,?\n").numbers(0).unwrap(), [1.0, 3.0]);
     }
 
     #[test]
     fn words_after_numbers_keep_the_text_of_the_numbers() {
         let mixed = table("a,b\n1.0,7\n1,8\nx,9\n");
-        assert_eq!(mixed.answers(0).unwrap(), Answers::Words(vec!["1.0", "1", "x"]));
+        assert_eq!(mixed.answers(0), Answers::Words(vec!["1.0", "1", "x"]));
         assert_eq!(mixed.numbers(1).unwrap(), [7.0, 8.0, 9.0]);
         assert!(matches!(mixed.numbers(0), Err(DataError::NotNumeric { place, .. }) if place.line == 4));
+    }
+
+    #[test]
+    fn separators_commas_and_missing_names_are_noted() {
+        let european = table("a;b;c\n1,5;7;x\n2;;y,z\n");
+        assert_eq!(european.notes(), ["cells are separated by `;`", "commas are decimal points in a"]);
+        assert_eq!(european.numbers(0).unwrap(), [1.5, 2.0]);
+        let unnamed = table(",b\n1,2\n");
+        assert_eq!(unnamed.columns(), ["column 1", "b"]);
+        assert_eq!(unnamed.notes(), ["column 1 has no name and is called `column 1`"]);
+        assert!(table("a,b\n1,2\n").notes().is_empty());
+        let quoted = table("a,b\n\"1,5\",2\n");
+        assert_eq!(quoted.answers(0), Answers::Words(vec!["1,5"]), "a comma may part thousands there");
     }
 
     #[test]
@@ -305,14 +377,17 @@ mod tests {
             prop_assert_eq!(table.num_rows(), cells.len() / 3);
             for column in 0..3 {
                 let written: Vec<&str> = cells.chunks_exact(3).map(|row| row[column].trim()).collect();
-                match table.answers(column) {
-                    Ok(Answers::Words(words)) => prop_assert_eq!(words, written),
-                    Ok(Answers::Numbers(numbers)) => {
-                        let meant: Vec<Cell<'_>> = written.iter().map(|text| Cell::new(text)).collect();
-                        prop_assert_eq!(numbers.iter().map(|number| Cell::Number(*number)).collect::<Vec<_>>(), meant);
-                    }
-                    Err(_) => prop_assert!(written.iter().any(|text| Cell::new(text) == Cell::Missing)),
-                }
+                // Cells that say nothing need not be told apart.
+                let meant = |text: &str| match Cell::new(text) {
+                    Cell::Missing => String::new(),
+                    other => format!("{other:?}"),
+                };
+                let found: Vec<String> = match table.answers(column) {
+                    Answers::Words(words) => words.iter().map(|word| meant(word)).collect(),
+                    Answers::Numbers(numbers) => numbers.iter().map(|number| meant(&number.to_string())).collect(),
+                };
+                let expected: Vec<String> = written.iter().map(|text| meant(text)).collect();
+                prop_assert_eq!(found, expected);
             }
         }
     }

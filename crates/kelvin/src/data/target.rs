@@ -1,5 +1,6 @@
 //! The column to predict: numbers for a regression, classes for a classification, and the guess which it is.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,13 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::column::Answers;
-use super::error::{DataError, shown};
+use super::column_kind::FeatureKind;
+use super::error::{CellRole, DataError, shown};
+use super::features::{BadCells, values_of};
 use super::table::Table;
 
 /// A numeric target with more different values than this is taken for a regression.
 const MOST_GUESSED_CLASSES: usize = 20;
 /// A numeric target is taken for classes only where a class has at least this many rows on average.
 const FEWEST_ROWS_OF_A_GUESSED_CLASS: usize = 5;
+
+/// A regression's whole numbers are noted up to so many different ones.
+const MOST_NOTED_VALUES: usize = 50;
 
 /// What is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,37 +56,71 @@ pub enum Target {
 }
 
 impl Target {
-    /// Takes the target from a column. Without a `task` it is guessed: classification where no cell is a number, or
-    /// where all are integers with at most 20 different values and at least five rows for each on average; regression
-    /// otherwise.
-    pub(super) fn from_column(table: &Table, column: usize, task: Option<Task>) -> Result<Self, DataError> {
-        let task = match task {
-            Some(task) => task,
-            None => guessed(&table.answers(column)?),
-        };
-        let target = match task {
-            Task::Regression => {
-                let numbers = table.numbers(column).map_err(|error| match error {
-                    DataError::NotNumeric { place, found } => DataError::TextTarget { place, found },
-                    other => other,
-                });
-                Self::Real(numbers?.to_vec())
-            }
-            Task::Classification => Self::classes(&table.answers(column)?),
+    /// Takes the target from a column, and tells the rows that have none, which are not among the answers. Without a `task` it is guessed:
+    /// classification where no cell is a number, or where all are integers with at most 20 different values and at least five rows for each on
+    /// average; regression otherwise.
+    pub(super) fn from_column(
+        table: &Table,
+        column: usize,
+        task: Option<Task>,
+    ) -> Result<(Self, Vec<usize>), DataError> {
+        let (answers, missing) = present(table.answers(column));
+        if answers.is_empty() {
+            let (file, target) = (table.name().to_owned(), table.columns()[column].clone());
+            return Err(DataError::NoTargets { file, target });
+        }
+        let target = match task.unwrap_or_else(|| guessed(&answers)) {
+            Task::Regression => match answers {
+                Present::Numbers(numbers) => Self::Real(numbers.into_owned()),
+                Present::Words(_) => {
+                    let mut bad = BadCells::new(table, CellRole::Target);
+                    let Answers::Words(all) = table.answers(column) else { unreachable!("they are words") };
+                    let kind = FeatureKind::Number;
+                    let mut numbers = values_of(&all, &kind, |row, word| bad.push(column, row, word, &kind));
+                    bad.check()?;
+                    numbers.retain(|number| !number.is_nan());
+                    Self::Real(numbers)
+                }
+            },
+            Task::Classification => Self::classes(&answers),
         };
         target.check(table, column)?;
-        Ok(target)
+        Ok((target, missing))
+    }
+
+    /// How a target of whole numbers was taken where nothing was asked for, and how to have it otherwise.
+    pub(super) fn note(&self, name: &str, task: Option<Task>) -> Option<String> {
+        let is_whole = |number: f64| number.fract() == 0.0;
+        match self {
+            _ if task.is_some() => None,
+            Self::Real(values) if values.iter().all(|&value| is_whole(value)) => {
+                let different: BTreeSet<u64> = values.iter().map(|value| (value + 0.0).to_bits()).collect();
+                let count = different.len();
+                (count <= MOST_NOTED_VALUES).then(|| {
+                    format!(
+                        "the target `{name}` has {count} different whole numbers and is taken for a number to predict; if they \
+                         name classes, use `--task classification`"
+                    )
+                })
+            }
+            Self::Classes { names, .. } if names.iter().all(|name| name.parse().is_ok_and(is_whole)) => Some(format!(
+                "the target `{name}` has {} different whole numbers and is taken for classes; if it is a count or another number to \
+                 predict, use `--task regression`",
+                names.len()
+            )),
+            _ => None,
+        }
     }
 
     /// Classes in the order of their numbers where all labels are numbers (`1` and `1.0` are one class), of their
     /// letters otherwise.
-    fn classes(answers: &Answers<'_>) -> Self {
+    fn classes(answers: &Present<'_>) -> Self {
         match answers {
-            Answers::Numbers(numbers) => {
+            Present::Numbers(numbers) => {
                 let (labels, order) = ranked(&without_negative_zero(numbers), f64::total_cmp);
                 Self::Classes { labels, names: order.iter().map(f64::to_string).collect() }
             }
-            Answers::Words(words) => {
+            Present::Words(words) => {
                 let (labels, order) = ranked(words, Ord::cmp);
                 Self::Classes { labels, names: order.iter().map(|&name| name.to_owned()).collect() }
             }
@@ -106,6 +146,44 @@ impl Target {
     }
 }
 
+/// The cells of a target that say something.
+enum Present<'a> {
+    Numbers(Cow<'a, [f64]>),
+    Words(Vec<&'a str>),
+}
+
+impl Present<'_> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Numbers(numbers) => numbers.is_empty(),
+            Self::Words(words) => words.is_empty(),
+        }
+    }
+}
+
+/// Those cells, and the rows of the others.
+fn present(answers: Answers<'_>) -> (Present<'_>, Vec<usize>) {
+    fn rows(are_missing: impl Iterator<Item = bool>) -> Vec<usize> {
+        are_missing.enumerate().filter_map(|(row, is_missing)| is_missing.then_some(row)).collect()
+    }
+    match answers {
+        Answers::Numbers(numbers) => {
+            let missing = rows(numbers.iter().map(|number| number.is_nan()));
+            let present = if missing.is_empty() {
+                Cow::Borrowed(numbers)
+            } else {
+                numbers.iter().copied().filter(|number| !number.is_nan()).collect()
+            };
+            (Present::Numbers(present), missing)
+        }
+        Answers::Words(mut words) => {
+            let missing = rows(words.iter().map(|word| Cell::new(word) == Cell::Missing));
+            words.retain(|word| Cell::new(word) != Cell::Missing);
+            (Present::Words(words), missing)
+        }
+    }
+}
+
 /// The same numbers, −0 as 0.
 fn without_negative_zero(numbers: &[f64]) -> Vec<f64> {
     numbers.iter().map(|number| number + 0.0).collect()
@@ -120,13 +198,13 @@ fn ranked<T: Copy>(values: &[T], compare: impl Fn(&T, &T) -> Ordering) -> (Vec<u
     (values.iter().map(rank).collect(), order)
 }
 
-fn guessed(answers: &Answers<'_>) -> Task {
+fn guessed(answers: &Present<'_>) -> Task {
     let numbers = match answers {
-        Answers::Numbers(numbers) => without_negative_zero(numbers),
-        Answers::Words(words) if words.iter().all(|word| matches!(Cell::new(word), Cell::Text(_))) => {
+        Present::Numbers(numbers) => without_negative_zero(numbers),
+        Present::Words(words) if words.iter().all(|word| matches!(Cell::new(word), Cell::Text(_))) => {
             return Task::Classification;
         }
-        Answers::Words(_) => return Task::Regression,
+        Present::Words(_) => return Task::Regression,
     };
     let mut different = BTreeSet::new();
     for number in &numbers {
@@ -151,7 +229,7 @@ mod tests {
     }
 
     fn target(cells: &[&str], task: Option<Task>) -> Result<Target, DataError> {
-        Target::from_column(&table(cells), 0, task)
+        Target::from_column(&table(cells), 0, task).map(|(target, _)| target)
     }
 
     fn classes(labels: &[u32], names: &[&str]) -> Target {
@@ -172,7 +250,7 @@ mod tests {
     fn the_task_is_guessed() {
         let guess = |cells: &[String]| {
             let table = Table::from_bytes("t.csv", format!("y\n{}\n", cells.join("\n")).as_bytes()).unwrap();
-            guessed(&table.answers(0).unwrap())
+            guessed(&present(table.answers(0)).0)
         };
         let cycle = |len: usize, period: usize| (0..len).map(|row| (row % period).to_string()).collect::<Vec<_>>();
         assert_eq!(guess(&cycle(100, 2)), Task::Classification);
@@ -188,7 +266,7 @@ mod tests {
     fn a_word_among_numbers_is_a_mistake_not_a_class() {
         for task in [None, Some(Task::Regression)] {
             let error = target(&["1.5", "2.5", "abc"], task).unwrap_err();
-            assert!(matches!(&error, DataError::TextTarget { place, .. } if place.line == 4), "{error}");
+            assert!(error.to_string().starts_with("t.csv, line 4, column `y`: `abc` is not a number"), "{error}");
             assert!(error.to_string().contains("--task classification"));
         }
     }
@@ -201,7 +279,32 @@ mod tests {
         }
         let error = target(&["a", "b", "c", "d", "a"], None).unwrap_err();
         assert!(matches!(error, DataError::TooManyClasses { num_classes: 4, num_rows: 5, .. }), "{error}");
-        assert!(matches!(target(&["a", "NA", "b"], None), Err(DataError::MissingCell { .. })));
+    }
+
+    #[test]
+    fn rows_without_an_answer_are_told() {
+        let words = Target::from_column(&table(&["a", "NA", "b", "?"]), 0, None).unwrap();
+        assert_eq!(words, (classes(&[0, 1], &["a", "b"]), vec![1, 3]));
+        let numbers = Target::from_column(&table(&["NA", "2.5", "3.5"]), 0, None).unwrap();
+        assert_eq!(numbers, (Target::Real(vec![2.5, 3.5]), vec![0]));
+        let mixed = target(&["NA", "2.5", "x", "inf"], None).unwrap_err().to_string();
+        assert!(
+            mixed.starts_with("t.csv: 2 cells cannot be used\n  line 4, column `y`: `x` is not a number"),
+            "{mixed}"
+        );
+        assert!(matches!(target(&["NA", "?"], None), Err(DataError::NoTargets { .. })));
+    }
+
+    #[test]
+    fn whole_numbers_are_noted_with_the_other_way_to_take_them() {
+        let cells: Vec<String> = (0..40).map(|row| (row % 4).to_string()).collect();
+        let table = Table::from_bytes("t.csv", format!("y\n{}\n", cells.join("\n")).as_bytes()).unwrap();
+        let note = |task| Target::from_column(&table, 0, task).unwrap().0.note("y", None);
+        assert!(note(None).unwrap().contains("taken for classes"));
+        assert!(note(Some(Task::Regression)).unwrap().contains("`--task classification`"));
+        let target = Target::from_column(&table, 0, None).unwrap().0;
+        assert_eq!(target.note("y", Some(Task::Classification)), None, "it was asked for");
+        assert_eq!(Target::Real(vec![1.5, 2.0]).note("y", None), None);
     }
 
     #[test]

@@ -9,14 +9,14 @@ const LANES: usize = 8;
 
 /// The lower triangle L of a symmetric positive definite matrix, row-major.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Cholesky {
+pub struct Cholesky {
     lower: Vec<f64>,
     size: usize,
 }
 
 impl Cholesky {
     /// Factors a row-major matrix, of which only the lower triangle is read, or `None` if it is not positive definite.
-    pub(crate) fn new(matrix: &[f64], size: usize) -> Option<Self> {
+    pub fn new(matrix: &[f64], size: usize) -> Option<Self> {
         let mut lower = vec![0.0; size * size];
         for row in 0..size {
             lower[row * size..=row * size + row].copy_from_slice(&matrix[row * size..=row * size + row]);
@@ -35,7 +35,12 @@ impl Cholesky {
 
     /// x with A x = b.
     pub(crate) fn solve(&self, b: &[f64]) -> Vec<f64> {
-        let mut x = self.half_solve(b);
+        self.half_solve_transposed(&self.half_solve(b))
+    }
+
+    /// x with Lᵀ x = y: of standard normal y, x is normal with covariance A⁻¹.
+    pub fn half_solve_transposed(&self, y: &[f64]) -> Vec<f64> {
+        let mut x = y.to_vec();
         for row in (0..self.size).rev() {
             let entries = self.row(row);
             x[row] /= entries[row];

@@ -7,8 +7,7 @@ mod linear_regression;
 mod quadratic;
 mod toy_curves;
 
-pub(crate) use cholesky::Cholesky;
-pub use cholesky::trace_of_product_with_inverse;
+pub use cholesky::{Cholesky, trace_of_product_with_inverse};
 pub use gaussian::Gaussian;
 pub use gaussian_toy::{GaussianToy, OptimalTemperature};
 pub use linear_regression::{LinearRegression, LinearRegressionError, Objective};

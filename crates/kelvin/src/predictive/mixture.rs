@@ -22,9 +22,20 @@ impl NumberMixture {
         values: impl IntoIterator<Item = &'v [f32]>,
         power: f64,
     ) -> Result<Self, PredictiveError> {
+        Self::of_powers(likelihood, values.into_iter().map(|values| (values, power)))
+    }
+
+    /// The same of draws that have a power each, as the networks of an ensemble do.
+    ///
+    /// # Errors
+    /// As [`NumberMixture::of`].
+    pub fn of_powers<'v>(
+        likelihood: Likelihood,
+        values: impl IntoIterator<Item = (&'v [f32], f64)>,
+    ) -> Result<Self, PredictiveError> {
         let mut parts = Vec::new();
         let mut largest_scale = 0.0f64;
-        for (draw, values) in values.into_iter().enumerate() {
+        for (draw, (values, power)) in values.into_iter().enumerate() {
             if let Some(output) = values.iter().position(|value| !value.is_finite()) {
                 return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
             }
@@ -56,10 +67,20 @@ impl NumberMixture {
 
     /// The mixture's variance: the average of the parts' variances + population variance of their means.
     pub fn variance(&self) -> f64 {
-        let (centre, first) = (self.mean(), self.parts[0].variance());
+        self.aleatoric_variance() + self.epistemic_variance()
+    }
+
+    /// The average of the parts' variances: what stays however much is learned.
+    pub fn aleatoric_variance(&self) -> f64 {
+        let first = self.parts[0].variance();
         // Relative to the first, so that nothing is rounded where all are the same.
-        let noise = first + self.average(|part| part.variance() - first);
-        noise + self.average(|part| (part.mean() - centre).powi(2))
+        first + self.average(|part| part.variance() - first)
+    }
+
+    /// The population variance of the parts' means: how far draws disagree.
+    pub fn epistemic_variance(&self) -> f64 {
+        let centre = self.mean();
+        self.average(|part| (part.mean() - centre).powi(2))
     }
 
     /// log (1/S) Σ_s p(y | x, θ_s).
@@ -154,7 +175,17 @@ mod tests {
         let (low, high) = one.central_interval(0.9).unwrap();
         assert!((low + high - 4.0).abs() < 1e-12 && (high - low - 1.644_853_626_951_472_6).abs() < 1e-12);
         assert_eq!((one.mean(), one.variance()), (2.0, 0.25));
+        let pair = mixture(&[1.0, 4.0], 0.25);
+        assert_eq!((pair.aleatoric_variance(), pair.epistemic_variance(), pair.variance()), (0.25, 2.25, 2.5));
         assert!((one.log_density(3.0) - normal::log_density(1.0, 0.25)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn each_part_has_its_own_power() {
+        let likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
+        let values: [(&[f32], f64); 2] = [(&[0.0], 1.0), (&[0.0], 4.0)];
+        let found = NumberMixture::of_powers(likelihood, values).unwrap();
+        assert!((found.variance() - 0.625).abs() < 1e-15);
     }
 
     #[test]
