@@ -8,10 +8,8 @@ import numpy
 import pandas
 
 from .catalogue import Table
+from .distributions import NormalMixture
 from .preparation import Split
-
-LEVELS = (numpy.arange(99) + 1) / 100
-
 
 @dataclass
 class Program:
@@ -34,7 +32,7 @@ def fit(program: Program, table: Table, split: Split, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     split.train.to_csv(folder / "train.csv", index=False)
     split.test.to_csv(folder / "test.csv", index=False)
-    task = ["--task", "classification" if table.task == "classes" else table.task]
+    task = ["--task", {"classes": "classification"}.get(table.task, "regression")]
     options = ["--out", "run", "--fresh", "--quiet", "--threads", str(program.threads), *program.options]
     said = program.call("run", "--data", "train.csv", "--target", table.target, *task, *options, folder=folder)
     (folder / "said.txt").write_text(said)
@@ -42,8 +40,7 @@ def fit(program: Program, table: Table, split: Split, folder: Path) -> None:
 
 def judge(program: Program, table: Table, split: Split, folder: Path) -> dict[str, float]:
     """Scores of the test rows, from the columns that `kelvin predict` writes."""
-    levels = [] if table.task == "classes" else ["--quantiles", ",".join(f"{level:.2f}" for level in LEVELS)]
-    program.call("predict", "run", "--input", "test.csv", "--output", "predicted.csv", *levels, folder=folder)
+    program.call("predict", "run", "--input", "test.csv", "--output", "predicted.csv", folder=folder)
     predicted = pandas.read_csv(folder / "predicted.csv", keep_default_na=False)
     log_density = predicted["log_density"].to_numpy(float)
     if table.task == "classes":
@@ -52,13 +49,11 @@ def judge(program: Program, table: Table, split: Split, folder: Path) -> dict[st
 
 
 def number_columns(predicted: pandas.DataFrame, y: numpy.ndarray) -> dict[str, float]:
-    """CRPS as the mean of twice the pinball loss over 99 quantiles, error, coverage and width of the 90 % interval."""
-    quantiles = numpy.stack([predicted[f"q{round(level * 100):02d}"].to_numpy(float) for level in LEVELS], axis=1)
-    beyond = y[:, None] - quantiles
-    low, high = quantiles[:, 4], quantiles[:, 94]
+    """Error, coverage and width of the 90 % interval; the CRPS is that of the Gaussian with the predicted mean and standard deviation."""
+    mean, std, low, high = (predicted[name].to_numpy(float) for name in ("mean", "std", "q05", "q95"))
     return {
-        "crps": float(2 * numpy.maximum(LEVELS * beyond, (LEVELS - 1) * beyond).mean()),
-        "error": float(numpy.sqrt(numpy.mean((predicted["mean"].to_numpy(float) - y) ** 2))),
+        "crps": float(NormalMixture(mean[None], std[None]).crps(y).mean()),
+        "error": float(numpy.sqrt(numpy.mean((mean - y) ** 2))),
         "coverage": float(numpy.mean((low <= y) & (y <= high))),
         "width": float(numpy.mean(high - low)),
     }
