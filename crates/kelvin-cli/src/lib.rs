@@ -36,6 +36,7 @@ pub fn main() -> ExitCode {
         Command::Select(select) => commands::select::select(select),
         Command::Toy(toy) => commands::toy::toy(&toy),
         Command::Resume(resume) => commands::resume::resume(&resume),
+        Command::Merge(merge) => commands::merge::merge(&merge),
         Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Watch(watch) => commands::watch::watch(&watch),

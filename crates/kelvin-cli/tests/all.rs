@@ -20,6 +20,7 @@ mod report;
 mod sampled_repetitions;
 mod select;
 mod select_small_models;
+mod shards;
 mod vector_instructions;
 mod verdict;
 mod verify;

@@ -55,7 +55,7 @@ fn with<'a>(first: &[&'a str], parts: &[&[&'a str]]) -> Vec<&'a str> {
 }
 
 /// The cells of a line of CSV; commas between quotes are no separators.
-fn cells(line: &str) -> impl Iterator<Item = &str> {
+pub fn cells(line: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
     line.split(move |character| {
         is_quoted ^= character == '"';

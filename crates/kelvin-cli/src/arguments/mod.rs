@@ -6,10 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::findings::{HeldOutModel, ModelKind};
+use kelvin_study::settings::LikelihoodName;
 
 mod budget;
+mod part;
 
 pub use budget::Budget;
+pub use part::{MergeArguments, PartArguments, StageArgument};
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -53,6 +56,11 @@ pub enum Command {
     /// the results are those of an uninterrupted run. Repeating the `run` or `sweep` with the same --out does the same. The device
     /// may be another one: numbers then agree statistically, not digit by digit.
     Resume(ResumeArguments),
+    /// Put a study together from its shards, or a sweep from runs of single repetitions
+    ///
+    /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
+    /// named with the command that makes it.
+    Merge(MergeArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
@@ -125,6 +133,8 @@ pub enum TaskArgument {
     Regression,
     /// A class
     Classification,
+    /// A count: 0, 1, 2, …
+    Counts,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -204,6 +214,9 @@ pub struct RunArguments {
     /// How chains are sampled [default: adaptive for tables, paper for images]
     #[arg(long, value_name = "SAMPLER")]
     pub sampler: Option<SamplerArgument>,
+    /// How numbers scatter around what the network says [default: auto for your own table, sampled adaptively]
+    #[arg(long, value_name = "LIKELIHOOD")]
+    pub likelihood: Option<LikelihoodArgument>,
     /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
     pub folds: Option<u32>,
@@ -217,7 +230,42 @@ pub struct RunArguments {
     #[arg(long, value_name = "GRADIENTS|TIME")]
     pub budget: Option<Budget>,
     #[command(flatten)]
+    pub part: PartArguments,
+    #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LikelihoodArgument {
+    /// Tries those below that suit the target by short chains; the simplest within one standard error of the best held-out score is used
+    Auto,
+    /// Constant noise that a trial search finds, before it is held still; β̂* by the joint search
+    Gaussian,
+    /// Constant noise that is learned
+    LearnedGaussian,
+    /// Noise that depends on the row and is learned
+    VaryingGaussian,
+    /// Noise with far tails
+    StudentT,
+    /// Counts whose variance is their mean
+    Poisson,
+    /// Counts that scatter more
+    NegativeBinomial,
+}
+
+impl LikelihoodArgument {
+    /// Its name in settings; none of `auto`.
+    pub fn name(self) -> Option<LikelihoodName> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Gaussian => LikelihoodName::Gaussian,
+            Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
+            Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
+            Self::StudentT => LikelihoodName::StudentT,
+            Self::Poisson => LikelihoodName::Poisson,
+            Self::NegativeBinomial => LikelihoodName::NegativeBinomial,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -238,6 +286,8 @@ pub struct SweepArguments {
     /// Run one repetition alone, counted from 1: its search and its chains, with the numbers they have in the whole sweep
     #[arg(long, value_name = "R")]
     pub only_repetition: Option<u32>,
+    #[command(flatten)]
+    pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
 }
@@ -298,6 +348,11 @@ pub struct ToyArguments {
 pub struct ResumeArguments {
     /// A folder that `kelvin run` or `kelvin sweep` has begun
     pub run: PathBuf,
+    #[command(flatten)]
+    pub part: PartArguments,
+    /// Discard what the shard has done, and start it again
+    #[arg(long, requires = "shard")]
+    pub fresh: bool,
     #[command(flatten)]
     pub conduct: ConductArguments,
 }
@@ -396,6 +451,9 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
+    /// Quantiles of a number's distribution, as columns q05, q50, q95
+    #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [0.05, 0.5, 0.95])]
+    pub quantiles: Vec<f64>,
     /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,

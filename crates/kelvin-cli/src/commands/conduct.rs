@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kelvin_report::{cases, present};
+use kelvin_study::experiment::Experiment;
 use kelvin_study::findings::{Findings, RunCommand};
 use kelvin_study::problem::Problem;
-use kelvin_study::study::{FinishedStudy, Outcome, Study};
+use kelvin_study::study::{FinishedStudy, Outcome, Piece, Study};
 
-use crate::arguments::ConductArguments;
+use crate::arguments::{ConductArguments, PartArguments, StageArgument};
 use crate::interrupt::Interrupt;
-use crate::output::{print_result, say};
+use crate::output::{WrongFlags, print_result, say};
 use crate::source::Source;
 use crate::terminal::Terminal;
 use crate::{device, doubts};
@@ -21,16 +22,37 @@ pub fn threads(asked: Option<u16>) -> anyhow::Result<()> {
     Ok(rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?)
 }
 
-/// Carries out a run or a sweep, begun by its own command or gone on with in its folder, makes its report, and prints what it
+/// What is to be carried out, and where.
+pub struct Asked<'a> {
+    pub command: RunCommand,
+    /// None where the folder is only begun.
+    pub piece: Option<Piece>,
+    pub out: Option<&'a Path>,
+    pub fresh: bool,
+}
+
+impl<'a> Asked<'a> {
+    pub fn new(command: RunCommand, part: PartArguments, out: Option<&'a Path>, fresh: bool) -> Self {
+        let piece = match (part.stage, part.shard) {
+            (Some(StageArgument::Prepare), _) => None,
+            (Some(StageArgument::Search), _) => Some(Piece::Search),
+            (None, Some(shard)) => Some(Piece::Shard(shard)),
+            (None, None) => Some(Piece::Whole),
+        };
+        Self { command, piece, out, fresh }
+    }
+}
+
+/// Carries out a run or a sweep or a part of it, begun by its own command or gone on with in its folder, makes its report, and prints what it
 /// found as `result` tells it.
 pub fn carry_out(
-    command: RunCommand,
+    asked: Asked<'_>,
     source: Source,
-    out: Option<&Path>,
-    fresh: bool,
     conduct: &ConductArguments,
     result: fn(&Path, &Findings, bool) -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
+    let Asked { command, piece, out, fresh } = asked;
+    let Some(piece) = piece else { return prepare(command, source, out, fresh, conduct) };
     let interrupt = Interrupt::listen()?;
     let Source { settings, data, automatic, time } = source;
     let problem = Problem::new(data, &settings)?;
@@ -44,13 +66,18 @@ pub fn carry_out(
         folder: out.map(Path::to_path_buf),
         fresh,
         data_folder: conduct.data_dir.clone(),
+        piece,
         observer: Arc::new(Terminal::new(conduct.quiet || conduct.json)),
         cancel: interrupt.cancel().clone(),
         ..Study::new(command, experiment)
     };
     let study = study.open()?;
-    let path = study.folder().to_path_buf();
-    let Outcome::Finished(finished) = study.carry_out()? else { return Err(interrupt.stopped(&path).into()) };
+    let (path, resume) = (study.folder().to_path_buf(), study.resume_command());
+    let finished = match study.carry_out()? {
+        Outcome::Finished(finished) => finished,
+        Outcome::PieceDone => return print_piece(&path, conduct.json),
+        Outcome::Stopped => return Err(interrupt.stopped(resume).into()),
+    };
     let FinishedStudy { findings, problem, .. } = &finished;
     cases::keep_pictures(&path, findings, problem)?;
     present::write_all(&path, findings)?;
@@ -60,4 +87,37 @@ pub fn carry_out(
         print_result(&format!("run folder: {0} (open {0}/report.html)\n", path.display()))?;
     }
     Ok(())
+}
+
+/// Begins a folder, and nothing in it: no device is opened, so that a machine without one can do it.
+fn prepare(
+    command: RunCommand,
+    source: Source,
+    out: Option<&Path>,
+    fresh: bool,
+    conduct: &ConductArguments,
+) -> anyhow::Result<()> {
+    let Source { settings, data, automatic, time } = source;
+    if time.is_some() {
+        let reason = "how many gradients a time is worth is measured on the device, and none is opened here";
+        return Err(WrongFlags(format!("--stage prepare: give --budget in gradients; {reason}")).into());
+    }
+    let experiment = Experiment::new(Problem::new(data, &settings)?, settings)?;
+    let study = Study {
+        automatic,
+        folder: out.map(Path::to_path_buf),
+        fresh,
+        data_folder: conduct.data_dir.clone(),
+        ..Study::new(command, experiment)
+    };
+    print_piece(&study.prepare()?, conduct.json)
+}
+
+/// Says where a part of a study is.
+fn print_piece(path: &Path, json: bool) -> anyhow::Result<()> {
+    let folder = path.display();
+    print_result(&match json {
+        true => format!("{}\n", serde_json::json!({ "folder": folder.to_string() })),
+        false => format!("run folder: {folder}\n"),
+    })
 }

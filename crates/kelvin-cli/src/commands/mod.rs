@@ -6,6 +6,7 @@ mod conduct;
 pub mod data;
 pub mod diagnose;
 pub mod export;
+pub mod merge;
 pub mod predict;
 mod predicted;
 pub mod presets;

@@ -8,11 +8,11 @@ use kelvin_report::compare::{gain, headline, verdict};
 use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
-use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunCommand, WhichWay};
+use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunCommand, Trials, WhichWay};
 use kelvin_study::study::Workload;
 use serde::Serialize;
 
-use super::conduct::{carry_out, threads};
+use super::conduct::{Asked, carry_out, threads};
 use crate::arguments::RunArguments;
 use crate::source::{self, Sampling};
 
@@ -25,6 +25,7 @@ struct RunResult<'a> {
     headline: &'a [String],
     verdict: &'a str,
     cross_validation: Option<&'a CrossValidation>,
+    trials: &'a [Trials],
     predicting: Option<&'a Predicting>,
     which_way: Option<ByModel<WhichWay>>,
     rows: &'a [Row],
@@ -35,10 +36,11 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
-    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
-    let sampling = Sampling { sampler, folds, splits, budget, exact };
+    let RunArguments { sampler, likelihood, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, likelihood, folds, splits, budget, exact };
     let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
-    carry_out(command, source, common.out.as_deref(), common.fresh, &common.conduct, result)
+    let asked = Asked::new(command, arguments.part, common.out.as_deref(), common.fresh);
+    carry_out(asked, source, &common.conduct, result)
 }
 
 /// What is printed of a run.
@@ -53,6 +55,7 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
             headline: &headline(findings),
             verdict: &verdict,
             cross_validation: findings.cross_validation.as_ref(),
+            trials: &findings.trials,
             predicting: findings.predicting.as_ref(),
             which_way: findings.which_way,
             rows: &findings.rows,

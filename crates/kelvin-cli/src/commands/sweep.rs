@@ -9,7 +9,7 @@ use kelvin_study::findings::{Findings, Row, RunCommand};
 use kelvin_study::study::Workload;
 use serde::Serialize;
 
-use super::conduct::{carry_out, threads};
+use super::conduct::{Asked, carry_out, threads};
 use crate::arguments::{CommonArguments, SweepArguments};
 use crate::output::WrongFlags;
 use crate::source;
@@ -45,7 +45,8 @@ pub fn sweep(arguments: &SweepArguments) -> anyhow::Result<()> {
         )
         .into());
     }
-    carry_out(RunCommand::Sweep, source, common.out.as_deref(), common.fresh, &common.conduct, result)
+    let asked = Asked::new(RunCommand::Sweep, arguments.part, common.out.as_deref(), common.fresh);
+    carry_out(asked, source, &common.conduct, result)
 }
 
 /// What is printed of a sweep.

@@ -1,12 +1,13 @@
 //! The file around a checkpoint: what it is, its format, its length and its hash.
 
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use kelvin::write_file::write_atomically;
+use kelvin::write_file::{replace_with, write_atomically};
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
 /// 4: with what a chain's warm-up has found, how far chains are to go, and predictions at watched rows. 3 was the same without; 1 and 2 were other encodings.
@@ -77,6 +78,47 @@ pub fn write(path: &Path, contents: &[u8]) -> Result<(), CheckpointError> {
         })
         .and_then(|()| std::fs::rename(path.with_extension("new"), path));
     written.map_err(|source| CheckpointError::File { action: "write", path: path.into(), source })
+}
+
+/// Writes contents of this length that come piece by piece, whole or not at all; there is no checkpoint before.
+pub fn write_pieces(
+    path: &Path,
+    length: u64,
+    fill: impl FnOnce(&mut dyn FnMut(&[u8]) -> Result<(), CheckpointError>) -> Result<(), CheckpointError>,
+) -> Result<(), CheckpointError> {
+    let cannot = |source| CheckpointError::File { action: "write", path: path.into(), source };
+    let written = replace_with(path, |file: &mut File| {
+        let (mut file, mut hash) = (std::io::BufWriter::new(file), Sha256::new());
+        let mut write = |bytes: &[u8]| {
+            hash.update(bytes);
+            file.write_all(bytes).map_err(cannot)
+        };
+        write(&MAGIC)?;
+        write(&FORMAT.to_le_bytes())?;
+        write(&length.to_le_bytes())?;
+        fill(&mut write)?;
+        file.write_all(&hash.finalize()).and_then(|()| file.flush()).map_err(cannot)?;
+        Ok::<(), Written>(())
+    });
+    written.map_err(|Written(error)| match error {
+        CheckpointError::File { source, .. } => cannot(source),
+        other => other,
+    })
+}
+
+/// A failure to write, before it is known of which file.
+struct Written(CheckpointError);
+
+impl From<std::io::Error> for Written {
+    fn from(source: std::io::Error) -> Self {
+        Self(CheckpointError::File { action: "write", path: PathBuf::new(), source })
+    }
+}
+
+impl From<CheckpointError> for Written {
+    fn from(error: CheckpointError) -> Self {
+        Self(error)
+    }
 }
 
 /// Reads contents and checks them; `None` where there is no such file.

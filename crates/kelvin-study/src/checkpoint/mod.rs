@@ -6,11 +6,13 @@
 
 mod file;
 mod member;
+mod members;
 mod reach;
 
 pub use file::CheckpointError;
 pub(crate) use file::{forget, previous, set_aside};
 pub(crate) use member::Member;
+pub(crate) use members::{StoredMembers, write_members};
 pub(crate) use reach::Reach;
 
 use std::collections::BTreeMap;

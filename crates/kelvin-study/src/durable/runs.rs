@@ -33,6 +33,8 @@ pub struct Durable<'a> {
     pub every: Duration,
     /// Asked often: whether to store everything and stop with [`ExperimentError::Interrupted`].
     pub should_stop: &'a (dyn Fn() -> bool + Sync),
+    /// Asked before anything is stored: whether the folder still is this process's to write.
+    pub is_owner: &'a (dyn Fn() -> bool + Sync),
     /// Told what had to be repaired.
     pub tell: &'a (dyn Fn(&Recovery) + Sync),
     /// Ends the names of its checkpoints, where several populations share the folder.
@@ -156,6 +158,9 @@ impl Durable<'_> {
             population.advance(&watch)?;
             seconds.iter_mut().zip(watch.seconds(&moved)).for_each(|(sum, seconds)| *sum += seconds);
             let began = Instant::now();
+            if !(self.is_owner)() {
+                return Err(ExperimentError::TakenOver { folder: self.folder.into() });
+            }
             store(population, seconds)?;
             cost = watch.setup() + began.elapsed();
         }
@@ -199,6 +204,32 @@ impl Experiment {
         durable.carry_out(&mut population, &mut seconds, together, progress, store)?;
         forget(&previous(&path));
         Ok((choices(population.searches), seconds))
+    }
+
+    /// The searches of these starts that a checkpoint holds, with the seconds that each took, if all are finished; the file is only read.
+    ///
+    /// # Errors
+    /// Where the checkpoint is damaged or of another run.
+    pub fn stored_searches(
+        &self,
+        repetitions: &[u32],
+        path: &Path,
+        identity: &str,
+    ) -> Result<Option<(Vec<JointChoice>, Vec<f64>)>, ExperimentError> {
+        let population = self.searches(repetitions)?;
+        let Some(stored) = Checkpoint::read(path, identity)? else { return Ok(None) };
+        let (mut choices, mut seconds) = (Vec::new(), Vec::new());
+        for search in &population.searches {
+            let Some(member) = stored.member(search.chain.id) else { return Ok(None) };
+            let other = || CheckpointError::OtherRun { path: path.into() };
+            let chain = member.restore(&search.chain).ok_or_else(other)?;
+            let Some(choice) = member.choice.clone().filter(|_| chain.is_done(population.plan.num_steps)) else {
+                return Ok(None);
+            };
+            choices.push(choice.into_owned());
+            seconds.push(member.seconds);
+        }
+        Ok(Some((choices, seconds)))
     }
 
     /// [`Experiment::sample`] that can be stopped at any moment and goes on where it was; finished chains are not run again.

@@ -1,6 +1,7 @@
 //! Why an experiment cannot run.
 
 use std::borrow::Cow;
+use std::path::PathBuf;
 
 use thiserror::Error;
 
@@ -68,6 +69,15 @@ pub enum ExperimentError {
     /// Stopped from outside; all that was done is in the last checkpoint.
     #[error("stopped before the end; what was done is kept")]
     Interrupted,
+    /// Another process took this one for dead, and goes on with its folder.
+    #[error(
+        "{} is written by another process now, which took this one for dead; nothing more was stored here, and nothing is lost: the other goes on",
+        folder.display()
+    )]
+    TakenOver {
+        /// The folder of checkpoints that is written by the other.
+        folder: PathBuf,
+    },
     /// There is no preset of this name.
     #[error("there is no preset `{asked}`\n  presets: {known}{suggestion}")]
     UnknownPreset {

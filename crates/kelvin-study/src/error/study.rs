@@ -60,6 +60,9 @@ pub enum StudyError {
     /// A file or a folder is not what was asked for; nothing was changed.
     #[error("{0}")]
     Refused(String),
+    /// Nothing failed: the stage or the shard that was asked for is done, and with it all that was asked for.
+    #[error("the part of the study that was asked for is done")]
+    PieceDone,
     /// A step failed for a cause of its own.
     #[error("{step}")]
     Step {

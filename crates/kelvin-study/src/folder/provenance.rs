@@ -66,6 +66,62 @@ pub struct Provenance {
     /// What differed each time the run was resumed with another kelvin, device or vector instructions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub continued: Vec<Continued>,
+    /// Where each chain was sampled, of a study that was put together from parts; empty for one that was made in one folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<ChainOrigin>,
+}
+
+/// Chains that were sampled by the same kelvin on the same kinds of devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainOrigin {
+    /// The devices that they began and went on with, in order: precision is a part of a GPU's name.
+    pub sampled_on: Vec<Continued>,
+    /// Their names.
+    pub chains: Vec<String>,
+}
+
+impl ChainOrigin {
+    pub(crate) fn new(circumstances: &[Continued], chain: String) -> Self {
+        Self { sampled_on: of_kinds(circumstances), chains: vec![chain] }
+    }
+
+    /// Whether chains of these circumstances belong to it.
+    pub(crate) fn is_like(&self, circumstances: &[Continued]) -> bool {
+        self.sampled_on == of_kinds(circumstances)
+    }
+
+    /// "the CPU with AVX-512", or several in order.
+    pub fn kinds(&self) -> String {
+        self.sampled_on.iter().map(Continued::kind).collect::<Vec<_>>().join(", then ")
+    }
+}
+
+/// Circumstances without what changes no number: how many threads a CPU has.
+fn of_kinds(circumstances: &[Continued]) -> Vec<Continued> {
+    let mut kinds: Vec<Continued> = Vec::new();
+    for at in circumstances {
+        let kind = Continued { device: at.device_kind().into(), ..at.clone() };
+        if kinds.last() != Some(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+/// What to say of chains that were sampled on devices of different kinds; none where all give the same bits.
+pub fn chains_differ(origins: &[ChainOrigin]) -> Option<String> {
+    let all: Vec<&Continued> = origins.iter().flat_map(|origin| &origin.sampled_on).collect();
+    let (first, others) = all.split_first()?;
+    let is_same = |at: &&Continued| at.device_kind() == first.device_kind() && at.rounds_like(first);
+    if others.iter().all(is_same) {
+        return None;
+    }
+    let parts: Vec<String> =
+        origins.iter().map(|origin| format!("{} on {}", origin.chains.len(), origin.kinds())).collect();
+    Some(format!(
+        "chains were sampled on devices of different kinds ({}): they agree statistically, and are not bit by bit those of one machine",
+        parts.join("; ")
+    ))
 }
 
 /// What can change the numbers when a run is resumed.
@@ -98,9 +154,17 @@ impl Continued {
         fused(self) == fused(other)
     }
 
+    /// "the CPU with AVX-512", or the GPU with its precision.
+    pub fn kind(&self) -> String {
+        match self.device_kind() {
+            "the CPU" => format!("the CPU with {}", self.vector_instructions),
+            gpu => gpu.to_owned(),
+        }
+    }
+
     /// "the CPU" whatever its number of threads, or the device as it is described.
     pub fn device_kind(&self) -> &str {
-        if self.device.starts_with("CPU") { "the CPU" } else { &self.device }
+        if self.device.starts_with("CPU") || self.device == "the CPU" { "the CPU" } else { &self.device }
     }
 }
 
@@ -134,7 +198,13 @@ impl Provenance {
             threads: rayon::current_num_threads(),
             device: experiment.engine.describe_for(&experiment.posterior),
             continued: Vec::new(),
+            chains: Vec::new(),
         }
+    }
+
+    /// The circumstances that it began and went on under, in order.
+    pub fn all_circumstances(&self) -> Vec<Continued> {
+        std::iter::once(self.circumstances()).chain(self.continued.iter().cloned()).collect()
     }
 
     /// What was written before; `None` where it cannot be read.

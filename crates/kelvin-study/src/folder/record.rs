@@ -6,8 +6,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::findings::RunCommand;
+use crate::folder::shard::Shard;
 use crate::problem::{Problem, SourceData};
-use crate::settings::{RunSettings, Settings};
+use crate::settings::{LikelihoodName, RunSettings, Settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -35,6 +36,9 @@ pub struct RunRecord {
     /// What the pilot found.
     #[serde(default)]
     pub tuned_learning_rate: Option<f64>,
+    /// The likelihood that was chosen among those tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_likelihood: Option<LikelihoodName>,
     /// SHA-256 of the numbers that were read.
     data_sha256: String,
     #[serde(default)]
@@ -43,6 +47,9 @@ pub struct RunRecord {
     pub working_folder: PathBuf,
     /// Where the files of known data sets were, if a folder was named.
     pub data_folder: Option<PathBuf>,
+    /// The shard whose folder this is; none of a whole study.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
     /// SHA-256 of all of the above, as JSON on one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sha256: Option<String>,
@@ -82,12 +89,26 @@ impl RunRecord {
             asked: numbers_of(settings)?,
             conduct: Some((settings.run.checkpoint_seconds, settings.run.most_hours)),
             tuned_learning_rate: None,
+            chosen_likelihood: None,
             data_sha256: hashes.data,
             out_of_distribution_sha256: hashes.out_of_distribution,
             working_folder: absolute(Path::new(".")),
             data_folder: data_folder.map(absolute),
+            shard: None,
             sha256: None,
         })
+    }
+
+    /// The record of a shard of this study.
+    pub(crate) fn of_shard(&self, shard: Shard) -> Self {
+        Self { shard: Some(shard), ..self.clone() }
+    }
+
+    /// What a run of a single repetition is a piece of: the same with all repetitions.
+    pub(crate) fn of_all_repetitions(&self, path: &Path) -> Result<Self> {
+        let mut settings = self.settings(path)?;
+        settings.run.only_repetition = None;
+        Ok(Self { asked: numbers_of(&settings)?, ..self.clone() })
     }
 
     /// The record with its checksum, as it is written.
@@ -167,6 +188,18 @@ impl RunRecord {
         self.automatic && self.tuned_learning_rate.is_none()
     }
 
+    /// Whether the searches that chains start from are done with all that follows from them.
+    pub(crate) fn check_is_searched(&self, run: &Path) -> Result<()> {
+        if !self.wants_pilot() {
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{} has no step size yet, which its searches find; nothing was begun
+  search first: `kelvin resume {0} --stage search`",
+            run.display()
+        )))
+    }
+
     /// SHA-256 of the command and the settings as they were asked for: what folders are named after.
     pub fn identity(&self) -> String {
         hex(&Sha256::digest(format!("{}\n{}", self.command.name(), self.asked)))
@@ -195,6 +228,15 @@ impl RunRecord {
             (settings.run.checkpoint_seconds, settings.run.most_hours) = (checkpoint_seconds, most_hours);
         }
         Ok(settings)
+    }
+
+    /// Puts what the run has found into the settings that it was asked for.
+    pub(crate) fn put_found(&self, settings: &mut Settings) {
+        settings.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+        if self.chosen_likelihood.is_some() {
+            settings.model.likelihood = self.chosen_likelihood;
+            settings.run.likelihoods.clear();
+        }
     }
 
     /// Reads the data again from where the run read them; `data_folder` takes the place of the recorded one.
@@ -251,7 +293,7 @@ impl RunRecord {
         };
         let found = numbers_of(&Settings::from_toml(&text, &path.display().to_string())?)?;
         let mut written = self.settings(path)?;
-        written.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(written.sampler.learning_rate);
+        self.put_found(&mut written);
         let written = numbers_of(&written)?;
         // A run may have been stopped between finding a rate and writing it.
         if found != self.asked && found != written {

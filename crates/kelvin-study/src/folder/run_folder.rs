@@ -1,6 +1,6 @@
 //! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
 
-use crate::error::{Context, Result, refused};
+use crate::error::{Context, Result, refused, resume_command};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +13,10 @@ use crate::findings::{FINDINGS, Findings, Predictions, Row, metrics_csv, scores_
 use crate::folder::hashes::{HASHES, Hashes};
 use crate::folder::links::check_keeps_to_itself;
 use crate::folder::lock;
-use crate::folder::lock::Lock;
-use crate::folder::provenance::Provenance;
+use crate::folder::lock::{Lease, Lock};
+use crate::folder::provenance::{ChainOrigin, Provenance};
 use crate::folder::record::RunRecord;
+use crate::folder::shard::{SHARDS, Shard};
 use crate::folder::status::StatusFile;
 
 /// The name of the file of provenance in a run folder.
@@ -35,18 +36,14 @@ pub struct RunFolder {
     path: PathBuf,
     record: RunRecord,
     status: Arc<StatusFile>,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl RunFolder {
-    /// Opens `asked`, or `runs/<name>-<short hash of command and settings>`; a folder that holds anything but the same
-    /// experiment is left alone. What it has done so far is kept, unless it is to begin anew.
-    pub(crate) fn open(asked: Option<&Path>, name: &str, record: RunRecord, fresh: bool) -> Result<Self> {
-        let identity = record.identity();
-        let path = asked.map_or_else(
-            || PathBuf::from("runs").join(format!("{}-{}", as_file_name(name), &identity[..8])),
-            Path::to_path_buf,
-        );
+    /// Opens a folder; one that holds anything but the same experiment is left alone. What it has done so far is kept, unless it is to begin anew.
+    /// `tell` hears why it takes a while, where it does.
+    pub(crate) fn open(path: &Path, name: &str, record: RunRecord, fresh: bool, tell: &dyn Fn(&str)) -> Result<Self> {
+        let path = path.to_path_buf();
         if path.is_file() {
             return Err(refused(format!("{} is a file; name a folder with --out", path.display())));
         }
@@ -56,7 +53,7 @@ impl RunFolder {
             let inner = path.join(inner);
             std::fs::create_dir_all(&inner).with_context(|| format!("cannot create the folder {}", inner.display()))?;
         }
-        let lock = Lock::take(&path.join(LOCK), &path)?;
+        let lock = Lock::take(&path.join(LOCK), &path, tell)?;
         // Another process may have come and gone in between.
         check_keeps_to_itself(&path)?;
         let there = check_contents(&path, &record, fresh)?;
@@ -66,7 +63,7 @@ impl RunFolder {
         }
         let record = there.filter(|_| !fresh).unwrap_or(record);
         let status = Arc::new(StatusFile::new(&path, name, record.command));
-        let folder = Self { path, record, status, _lock: lock };
+        let folder = Self { path, record, status, lock };
         folder.write_record()?;
         Ok(folder)
     }
@@ -79,6 +76,26 @@ impl RunFolder {
     /// Whether it was removed or renamed since it was opened.
     pub(crate) fn is_gone(&self) -> bool {
         !self.path.join(RECORD).exists()
+    }
+
+    /// The command line that goes on with it.
+    pub fn resume_command(&self) -> String {
+        match (self.record.shard, self.path.parent().and_then(Path::parent)) {
+            (Some(shard), Some(run)) => shard.command(run),
+            _ => resume_command(&self.path),
+        }
+    }
+
+    /// Notes where each chain was sampled.
+    pub(crate) fn write_origins(&self, origins: Vec<ChainOrigin>) -> Result<()> {
+        let path = self.path.join(PROVENANCE);
+        let provenance = Provenance::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        self.write_json(PROVENANCE, &Provenance { chains: origins, ..provenance })
+    }
+
+    /// What says whether it still is this process's to write.
+    pub(crate) fn lease(&self) -> Arc<Lease> {
+        self.lock.lease()
     }
 
     /// What it is a run of.
@@ -120,12 +137,17 @@ impl RunFolder {
         let began = Provenance::read(&self.path.join(PROVENANCE));
         let notes = began.map_or(Vec::new(), |began| provenance.go_on_from(began));
         self.write_json(PROVENANCE, &provenance)?;
+        self.write_questions(experiment)?;
+        Ok(notes)
+    }
+
+    /// Writes split and settings, which no device has a part in.
+    pub(crate) fn write_questions(&self, experiment: &Experiment) -> Result<()> {
         // Images come divided.
         if let Some(table) = experiment.problem.table() {
             self.write_json("split.json", &table.split)?;
         }
-        self.write_settings(&experiment.settings)?;
-        Ok(notes)
+        self.write_settings(&experiment.settings)
     }
 
     /// Adds a row of results, with its predictions in a file of their own.
@@ -155,6 +177,13 @@ impl RunFolder {
         self.write_settings(settings)
     }
 
+    /// Writes the likelihood that was chosen among those tried: to the record first, as the settings have it from there.
+    pub(crate) fn write_likelihood(&mut self, settings: &Settings) -> Result<()> {
+        self.record.chosen_likelihood = settings.model.likelihood;
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
     fn write_record(&self) -> Result<()> {
         self.write_json(RECORD, &self.record.sealed()?)
     }
@@ -163,6 +192,20 @@ impl RunFolder {
     fn write_settings(&self, settings: &Settings) -> Result<()> {
         self.write(SETTINGS, settings.to_toml()?.as_bytes())
     }
+}
+
+/// `asked`, or `runs/<name>-<short hash of command and settings>`.
+pub(crate) fn run_path(asked: Option<&Path>, name: &str, record: &RunRecord) -> PathBuf {
+    let named = || PathBuf::from("runs").join(format!("{}-{}", as_file_name(name), &record.identity()[..8]));
+    asked.map_or_else(named, Path::to_path_buf)
+}
+
+/// What a folder is a run of; `None` where it holds no record.
+///
+/// # Errors
+/// If the record is damaged or of another format.
+pub(crate) fn record_of(path: &Path) -> Result<Option<RunRecord>> {
+    RunRecord::read(&path.join(RECORD))
 }
 
 /// Writes a file of a run folder atomically: a reader sees the old contents or the new, never a part.
@@ -214,7 +257,17 @@ pub(super) fn record_and_settings(path: &Path) -> Result<Option<(RunRecord, Sett
 
 /// Whether a process is writing this run.
 pub fn is_being_written(path: &Path) -> bool {
-    lock::is_held(&path.join(LOCK))
+    writer(path).is_some()
+}
+
+/// The process that is writing this run, and where; none where none is.
+pub fn writer(path: &Path) -> Option<String> {
+    lock::holder(&path.join(LOCK))
+}
+
+/// The process that was writing this run and ended without a word, as one does that is killed; none where each has said that it ended.
+pub fn last_writer(path: &Path) -> Option<String> {
+    lock::last_holder(&path.join(LOCK))
 }
 
 /// Checks that a folder holds a run, finished or not.
@@ -258,8 +311,29 @@ fn check_contents(path: &Path, record: &RunRecord, fresh: bool) -> Result<Option
         there.check_can_go_on(&path.join(RECORD), path)?;
         there.check_same(record, path)?;
         there.check_unchanged(&path.join(SETTINGS))?;
+        check_same_part(&there, record, path)?;
     }
     Ok(Some(there))
+}
+
+/// Refuses the folder of a shard to all but this shard, with the step size that its study has.
+fn check_same_part(there: &RunRecord, now: &RunRecord, path: &Path) -> Result<()> {
+    let named = |record: &RunRecord| record.shard.map_or("a whole study".into(), |shard| format!("shard {shard}"));
+    if there.shard != now.shard {
+        return Err(refused(format!(
+            "{} holds {}, and was asked to hold {}; nothing was changed\n  name another folder with --out",
+            path.display(),
+            named(there),
+            named(now),
+        )));
+    }
+    if there.shard.is_some() && there.identity_of_chains() != now.identity_of_chains() {
+        return Err(refused(format!(
+            "{} was begun with another step size than its study has now; nothing was changed\n  begin it anew with --fresh",
+            path.display()
+        )));
+    }
+    Ok(())
 }
 
 /// Something in a folder that a run does not leave before its record is written; none in a folder that is empty or not there.
@@ -309,6 +383,13 @@ fn forget(path: &Path) -> Result<()> {
                 std::fs::remove_file(&file).with_context(|| cannot(&file))?;
             }
         }
+    }
+    let shards = path.join(SHARDS);
+    if shards.exists() {
+        if let Some(shard) = Shard::found_in(path).into_iter().find(|shard| is_being_written(&shard.folder(path))) {
+            return Err(refused(format!("shard {shard} of {} is running; stop it before --fresh", path.display())));
+        }
+        std::fs::remove_dir_all(&shards).with_context(|| cannot(&shards))?;
     }
     for name in [PROVENANCE, SETTINGS, FINDINGS, HASHES, "model.json", "metrics.csv"] {
         let file = path.join(name);

@@ -60,6 +60,9 @@ impl Settings {
         check(degrees.is_finite() && degrees > 2.0, "model.prior_degrees", "a finite number > 2", degrees)?;
 
         positive("selection.learning_rate", selection.learning_rate)?;
+        let beta = selection.beta.unwrap_or(1.0);
+        let needs = format!("from {LEAST_BETA:e} to {MOST_BETA:e}");
+        check((LEAST_BETA..=MOST_BETA).contains(&beta), "selection.beta", needs, beta)?;
         if let Some((mean, std)) = selection.log_beta_prior {
             let good = mean.is_finite() && std.is_finite() && std > 0.0;
             let needs = "[mean, standard deviation] of log β, finite and the second > 0";
@@ -319,6 +322,8 @@ mod tests {
             s.model.batch_norm_momentum = Some(1.5);
         });
         assert_eq!(momentum, "model.batch_norm_momentum must be at least 0 and below 1, got 1.5");
+        let beta = bad(|s| s.selection.beta = Some(0.0));
+        assert!(beta.starts_with("selection.beta must be from 1e-12 to 1e12") && beta.contains("got 0"), "{beta}");
         let prior = bad(|s| s.selection.log_beta_prior = Some((0.0, -1.0)));
         assert!(prior.starts_with("selection.log_beta_prior must be [mean, standard deviation]"), "{prior}");
         let by_batch = bad(|s| s.sampler.preconditioner_statistics = PreconditionerStatistics::Batch);

@@ -83,6 +83,7 @@ mod tests {
             selection: SelectionSettings {
                 objective: SelectionObjective::Likelihood,
                 log_beta_prior: None,
+                beta: None,
                 learning_rate: 1e-6,
                 schedule: RateSchedule::Cosine,
                 momentum: 0.9,

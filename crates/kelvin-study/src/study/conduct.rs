@@ -1,15 +1,18 @@
 //! A run or a sweep as it was asked for, carried out in its folder.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
+use crate::error::{ExperimentError, Result, StudyError, refused};
 use crate::experiment::Experiment;
-use crate::findings::{Findings, RunCommand};
-use crate::folder::{RunFolder, RunRecord, Stage, data_hashes};
+use crate::findings::{FINDINGS, Findings, RunCommand};
+use crate::folder::{
+    CHECKPOINTS, RunFolder, RunRecord, SHARDS, Shard, Stage, check_keeps_to_itself, data_hashes, record_of, run_path,
+};
 use crate::problem::Problem;
 use crate::study::cancel::Cancel;
 use crate::study::observer::{Note, StudyObserver, Unobserved};
+use crate::study::piece::Piece;
 use crate::study::stages::Stages;
 use crate::study::{run, sweep};
 
@@ -27,6 +30,8 @@ pub struct Study {
     pub fresh: bool,
     /// Where files of known data sets were, to find them again.
     pub data_folder: Option<PathBuf>,
+    /// Which part of it is carried out.
+    pub piece: Piece,
     /// Who is told about progress.
     pub observer: Arc<dyn StudyObserver>,
     /// Stops the study from another thread.
@@ -39,6 +44,8 @@ pub struct Study {
 pub enum Outcome<T> {
     /// All of it was done.
     Finished(T),
+    /// The part that was asked for is done, and not the whole study ([`Piece`]).
+    PieceDone,
     /// It was cancelled; a study with a folder goes on from there when it is asked for again.
     Stopped,
 }
@@ -63,6 +70,7 @@ impl Study {
             folder: None,
             fresh: false,
             data_folder: None,
+            piece: Piece::Whole,
             observer: Arc::new(Unobserved),
             cancel: Cancel::default(),
         }
@@ -73,18 +81,41 @@ impl Study {
     /// # Errors
     /// Where the folder holds anything but this study, or cannot be written.
     pub fn open(self) -> Result<OpenStudy> {
-        let Self { command, mut experiment, automatic, folder, fresh, data_folder, observer, cancel } = self;
+        let Self { command, mut experiment, automatic, folder, fresh, data_folder, piece, observer, cancel } = self;
         // The folder is named after the settings as they were asked for, before any pilot.
         let (settings, hashes) = (&mut experiment.settings, data_hashes(&experiment.problem));
         let record = RunRecord::new(command, automatic, settings, hashes, data_folder.as_deref())?;
-        let folder = RunFolder::open(folder.as_deref(), &settings.name, record, fresh)?;
+        let run = run_path(folder.as_deref(), &settings.name, &record);
+        let (place, record) = match piece {
+            Piece::Shard(shard) => (shard.folder(&run), searched(&run, &record)?.of_shard(shard)),
+            _ => (run.clone(), record),
+        };
+        let folder = RunFolder::open(&place, &settings.name, record, fresh, &|text| observer.note(&Note::Waits(text)))?;
+        if piece == Piece::Whole {
+            refuse_where_shards_wait(&folder)?;
+        }
         if let Some(rate) = folder.record().tuned_learning_rate {
             settings.sampler.learning_rate = rate;
         }
         for note in folder.write_start(&experiment)? {
             observer.note(&Note::GoesOn(&note));
         }
-        Ok(OpenStudy { command, experiment, folder, observer, cancel })
+        Ok(OpenStudy { command, experiment, run, folder, piece, observer, cancel })
+    }
+
+    /// Begins its folder, so that every part of it can be carried out elsewhere, and does nothing else; its path.
+    ///
+    /// # Errors
+    /// As [`Study::open`].
+    pub fn prepare(self) -> Result<PathBuf> {
+        let settings = &self.experiment.settings;
+        let hashes = data_hashes(&self.experiment.problem);
+        let record = RunRecord::new(self.command, self.automatic, settings, hashes, self.data_folder.as_deref())?;
+        let run = run_path(self.folder.as_deref(), &settings.name, &record);
+        let tell = |text: &str| self.observer.note(&Note::Waits(text));
+        let folder = RunFolder::open(&run, &settings.name, record, self.fresh, &tell)?;
+        folder.write_questions(&self.experiment)?;
+        Ok(run)
     }
 
     /// Carries the study out from the start, or resumes what its folder holds.
@@ -100,15 +131,23 @@ impl Study {
 pub struct OpenStudy {
     command: RunCommand,
     experiment: Experiment,
+    /// The folder of the study; that of a shard lies in it.
+    run: PathBuf,
     folder: RunFolder,
+    piece: Piece,
     observer: Arc<dyn StudyObserver>,
     cancel: Cancel,
 }
 
 impl OpenStudy {
     /// The path of its folder.
-    pub fn folder(&self) -> &std::path::Path {
+    pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The command line that goes on with it.
+    pub fn resume_command(&self) -> String {
+        self.folder.resume_command()
     }
 
     /// Carries the study out from the start, or resumes what its folder holds.
@@ -116,14 +155,15 @@ impl OpenStudy {
     /// # Errors
     /// Where chains cannot be moved, or files cannot be written.
     pub fn carry_out(self) -> Result<Outcome<FinishedStudy>> {
-        let Self { command, experiment, folder, observer, cancel } = self;
+        let Self { command, experiment, run, folder, piece, observer, cancel } = self;
         let problem = Arc::clone(&experiment.problem);
-        let mut stages = Stages { experiment, folder, observer, cancel };
+        let searched_in = matches!(piece, Piece::Shard(_)).then_some(run);
+        let mut stages = Stages { experiment, folder, piece, searched_in, observer, cancel };
         let found = match command {
             RunCommand::Run | RunCommand::RunGrid => run::run(&mut stages, command),
             RunCommand::Sweep => sweep::sweep(&mut stages),
         };
-        let folder = stages.folder;
+        let folder = &stages.folder;
         let stored = found.and_then(|findings| {
             folder.write_findings(&findings)?;
             folder.write_hashes()?;
@@ -134,14 +174,49 @@ impl OpenStudy {
                 "the run folder {} is gone: it was removed or renamed while the run was going on\n  \
                  if it was renamed, put it back and go on with `{}`; if it was removed, nothing of the run is left",
                 folder.path().display(),
-                resume_command(folder.path()),
+                folder.resume_command(),
             ))),
+            Err(StudyError::PieceDone) => {
+                if matches!(stages.piece, Piece::Shard(_)) {
+                    folder.write_hashes()?;
+                    folder.status().write_stage(Stage::Done);
+                }
+                Ok(Outcome::PieceDone)
+            }
             Err(StudyError::Experiment(ExperimentError::Interrupted)) => Ok(Outcome::Stopped),
             Err(error) => Err(error),
             Ok(findings) => {
                 folder.status().write_stage(Stage::Done);
-                Ok(Outcome::Finished(FinishedStudy { findings, folder, problem }))
+                Ok(Outcome::Finished(FinishedStudy { findings, folder: stages.folder, problem }))
             }
         }
     }
+}
+
+/// The record of a study whose searches are done, to sample a shard of it.
+fn searched(run: &Path, asked: &RunRecord) -> Result<RunRecord> {
+    check_keeps_to_itself(&run.join(CHECKPOINTS))?;
+    let record = record_of(run)?.ok_or_else(|| {
+        refused(format!(
+            "{} holds no study that a shard could be of; begin it with the same command and `--stage search` in place of `--shard`",
+            run.display()
+        ))
+    })?;
+    record.check_same(asked, run)?;
+    record.check_is_searched(run)?;
+    Ok(record)
+}
+
+/// A study that is made in shards is merged, and not begun a second time by itself.
+fn refuse_where_shards_wait(folder: &RunFolder) -> Result<()> {
+    let run = folder.path();
+    if Shard::found_in(run).is_empty() || run.join(FINDINGS).exists() {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "{} is made in shards; nothing was changed\n  put them together with `kelvin merge {0}`, which says what is missing, or remove {1} to \
+         sample all of it here",
+        run.display(),
+        run.join(SHARDS).display(),
+    )))
 }

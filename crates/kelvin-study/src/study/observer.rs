@@ -39,6 +39,10 @@ pub enum Note<'a> {
     Repaired(&'a Recovery),
     /// The run is resumed with another kelvin, device or vector instructions than it began with.
     GoesOn(&'a str),
+    /// What begins only after a while, and why.
+    Waits(&'a str),
+    /// Chains that are put together were sampled on devices of different kinds.
+    ChainsDiffer(&'a str),
     /// What the audit that follows costs.
     AuditCost(AuditCost),
     /// How a device arranges the chains, where it has a choice.
@@ -54,7 +58,7 @@ impl fmt::Display for Note<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Repaired(recovery) => recovery.fmt(f),
-            Self::GoesOn(note) => f.write_str(note),
+            Self::GoesOn(note) | Self::Waits(note) | Self::ChainsDiffer(note) => f.write_str(note),
             Self::AuditCost(cost) => write!(
                 f,
                 "the exact audit takes {} gradients, about {} on this machine",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use kelvin::selection::JointChoice;
 
 use crate::checkpoint::CheckpointError;
 use crate::durable::{DrawFiles, Durable, Recovery};
-use crate::error::{ExperimentError, Result, StudyError, resume_command};
+use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
-use crate::folder::{RunFolder, Stage, Timeline};
+use crate::folder::{CHECKPOINTS, RunFolder, Shard, Stage, Timeline, chains_differ};
 use crate::number::significant;
 use crate::study::cancel::Cancel;
+use crate::study::gather::{Sources, Wanted, WantedChain};
 use crate::study::observer::{Note, StudyObserver};
+use crate::study::piece::{Piece, own_chains};
 use crate::study::progress::{Member, Progress};
 use crate::study::timeline;
 use crate::version::VERSION;
@@ -27,6 +30,9 @@ use crate::version::VERSION;
 pub(crate) struct Stages {
     pub experiment: Experiment,
     pub folder: RunFolder,
+    pub piece: Piece,
+    /// The folder of the study, where this is a shard of it.
+    pub searched_in: Option<PathBuf>,
     pub observer: Arc<dyn StudyObserver>,
     pub cancel: Cancel,
 }
@@ -186,6 +192,20 @@ impl Stages {
 
     /// Searches for β in every part of the study, each from its starts, side by side.
     pub fn search_parts(&self, parts: &[(Part<'_>, Vec<u32>)]) -> Result<Vec<Vec<FinishedSearch>>> {
+        if let Some(run) = &self.searched_in {
+            return parts.iter().map(|(part, repetitions)| self.read_searches(run, *part, repetitions)).collect();
+        }
+        if let Some(sources) = self.sources()?.filter(Sources::have_searches) {
+            let wanted = |(part, repetitions): &(Part<'_>, Vec<u32>)| {
+                let chain = |&repetition: &u32| WantedChain {
+                    id: Slot::Selector.id(repetition),
+                    repetition: repetition + 1,
+                    name: format!("search-{}", repetition + 1),
+                };
+                Wanted { suffix: part.suffix(), chains: repetitions.iter().map(chain).collect() }
+            };
+            sources.gather_searches(&self.folder, &parts.iter().map(wanted).collect::<Vec<_>>())?;
+        }
         let member = |part: &Part<'_>, repetition: u32| {
             let member = Member::search(repetition - part.first_repetition());
             Member { label: part.titled(member.label), ..member }
@@ -213,6 +233,67 @@ impl Stages {
         Ok(found)
     }
 
+    /// The searches of a study that this is a shard of.
+    fn read_searches(&self, run: &Path, part: Part<'_>, repetitions: &[u32]) -> Result<Vec<FinishedSearch>> {
+        let suffix = part.suffix();
+        let path = run.join(CHECKPOINTS).join(format!("search{suffix}.checkpoint"));
+        let identity = format!("{}{suffix}", self.folder.record().identity_of_searches());
+        let found = part.experiment.stored_searches(repetitions, &path, &identity)?;
+        let (choices, seconds) = found.ok_or_else(|| {
+            refused(format!(
+                "the searches of {} are not finished, and its chains start from them\n  finish them first: `{} --stage search`",
+                run.display(),
+                resume_command(run)
+            ))
+        })?;
+        let searches = repetitions.iter().zip(choices).zip(seconds);
+        Ok(searches.map(|((&repetition, choice), seconds)| FinishedSearch { repetition, choice, seconds }).collect())
+    }
+
+    /// Where the chains of a study that is put together lie.
+    fn sources(&self) -> Result<Option<Sources>> {
+        match &self.piece {
+            Piece::Merge(folders) if folders.is_empty() => Sources::shards(&self.folder).map(Some),
+            Piece::Merge(folders) => Sources::repetitions(&self.folder, folders).map(Some),
+            Piece::Whole | Piece::Search | Piece::Shard(_) => Ok(None),
+        }
+    }
+
+    /// Puts the chains of these populations together from where they were sampled.
+    fn gather(&self, sources: &Sources, asked: &[Asked<'_>]) -> Result<()> {
+        let wanted = |asked: &Asked<'_>| {
+            let chain = |spec: &ChainSpec| WantedChain {
+                id: spec.slot.id(spec.repetition),
+                repetition: spec.repetition + 1,
+                name: spec.draws_name(),
+            };
+            Wanted { suffix: asked.part.suffix() + &asked.name, chains: asked.specs.iter().map(chain).collect() }
+        };
+        sources.check_versions()?;
+        let wanted: Vec<Wanted> = asked.iter().map(wanted).collect();
+        let origins = sources.gather_chains(&self.folder, &wanted, self.decides_on_the_way())?;
+        if let Some(difference) = chains_differ(&origins) {
+            self.observer.note(&Note::ChainsDiffer(&difference));
+        }
+        self.folder.write_origins(origins)
+    }
+
+    /// Whether chains of one temperature decide together when they have seen enough.
+    fn decides_on_the_way(&self) -> bool {
+        self.experiment.settings.stopping.is_some()
+    }
+
+    /// The populations, or parts of them, that a shard samples.
+    fn own<'a>(&self, asked: &[Asked<'a>], shard: Shard) -> Vec<Asked<'a>> {
+        let lengths: Vec<usize> = asked.iter().map(|asked| asked.specs.len()).collect();
+        let own = own_chains(&lengths, self.decides_on_the_way(), shard).into_iter();
+        own.map(|(index, chains)| {
+            let Asked { part, name, specs } = &asked[index];
+            Asked { part: *part, name: name.clone(), specs: specs[chains].to_vec() }
+        })
+        .collect()
+    }
+
     /// Finds the step size of chains where the settings want a pilot, from where a search ended.
     pub fn tune(&mut self, choice: &JointChoice) -> Result<()> {
         if self.folder.record().wants_pilot() {
@@ -229,8 +310,29 @@ impl Stages {
         Ok(sampled.pop().unwrap_or_default())
     }
 
-    /// Samples several populations side by side, each with checkpoints of its own.
+    /// Samples several populations side by side, each with checkpoints of its own; of a part of the study what belongs to it, which ends there.
     pub fn sample_populations(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
+        match &self.piece {
+            Piece::Whole => {}
+            Piece::Search => return Err(StudyError::PieceDone),
+            Piece::Shard(shard) => {
+                let own = self.own(asked, *shard);
+                if !own.is_empty() {
+                    self.sample_here(&own)?;
+                }
+                return Err(StudyError::PieceDone);
+            }
+            Piece::Merge(_) => {
+                if let Some(sources) = self.sources()? {
+                    self.gather(&sources, asked)?;
+                }
+            }
+        }
+        self.sample_here(asked)
+    }
+
+    /// Samples several populations in this process whatever the part of the study: what everything else starts from, or follows once all is sampled.
+    pub fn sample_here(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         let (experiment, folder) = (&self.experiment, &self.folder);
         let num_chains = asked.iter().map(|asked| asked.specs.len()).sum();
         if let Some(arrangement) = experiment.arrangement(num_chains)? {
@@ -247,7 +349,8 @@ impl Stages {
                 members.push(Member { label, group: part.titled(group), beta, sampler_temperature });
             }
         }
-        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(experiment)?);
+        let moved = asked.first().map_or(experiment, |asked| asked.part.experiment);
+        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(moved)?);
         let firsts = firsts(asked.iter().map(|asked| asked.specs.len()));
         let identity = folder.record().identity_of_chains();
         let chains = self.side_by_side(asked.len(), |index| {
@@ -280,6 +383,16 @@ impl Stages {
             return (0..count).map(work).collect();
         }
         let work = &work;
+        if rayon::current_thread_index().is_some() {
+            // Inside a pool of the caller's, which threads of our own would leave for the global one.
+            let mut done: Vec<Option<Result<T>>> = (0..count).map(|_| None).collect();
+            rayon::scope(|scope| {
+                for (index, done) in done.iter_mut().enumerate() {
+                    scope.spawn(move |_| *done = Some(work(index)));
+                }
+            });
+            return done.into_iter().flatten().collect();
+        }
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..count).map(|index| scope.spawn(move || work(index))).collect();
             let done = threads
@@ -327,12 +440,13 @@ impl Stages {
         suffix: &str,
         stage: impl FnOnce(&Durable<'_>) -> Result<T, ExperimentError>,
     ) -> Result<T> {
-        let checkpoints = self.folder.checkpoints();
+        let (checkpoints, lease) = (self.folder.checkpoints(), self.folder.lease());
         let durable = Durable {
             folder: &checkpoints,
             identity,
             every: Duration::from_secs_f64(self.experiment.settings.run.checkpoint_seconds),
             should_stop: &|| self.cancel.is_cancelled(),
+            is_owner: &|| !lease.is_lost(),
             tell: &|recovery: &Recovery| self.observer.note(&Note::Repaired(recovery)),
             suffix,
         };
@@ -346,7 +460,7 @@ impl Stages {
 }
 
 fn could_not_go_on(error: ExperimentError, folder: &RunFolder) -> StudyError {
-    let command = resume_command(folder.path());
+    let command = folder.resume_command();
     StudyError::Step {
         step: format!(
             "the run could not go on; what was done up to the last checkpoint is kept: `{command}` goes on from there"
@@ -355,10 +469,11 @@ fn could_not_go_on(error: ExperimentError, folder: &RunFolder) -> StudyError {
     }
 }
 
-/// The names of the draws files of the chains at β̂*.
+/// The names of the draws files of the chains at β̂*, which are those at β = 1 where no others were sampled.
 pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     let stored = with_draws(chains.iter()).into_iter().filter(|chain| chain.draws.are_stored());
-    let chosen = stored.filter(|chain| chain.spec.slot == Slot::Chosen);
+    let slot = if chains.iter().any(|chain| chain.spec.slot == Slot::Chosen) { Slot::Chosen } else { Slot::Bayes };
+    let chosen = stored.filter(|chain| chain.spec.slot == slot);
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 

@@ -1,0 +1,247 @@
+//! A study in parts: searches, shards and single repetitions, put together to the bytes of one process.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::durable::cells;
+use crate::support::{SHORT, command, kelvin, said};
+
+const SWEEP: [&str; 6] = [
+    "sweep",
+    "concrete",
+    "--quiet",
+    "--repetitions=3",
+    "--set=run.grid=[0.3, 1.0]",
+    "--set=run.checkpoint_seconds=0.005",
+];
+
+fn arguments<'a>(parts: &[&[&'a str]]) -> Vec<&'a str> {
+    parts.concat()
+}
+
+fn succeeds(here: &Path, arguments: &[&str]) -> String {
+    let output = kelvin(here, arguments);
+    let (out, err) = said(&output);
+    assert_eq!(output.status.code(), Some(0), "kelvin {arguments:?}\n{out}\n{err}");
+    out + &err
+}
+
+fn refuses(here: &Path, arguments: &[&str], phrases: &[&str]) {
+    let output = kelvin(here, arguments);
+    let (_, err) = said(&output);
+    assert_eq!(output.status.code(), Some(1), "kelvin {arguments:?}\n{err}");
+    for phrase in phrases {
+        assert!(err.contains(phrase), "kelvin {arguments:?}: no `{phrase}` in\n{err}");
+    }
+}
+
+/// A value without the seconds that anything in it took.
+fn timeless(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.remove("seconds");
+            fields.values_mut().for_each(timeless);
+        }
+        Value::Array(values) => values.iter_mut().for_each(timeless),
+        _ => {}
+    }
+}
+
+/// Every file of a run folder but its shards and scripts, without times, hashes of files with times, and how it was asked for.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(inside) = folders.pop() {
+        for entry in std::fs::read_dir(&inside).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_string_lossy().into_owned();
+            assert!(!name.contains(".part"), "{name} was left behind");
+            if path.is_dir() {
+                if !["shards", "cluster"].contains(&name.as_str()) {
+                    folders.push(path);
+                }
+                continue;
+            }
+            // Checkpoints hold times; that a merged one is that of one process is a test of theirs.
+            let of_the_moment = ["report.html", "hashes.json", "checkpoints/status.json", "checkpoints/lock"];
+            if of_the_moment.contains(&name.as_str()) || name.contains("wall_clock") || name.ends_with(".checkpoint") {
+                found.insert(name, Vec::new());
+                continue;
+            }
+            let mut bytes = std::fs::read(&path).unwrap();
+            if name.ends_with(".json") {
+                let mut value: Value = serde_json::from_slice(&bytes).unwrap();
+                timeless(&mut value);
+                if name == "provenance.json" {
+                    let of_the_way = ["command", "continued", "chains"];
+                    of_the_way.iter().for_each(|key| _ = value.as_object_mut().unwrap().remove(*key));
+                }
+                if name == "checkpoints/run.json" {
+                    value["sha256"] = Value::Null;
+                }
+                bytes = serde_json::to_vec(&value).unwrap();
+            } else if name == "scores.csv" {
+                let text = String::from_utf8(bytes).unwrap();
+                let seconds = cells(text.lines().next().unwrap()).position(|name| name == "seconds").unwrap();
+                let without =
+                    |line| cells(line).enumerate().filter(|(at, _)| *at != seconds).map(|(_, cell)| cell).collect();
+                bytes = serde_json::to_vec(&text.lines().map(without).collect::<Vec<Vec<&str>>>()).unwrap();
+            }
+            found.insert(name, bytes);
+        }
+    }
+    found
+}
+
+fn assert_same(found: &Path, expected: &Path) {
+    let (found, expected) = (files(found), files(expected));
+    assert_eq!(found.keys().collect::<Vec<_>>(), expected.keys().collect::<Vec<_>>());
+    for (name, bytes) in &expected {
+        assert!(found[name] == *bytes, "{name} differs");
+    }
+}
+
+/// Starts a part, kills it in the middle as `kill -9` would, and goes on with it to its end.
+fn killed_once(here: &Path, arguments: &[&str], milliseconds: u64) {
+    let mut child = command(here, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    succeeds(here, arguments);
+}
+
+fn with_vectors(here: &Path, arguments: &[&str], vectors: &str) {
+    let mut command: Command = command(here, arguments);
+    let output = command.env("KELVIN_VECTOR", vectors).output().unwrap();
+    assert!(output.status.success(), "{:?}", said(&output));
+}
+
+#[test]
+fn any_number_of_shards_merges_to_the_bytes_of_one_process() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=whole"]]));
+    for count in [1, 3, 50] {
+        let run = format!("in-{count}");
+        let out = format!("--out={run}");
+        succeeds(here, &arguments(&[&SWEEP, &SHORT, &[&out, "--stage=prepare"]]));
+        assert!(!here.join(&run).join("provenance.json").exists(), "no device is opened yet");
+        refuses(here, &["resume", &run, &format!("--shard=1/{count}")], &["are not finished", "--stage search"]);
+        killed_once(here, &["resume", &run, "--stage=search", "--quiet"], 60);
+        for number in 1..=count {
+            let shard = format!("--shard={number}/{count}");
+            let resume = ["resume", &run, &shard, "--quiet"];
+            match number % 4 {
+                // The command of the whole study is another way to name it.
+                0 => _ = succeeds(here, &arguments(&[&SWEEP, &SHORT, &[&out, &shard]])),
+                1 if number < 10 => killed_once(here, &resume, 40),
+                2 => with_vectors(here, &resume, if kelvin_has("avx2") { "avx2" } else { "auto" }),
+                _ => _ = succeeds(here, &resume),
+            }
+        }
+        succeeds(here, &["merge", &run, "--quiet"]);
+        assert_same(&here.join(&run), &here.join("whole"));
+        let provenance: Value =
+            serde_json::from_slice(&std::fs::read(here.join(&run).join("provenance.json")).unwrap()).unwrap();
+        let named: usize =
+            provenance["chains"].as_array().unwrap().iter().map(|one| one["chains"].as_array().unwrap().len()).sum();
+        assert_eq!(named, 9, "every chain's device is known: {}", provenance["chains"]);
+        assert!(kelvin(here, &["verify", &run]).status.success());
+    }
+    // It is a run like any other: merged again, gone on with, not begun a second time.
+    succeeds(here, &["merge", "in-3", "--quiet"]);
+    succeeds(here, &["resume", "in-3", "--quiet"]);
+    assert_same(&here.join("in-3"), &here.join("whole"));
+}
+
+/// Whether this processor has these vector instructions.
+fn kelvin_has(vectors: &str) -> bool {
+    kelvin::vector::Instructions::available().any(|at| at.name().eq_ignore_ascii_case(vectors))
+}
+
+#[test]
+fn what_is_missing_is_named_and_nothing_is_merged() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=run", "--stage=search"]]));
+    refuses(here, &["merge", "run"], &["9 of 9 chains", "no shard was begun", "--shard 1/8"]);
+    succeeds(here, &["resume", "run", "--shard=2/3", "--quiet"]);
+    let missing = [
+        "6 of 9 chains of run are missing",
+        "shard 1/3 (it was not begun): `kelvin resume run --shard 1/3`",
+        "shard 3/3",
+    ];
+    refuses(here, &["merge", "run"], &missing);
+    assert!(!here.join("run/results.json").exists() && !here.join("run/checkpoints/sampling.checkpoint").exists());
+    refuses(here, &["resume", "run"], &["is made in shards", "kelvin merge run"]);
+    refuses(here, &["resume", "run/shards/2-of-3"], &["is a shard of a study", "kelvin resume run --shard 2/3"]);
+    refuses(
+        here,
+        &arguments(&[&SWEEP, &SHORT, &["--out=run", "--shard=1/3", "--seed=5"]]),
+        &["run.seed: 0 there, 5 now"],
+    );
+    refuses(
+        here,
+        &arguments(&[&SWEEP, &SHORT, &["--out=nowhere", "--shard=1/3"]]),
+        &["holds no study", "--stage search"],
+    );
+
+    // A chain found twice is the same twice, or it is told.
+    for shard in ["--shard=1/3", "--shard=3/3", "--shard=1/2"] {
+        succeeds(here, &["resume", "run", shard, "--quiet"]);
+    }
+    succeeds(here, &["merge", "run", "--quiet"]);
+    let draws = std::fs::read_dir(here.join("run/shards/1-of-2/draws")).unwrap().next().unwrap().unwrap().path();
+    let whole = std::fs::read(&draws).unwrap();
+    let mut bytes = whole.clone();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&draws, bytes).unwrap();
+    refuses(here, &["merge", "run"], &["is not as it was written", "--shard 1/2"]);
+    std::fs::write(&draws, whole).unwrap();
+    let other = "--set=sampler.momentum=0.97";
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=other", other, "--stage=search"]]));
+    succeeds(here, &["resume", "other", "--shard=1/3", "--quiet"]);
+    std::fs::remove_dir_all(here.join("run/shards/1-of-3")).unwrap();
+    std::fs::rename(here.join("other/shards/1-of-3"), here.join("run/shards/1-of-3")).unwrap();
+    refuses(here, &["merge", "run"], &["shard 1/3 has other settings"]);
+}
+
+#[test]
+fn repetitions_that_were_run_alone_are_a_sweep_together() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=whole"]]));
+    for repetition in ["3", "1"] {
+        let only = format!("--only-repetition={repetition}");
+        succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out", repetition, &only]]));
+    }
+    refuses(
+        here,
+        &["merge", "all", "1", "3"],
+        &["repetition 2: `kelvin sweep 1/experiment.toml --only-repetition 2 --out all-2`"],
+    );
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=2", "--only-repetition=2"]]));
+    succeeds(here, &["merge", "all", "3", "2", "1", "--quiet"]);
+    assert_same(&here.join("all"), &here.join("whole"));
+}
+
+/// A run with folds, whose chains decide together how long they are.
+#[test]
+fn folds_are_shards_as_well() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let run = ["run", "concrete", "--quick", "--quiet", "--folds=2", "--set=selection.epochs=200", "--budget=4000"];
+    succeeds(here, &arguments(&[&run, &["--out=whole"]]));
+    succeeds(here, &arguments(&[&run, &["--out=parts", "--stage=search"]]));
+    for shard in ["1/4", "2/4", "3/4", "4/4"] {
+        let shard = format!("--shard={shard}");
+        succeeds(here, &["resume", "parts", &shard, "--quiet"]);
+    }
+    succeeds(here, &["merge", "parts", "--quiet"]);
+    assert_same(&here.join("parts"), &here.join("whole"));
+}

@@ -1,0 +1,1 @@
+//! Calls of Python from inside a sampler.

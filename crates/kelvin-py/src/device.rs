@@ -1,0 +1,77 @@
+//! The engine that a device's name stands for.
+
+use std::sync::Arc;
+
+use kelvin::sampler::{CpuEngine, Engine, EngineError};
+use kelvin_study::error::ExperimentError;
+use kelvin_study::experiment::Experiment;
+use kelvin_study::problem::Problem;
+use kelvin_study::settings::Settings;
+
+use crate::conduct::Told;
+use crate::error::Failure;
+
+/// Where to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Device {
+    /// A GPU where one is found and can do it, else the processor.
+    Auto,
+    /// The processor.
+    Cpu,
+    /// A GPU, or an error.
+    Cuda,
+}
+
+impl Device {
+    /// The device of a name.
+    pub fn named(name: &str) -> Result<Self, Failure> {
+        match name {
+            "auto" => Ok(Self::Auto),
+            "cpu" => Ok(Self::Cpu),
+            "cuda" => Ok(Self::Cuda),
+            other => Err(Failure::question(format!("device must be \"auto\", \"cpu\" or \"cuda\", got {other:?}"))),
+        }
+    }
+
+    fn open(self, told: &Told) -> Result<Arc<dyn Engine>, Failure> {
+        match (self, gpu()) {
+            (Self::Cpu, _) => Ok(Arc::new(CpuEngine)),
+            (_, Ok(engine)) => Ok(engine),
+            (Self::Auto, Err(reason)) => {
+                // Nobody misses a GPU that was not there.
+                if !matches!(reason, EngineError::Absent { .. }) {
+                    told.note(format!("running on the processor: {reason}"));
+                }
+                Ok(Arc::new(CpuEngine))
+            }
+            (Self::Cuda, Err(reason)) => Err(Failure::other(format!(
+                "device=\"cuda\": {reason}\n  needed: an NVIDIA GPU, its driver (libcuda) and NVRTC (libnvrtc, of the CUDA \
+                 toolkit)\n  device=\"cpu\" runs on the processor"
+            ))),
+        }
+    }
+
+    /// An experiment on this device; where a GPU was not insisted on and cannot run it, the processor does.
+    pub fn experiment(self, problem: Problem, settings: Settings, told: &Told) -> Result<Experiment, Failure> {
+        let mut experiment = Experiment::on(self.open(told)?, problem, settings)?;
+        match (self, experiment.check_engine()) {
+            (_, Ok(())) => {}
+            (Self::Auto, Err(ExperimentError::Engine(reason @ EngineError::Unsupported { .. }))) => {
+                experiment.engine = Arc::new(CpuEngine);
+                told.note(format!("running on the processor: {reason}"));
+            }
+            (_, Err(error)) => return Err(error.into()),
+        }
+        Ok(experiment)
+    }
+}
+
+#[cfg(feature = "cuda")]
+fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
+    Ok(Arc::new(kelvin_cuda::CudaEngine::open(kelvin_cuda::Precision::Half)?))
+}
+
+#[cfg(not(feature = "cuda"))]
+fn gpu() -> Result<Arc<dyn Engine>, EngineError> {
+    Err(EngineError::Absent { reason: "this kelvin was built without CUDA".into() })
+}

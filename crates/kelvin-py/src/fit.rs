@@ -1,0 +1,107 @@
+//! Fits a table: the run that `kelvin run --data` makes of the same rows and settings, in a folder of its own.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kelvin::data::{Dataset, Split};
+use kelvin_report::{cases, present};
+use kelvin_study::error::ExperimentError;
+use kelvin_study::findings::RunCommand;
+use kelvin_study::folder::FittedModel;
+use kelvin_study::problem::Problem;
+use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::conduct::{Conduct, Told, carry_out};
+use crate::device::Device;
+use crate::error::Failure;
+use crate::model::Model;
+use crate::request::Request;
+use crate::table::{Answers, Rows, dataset};
+
+/// Below these many rows there is no division of its own for chains to be judged on (`Split::FEWEST_ROWS`).
+const FEWEST_ROWS: usize = 3;
+
+/// Where the rows are.
+struct Place {
+    device: Device,
+    folder: Option<PathBuf>,
+}
+
+/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
+#[pyo3(signature = (*, rows, names, request, device, threads, folder, progress, numbers=None, labels=None, classes=None))]
+pub fn fit_table(
+    py: Python<'_>,
+    rows: PyReadonlyArray2<'_, f64>,
+    names: Vec<String>,
+    request: Request,
+    device: &str,
+    threads: Option<usize>,
+    folder: Option<PathBuf>,
+    progress: Option<Py<PyAny>>,
+    numbers: Option<PyReadonlyArray1<'_, f64>>,
+    labels: Option<PyReadonlyArray1<'_, u32>>,
+    classes: Option<Vec<String>>,
+) -> PyResult<Model> {
+    let rows = Rows { names, values: rows.as_array().iter().copied().collect() };
+    let answers = match (numbers, labels) {
+        (Some(numbers), _) => Answers::Numbers(numbers.as_array().to_vec()),
+        (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
+        (None, None) => return Err(Failure::question("fit needs numbers or labels to learn").into()),
+    };
+    let place = Place { device: Device::named(device)?, folder };
+    let conduct = Conduct { threads, progress };
+    carry_out(py, conduct, move |cancel, told| {
+        let dataset = dataset(&rows, answers)?;
+        fit(dataset, &request, place, cancel, told)
+    })
+    .map(Model::new)
+}
+
+fn fit(
+    dataset: Dataset,
+    request: &Request,
+    place: Place,
+    cancel: &Cancel,
+    told: &Arc<Told>,
+) -> Result<FittedModel, Failure> {
+    let prepared = request.prepare(&dataset)?;
+    let settings = prepared.settings;
+    let problem = match dataset.num_rows() {
+        few if few < Split::FEWEST_ROWS => Problem::of_division(dataset, few_rows(few)?, &settings)?,
+        _ => Problem::new(dataset, &settings)?,
+    };
+    let mut experiment = place.device.experiment(problem, settings, told)?;
+    if let Some(time) = prepared.time {
+        experiment.spend(2, time)?;
+    }
+    let own = tempfile::tempdir()?;
+    let folder = place.folder.unwrap_or_else(|| own.path().join("run"));
+    let study = Study {
+        automatic: prepared.automatic,
+        folder: Some(folder.clone()),
+        observer: Arc::clone(told) as Arc<dyn StudyObserver>,
+        cancel: cancel.clone(),
+        ..Study::new(RunCommand::Run, experiment)
+    };
+    let Outcome::Finished(finished) = study.carry_out()? else { return Err(ExperimentError::Interrupted.into()) };
+    if folder != own.path().join("run") {
+        cases::keep_pictures(&folder, &finished.findings, &finished.problem)?;
+        present::write_all(&folder, &finished.findings)?;
+    }
+    Ok(FittedModel::read(&folder, None)?)
+}
+
+/// The division of too few rows to be divided at random: the last is tested, the one before it is for choosing β.
+fn few_rows(num_rows: usize) -> Result<Split, Failure> {
+    if num_rows < FEWEST_ROWS {
+        return Err(Failure::question(format!(
+            "{num_rows} rows are too few: at least {FEWEST_ROWS} are needed, of which two are held out\n  add rows"
+        )));
+    }
+    let last = num_rows - 1;
+    Ok(Split { train: (0..last - 1).collect(), val: vec![last - 1], test: vec![last] })
+}

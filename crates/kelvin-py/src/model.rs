@@ -1,0 +1,220 @@
+//! A fitted model as a Python object: arrays in, predictions out; saved, loaded and pickled as the files of its run folder.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use kelvin::data::Inputs;
+use kelvin::network::Layout;
+use kelvin::sampler::CpuEngine;
+use kelvin_report::present;
+use kelvin_study::findings::ModelKind;
+use kelvin_study::folder::{FittedModel, write_files};
+use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+
+use crate::conduct::pool;
+use crate::error::Failure;
+use crate::table::{Rows, inputs};
+
+/// A fitted model.
+#[pyclass(frozen, module = "kelvin._kelvin")]
+pub struct Model {
+    fitted: Arc<FittedModel>,
+}
+
+impl Model {
+    /// A model to be handed to Python.
+    pub fn new(fitted: FittedModel) -> Self {
+        Self { fitted: Arc::new(fitted) }
+    }
+
+    fn inputs(&self, rows: &PyReadonlyArray2<'_, f64>, names: Vec<String>) -> Result<(Inputs, Vec<String>), Failure> {
+        let rows = Rows { names, values: rows.as_array().iter().copied().collect() };
+        inputs(&self.fitted, &rows)
+    }
+
+    fn in_folder<T>(&self, work: impl FnOnce(&std::path::Path) -> Result<T, Failure>) -> Result<T, Failure> {
+        let folder = tempfile::tempdir()?;
+        write_files(self.fitted.files(), folder.path())?;
+        work(folder.path())
+    }
+}
+
+#[pymethods]
+impl Model {
+    /// The model of a run folder, or of what `save` wrote.
+    #[staticmethod]
+    #[pyo3(signature = (folder, model=None))]
+    fn load(py: Python<'_>, folder: PathBuf, model: Option<&str>) -> PyResult<Self> {
+        let kind = model.map(kind_named).transpose()?;
+        Ok(py.detach(|| FittedModel::read(&folder, kind).map(Self::new).map_err(Failure::from))?)
+    }
+
+    /// Writes it as a folder, which the program `kelvin` reads, too.
+    fn save(&self, py: Python<'_>, folder: PathBuf) -> PyResult<()> {
+        Ok(py.detach(|| self.fitted.write(&folder).map_err(Failure::from))?)
+    }
+
+    /// The files it consists of, as `from_files` takes them.
+    fn files<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let files = PyDict::new(py);
+        for (name, bytes) in self.fitted.files() {
+            files.set_item(name, PyBytes::new(py, bytes))?;
+        }
+        Ok(files)
+    }
+
+    /// The model of such files.
+    #[staticmethod]
+    #[pyo3(signature = (files, model=None))]
+    fn from_files(py: Python<'_>, files: BTreeMap<String, Vec<u8>>, model: Option<&str>) -> PyResult<Self> {
+        let kind = model.map(kind_named).transpose()?;
+        let read = || -> Result<Self, Failure> {
+            let folder = tempfile::tempdir()?;
+            write_files(&files, folder.path())?;
+            Ok(Self::new(FittedModel::read(folder.path(), kind)?))
+        };
+        Ok(py.detach(read)?)
+    }
+
+    /// Mean, standard deviation and its two parts for each row, and a row of quantiles for each probability.
+    fn numbers<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'py, f64>,
+        names: Vec<String>,
+        probabilities: Vec<f64>,
+        threads: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
+        let (inputs, notes) = self.inputs(&rows, names)?;
+        let fitted = &self.fitted;
+        let found = py.detach(|| -> Result<_, Failure> {
+            Ok(pool(threads)?.install(|| fitted.numbers(&CpuEngine, &inputs, &probabilities))?)
+        })?;
+        let answer = PyDict::new(py);
+        answer.set_item("mean", PyArray1::from_vec(py, found.mean))?;
+        answer.set_item("std", PyArray1::from_vec(py, found.std))?;
+        answer.set_item("aleatoric", PyArray1::from_vec(py, found.aleatoric))?;
+        answer.set_item("epistemic", PyArray1::from_vec(py, found.epistemic))?;
+        let quantiles: Vec<_> = found.quantiles.into_iter().map(|values| PyArray1::from_vec(py, values)).collect();
+        answer.set_item("quantiles", quantiles)?;
+        Ok((answer, notes))
+    }
+
+    /// The probability of each class for each row, and the two parts of its uncertainty in nats.
+    fn classes<'py>(
+        &self,
+        py: Python<'py>,
+        rows: PyReadonlyArray2<'py, f64>,
+        names: Vec<String>,
+        threads: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
+        let (inputs, notes) = self.inputs(&rows, names)?;
+        let fitted = &self.fitted;
+        let found = py
+            .detach(|| -> Result<_, Failure> { Ok(pool(threads)?.install(|| fitted.classes(&CpuEngine, &inputs))?) })?;
+        let answer = PyDict::new(py);
+        let shape = [found.aleatoric.len(), self.fitted.model().class_names.len()];
+        answer.set_item("probabilities", PyArray1::from_vec(py, found.probabilities).reshape(shape)?)?;
+        answer.set_item("aleatoric", PyArray1::from_vec(py, found.aleatoric))?;
+        answer.set_item("epistemic", PyArray1::from_vec(py, found.epistemic))?;
+        Ok((answer, notes))
+    }
+
+    /// What predicts, as the tables of its run call it.
+    #[getter]
+    fn label(&self) -> String {
+        self.fitted.label().to_owned()
+    }
+
+    /// The inverse temperature β that its draws were sampled at.
+    #[getter]
+    fn beta(&self) -> f64 {
+        self.fitted.model().inverse_temperature
+    }
+
+    /// The columns it reads, in order.
+    #[getter]
+    fn feature_names(&self) -> Vec<String> {
+        self.fitted.model().feature_names.clone()
+    }
+
+    /// What the classes are called, in order; none of a model of numbers.
+    #[getter]
+    fn class_names(&self) -> Vec<String> {
+        self.fitted.model().class_names.clone()
+    }
+
+    /// What its run warns of, in sentences.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.fitted.findings().warnings.iter().map(ToString::to_string).collect()
+    }
+
+    /// Everything its run found, as JSON.
+    #[getter]
+    fn results(&self) -> PyResult<String> {
+        let bytes = self.fitted.files().get("results.json").cloned().unwrap_or_default();
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The page of its run, as HTML.
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
+        let page = || {
+            self.in_folder(|folder| {
+                present::write_all(folder, self.fitted.findings())?;
+                Ok(std::fs::read_to_string(folder.join(present::REPORT))?)
+            })
+        };
+        Ok(py.detach(page)?)
+    }
+
+    /// The arrays of its draws by name, each of shape [chains, draws, …], and what was measured at each draw.
+    fn draws<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
+        let model = self.fitted.model();
+        let layout: Layout = kelvin::draws::DrawLayout::from((&model.network, model.likelihood)).position;
+        let draws = self.fitted.draws();
+        let num_draws = draws.iter().map(|chain| chain.len()).min().unwrap_or(0);
+        let weights = PyDict::new(py);
+        for tensor in layout.tensors() {
+            let mut values = Vec::with_capacity(draws.len() * num_draws * tensor.range.len());
+            for chain in draws {
+                let all = chain.all().map_err(kelvin_study::error::StudyError::from).map_err(Failure::from)?;
+                let of_chain = all.iter().take(num_draws);
+                of_chain.for_each(|draw| values.extend_from_slice(&draw.parameters[tensor.range.clone()]));
+            }
+            let shape: Vec<usize> = [draws.len(), num_draws].into_iter().chain(tensor.shape.iter().copied()).collect();
+            weights.set_item(&tensor.name, PyArray1::from_vec(py, values).reshape(shape)?)?;
+        }
+        let measured = PyDict::new(py);
+        let put = |name: &str, of: fn(&kelvin::draws::Draws) -> &Vec<f64>| -> PyResult<()> {
+            if draws.iter().all(|chain| of(chain).len() >= num_draws) {
+                let values: Vec<f64> = draws.iter().flat_map(|chain| of(chain)[..num_draws].to_vec()).collect();
+                measured.set_item(name, PyArray1::from_vec(py, values).reshape([draws.len(), num_draws])?)?;
+            }
+            Ok(())
+        };
+        put("potential_energy", |chain| &chain.potential_energy)?;
+        put("configurational_temperature", |chain| &chain.configurational_temperature)?;
+        put("kinetic_temperature", |chain| &chain.kinetic_temperature)?;
+        Ok((weights, measured))
+    }
+}
+
+/// The kind of model that `kelvin predict --model` calls so.
+fn kind_named(name: &str) -> Result<ModelKind, Failure> {
+    const NAMES: [(&str, ModelKind); 7] = [
+        ("bayes", ModelKind::Bayes),
+        ("beta-star", ModelKind::Chosen),
+        ("network", ModelKind::Sgd),
+        ("ensemble", ModelKind::Ensemble),
+        ("laplace", ModelKind::Laplace),
+        ("swag", ModelKind::Swag),
+        ("linear", ModelKind::Linear),
+    ];
+    let found = NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
+    let names = NAMES.map(|(name, _)| name).join(", ");
+    found.ok_or_else(|| Failure::question(format!("there is no model {name:?}; name one of {names}")))
+}

@@ -1,0 +1,5 @@
+//! x
+use pyo3::prelude::*;
+/// x
+#[pyfunction]
+pub fn search_beta() {}
