@@ -8,8 +8,10 @@ import numpy
 import pandas
 
 from .catalogue import Table
-from .distributions import NormalMixture
 from .preparation import Split
+
+LEVELS = (numpy.arange(99) + 1) / 100
+
 
 @dataclass
 class Program:
@@ -32,7 +34,7 @@ def fit(program: Program, table: Table, split: Split, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     split.train.to_csv(folder / "train.csv", index=False)
     split.test.to_csv(folder / "test.csv", index=False)
-    task = ["--task", {"classes": "classification"}.get(table.task, "regression")]
+    task = ["--task", {"classes": "classification"}.get(table.task, table.task)]
     options = ["--out", "run", "--fresh", "--quiet", "--threads", str(program.threads), *program.options]
     said = program.call("run", "--data", "train.csv", "--target", table.target, *task, *options, folder=folder)
     (folder / "said.txt").write_text(said)
@@ -40,7 +42,8 @@ def fit(program: Program, table: Table, split: Split, folder: Path) -> None:
 
 def judge(program: Program, table: Table, split: Split, folder: Path) -> dict[str, float]:
     """Scores of the test rows, from the columns that `kelvin predict` writes."""
-    program.call("predict", "run", "--input", "test.csv", "--output", "predicted.csv", folder=folder)
+    levels = [] if table.task == "classes" else ["--quantiles", ",".join(f"{level:.2f}" for level in LEVELS)]
+    program.call("predict", "run", "--input", "test.csv", "--output", "predicted.csv", *levels, folder=folder)
     predicted = pandas.read_csv(folder / "predicted.csv", keep_default_na=False)
     log_density = predicted["log_density"].to_numpy(float)
     if table.task == "classes":
@@ -49,11 +52,13 @@ def judge(program: Program, table: Table, split: Split, folder: Path) -> dict[st
 
 
 def number_columns(predicted: pandas.DataFrame, y: numpy.ndarray) -> dict[str, float]:
-    """Error, coverage and width of the 90 % interval; the CRPS is that of the Gaussian with the predicted mean and standard deviation."""
-    mean, std, low, high = (predicted[name].to_numpy(float) for name in ("mean", "std", "q05", "q95"))
+    """CRPS as the mean of twice the pinball loss over 99 quantiles, error, coverage and width of the 90 % interval."""
+    quantiles = numpy.stack([predicted[f"q{round(level * 100):02d}"].to_numpy(float) for level in LEVELS], axis=1)
+    beyond = y[:, None] - quantiles
+    low, high = quantiles[:, 4], quantiles[:, 94]
     return {
-        "crps": float(NormalMixture(mean[None], std[None]).crps(y).mean()),
-        "error": float(numpy.sqrt(numpy.mean((mean - y) ** 2))),
+        "crps": float(2 * numpy.maximum(LEVELS * beyond, (LEVELS - 1) * beyond).mean()),
+        "error": float(numpy.sqrt(numpy.mean((predicted["mean"].to_numpy(float) - y) ** 2))),
         "coverage": float(numpy.mean((low <= y) & (y <= high))),
         "width": float(numpy.mean(high - low)),
     }
@@ -69,6 +74,9 @@ def class_columns(predicted: pandas.DataFrame, split: Split) -> dict[str, float]
 
 
 def chosen_model(folder: Path) -> str:
-    """What the run chose to predict with, in a few words."""
+    """The likelihood and the model that the run chose to predict with."""
     model = json.loads((folder / "run" / "model.json").read_text())
-    return str(model.get("predicts") or model.get("predictive_model") or "")
+    likelihood = model["likelihood"]
+    predictors = model.get("predictors") or [{}]
+    words = [likelihood if isinstance(likelihood, str) else next(iter(likelihood)), predictors[0].get("what", {}).get("label", "")]
+    return ", ".join(word for word in words if word)
