@@ -34,7 +34,7 @@ def fit(program: Program, table: Table, split: Split, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     split.train.to_csv(folder / "train.csv", index=False)
     split.test.to_csv(folder / "test.csv", index=False)
-    task = ["--task", "classification" if table.task == "classes" else table.task]
+    task = ["--task", {"classes": "classification"}.get(table.task, table.task)]
     options = ["--out", "run", "--fresh", "--quiet", "--threads", str(program.threads), *program.options]
     said = program.call("run", "--data", "train.csv", "--target", table.target, *task, *options, folder=folder)
     (folder / "said.txt").write_text(said)
@@ -74,6 +74,9 @@ def class_columns(predicted: pandas.DataFrame, split: Split) -> dict[str, float]
 
 
 def chosen_model(folder: Path) -> str:
-    """What the run chose to predict with, in a few words."""
+    """The likelihood and the model that the run chose to predict with."""
     model = json.loads((folder / "run" / "model.json").read_text())
-    return str(model.get("predicts") or model.get("predictive_model") or "")
+    likelihood = model["likelihood"]
+    predictors = model.get("predictors") or [{}]
+    words = [likelihood if isinstance(likelihood, str) else next(iter(likelihood)), predictors[0].get("what", {}).get("label", "")]
+    return ", ".join(word for word in words if word)

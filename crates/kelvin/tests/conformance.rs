@@ -184,8 +184,13 @@ fn problems() -> [Problem; 6] {
         },
         Problem {
             network: Network::table(3, &[5, 4], 1, Activation::Tanh, true).unwrap(),
-            examples: examples(Targets::Real(numbers)),
+            examples: examples(Targets::Real(numbers.clone())),
             likelihood: Likelihood::StudentT,
+        },
+        Problem {
+            network: Network::table(3, &[4], 2, Activation::Relu, true).unwrap(),
+            examples: examples(Targets::Real(numbers)),
+            likelihood: Likelihood::VaryingStudentT,
         },
         Problem {
             network: Network::table(3, &[6], 1, Activation::Tanh, false).unwrap(),

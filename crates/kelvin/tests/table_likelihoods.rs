@@ -192,6 +192,20 @@ fn student_t_noise_has_its_known_posterior() {
 }
 
 #[test]
+fn student_t_noise_that_varies_has_its_known_posterior() {
+    let case = Case {
+        likelihood: Likelihood::VaryingStudentT,
+        density: |outputs, _, y| student_t(y, outputs[0], bounded(outputs[1])),
+        own_variance: 1.0,
+        are_counts: false,
+        learning_rate: 0.004,
+        every: 16,
+        range: |_| (-4.2, 4.2),
+    };
+    check("varying Student-t noise", &case, 54);
+}
+
+#[test]
 fn counts_have_their_known_posteriors() {
     let poisson_counts = Case {
         likelihood: Likelihood::Poisson { log_mean: LOG_MEAN },

@@ -259,6 +259,8 @@ pub enum LikelihoodArgument {
     VaryingGaussian,
     /// Noise with far tails
     StudentT,
+    /// Noise with far tails that depends on the row
+    VaryingStudentT,
     /// Counts whose variance is their mean
     Poisson,
     /// Counts that scatter more
@@ -274,6 +276,7 @@ impl LikelihoodArgument {
             Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
             Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
             Self::StudentT => LikelihoodName::StudentT,
+            Self::VaryingStudentT => LikelihoodName::VaryingStudentT,
             Self::Poisson => LikelihoodName::Poisson,
             Self::NegativeBinomial => LikelihoodName::NegativeBinomial,
         })

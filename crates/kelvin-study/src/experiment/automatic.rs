@@ -57,8 +57,12 @@ pub fn after_a_trial(provisional: Settings, dataset: &Dataset) -> Settings {
 }
 
 /// Likelihoods of numbers that are tried, the simplest first.
-const OF_NUMBERS: [LikelihoodName; 3] =
-    [LikelihoodName::LearnedGaussian, LikelihoodName::VaryingGaussian, LikelihoodName::StudentT];
+const OF_NUMBERS: [LikelihoodName; 4] = [
+    LikelihoodName::LearnedGaussian,
+    LikelihoodName::VaryingGaussian,
+    LikelihoodName::StudentT,
+    LikelihoodName::VaryingStudentT,
+];
 /// Those of counts, which come before.
 const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::Poisson, LikelihoodName::NegativeBinomial];
 /// Targets beyond this are no counts of events, whatever they are.

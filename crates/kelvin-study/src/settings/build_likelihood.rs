@@ -36,6 +36,7 @@ impl ModelSettings {
             LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
             LikelihoodName::VaryingGaussian => Likelihood::VaryingGaussian,
             LikelihoodName::StudentT => Likelihood::StudentT,
+            LikelihoodName::VaryingStudentT => Likelihood::VaryingStudentT,
             LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean() },
             LikelihoodName::NegativeBinomial => Likelihood::NegativeBinomial { log_mean: log_mean() },
             LikelihoodName::Gaussian | LikelihoodName::Categorical => {

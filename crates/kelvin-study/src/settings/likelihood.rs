@@ -14,6 +14,8 @@ pub enum LikelihoodName {
     VaryingGaussian,
     /// Numbers around the output with far tails: Student-t with four degrees of freedom, of a scale that is learned with the weights.
     StudentT,
+    /// Numbers around the first output with far tails, of a scale that a second output says: Student-t with four degrees of freedom.
+    VaryingStudentT,
     /// Counts (0, 1, 2, …) whose variance is their mean.
     Poisson,
     /// Counts whose variance is larger than their mean by as much as is learned with the weights.
@@ -35,6 +37,7 @@ impl LikelihoodName {
             Self::LearnedGaussian => "constant noise",
             Self::VaryingGaussian => "noise that depends on the row",
             Self::StudentT => "noise with far tails",
+            Self::VaryingStudentT => "noise with far tails that depends on the row",
             Self::Poisson => "Poisson counts",
             Self::NegativeBinomial => "negative binomial counts",
             Self::Categorical => "classes",
@@ -48,6 +51,7 @@ impl LikelihoodName {
             Self::LearnedGaussian => "learned_gaussian",
             Self::VaryingGaussian => "varying_gaussian",
             Self::StudentT => "student_t",
+            Self::VaryingStudentT => "varying_student_t",
             Self::Poisson => "poisson",
             Self::NegativeBinomial => "negative_binomial",
             Self::Categorical => "categorical",
@@ -66,6 +70,7 @@ mod tests {
             LikelihoodName::LearnedGaussian,
             LikelihoodName::VaryingGaussian,
             LikelihoodName::StudentT,
+            LikelihoodName::VaryingStudentT,
             LikelihoodName::Poisson,
             LikelihoodName::NegativeBinomial,
             LikelihoodName::Categorical,

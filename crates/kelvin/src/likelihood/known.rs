@@ -10,6 +10,7 @@ use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDen
 use super::number::NumberDistribution;
 use super::student_t::StudentT;
 use super::varying_gaussian::VaryingGaussian;
+use super::varying_student_t::VaryingStudentT;
 use crate::data::Targets;
 use crate::network::Layout;
 
@@ -31,6 +32,9 @@ pub enum Likelihood {
     /// y ~ output + s · Student-t with four degrees of freedom, with log s² a parameter under N(0, 1): one output.
     #[serde(rename = "student_t")]
     StudentT,
+    /// y ~ first output + e^{s(x)/2} · Student-t with four degrees of freedom, with s(x) a bounded form of the second output.
+    #[serde(rename = "varying_student_t")]
+    VaryingStudentT,
     /// Counts, Poisson with the log of their mean log_mean + a bounded form of the output: one output.
     Poisson {
         /// The log of the mean of the training counts.
@@ -57,6 +61,7 @@ impl Likelihood {
             Self::LearnedGaussian => question(&LearnedGaussian),
             Self::VaryingGaussian => question(&VaryingGaussian),
             Self::StudentT => question(&StudentT),
+            Self::VaryingStudentT => question(&VaryingStudentT),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
@@ -235,6 +240,7 @@ mod tests {
             (Likelihood::LearnedGaussian, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
             (Likelihood::VaryingGaussian, vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0], numbers()),
             (Likelihood::StudentT, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
+            (Likelihood::VaryingStudentT, vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0], numbers()),
             (Likelihood::Poisson { log_mean: 0.7 }, vec![0.5, -1.25, 2.3], counts()),
             (Likelihood::NegativeBinomial { log_mean: 0.7 }, vec![0.5, 0.4, -1.25, 0.4, 2.3, 0.4], counts()),
             (

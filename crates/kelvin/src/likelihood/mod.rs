@@ -24,6 +24,7 @@ mod student_t;
 mod sum;
 mod targets;
 mod varying_gaussian;
+mod varying_student_t;
 
 pub(crate) use count::least_count;
 pub(crate) use drawn::DrawnScores;

@@ -27,17 +27,17 @@ use crate::vector::dispatch;
 pub(super) struct StudentT;
 
 /// ν.
-const DEGREES: f64 = 4.0;
+pub(super) const DEGREES: f64 = 4.0;
 /// The variance of t before the data, as that of a Gaussian's log σ².
 const PRIOR_VARIANCE: f64 = 1.0;
 
 /// ν' = β(ν + 1) − 1.
-fn tempered_degrees(beta: f64) -> f64 {
+pub(super) fn tempered_degrees(beta: f64) -> f64 {
     beta * (DEGREES + 1.0) - 1.0
 }
 
 /// What a row's log density has beside t and L; no number where p^β has no integral.
-fn constant(beta: f64) -> f64 {
+pub(super) fn constant(beta: f64) -> f64 {
     let degrees = tempered_degrees(beta);
     if degrees <= 0.0 {
         return f64::NAN;
@@ -46,9 +46,15 @@ fn constant(beta: f64) -> f64 {
 }
 
 /// ψ((ν'+1)/2) − ψ(ν'/2).
-fn mean_tail(beta: f64) -> f64 {
+pub(super) fn mean_tail(beta: f64) -> f64 {
     let degrees = tempered_degrees(beta);
     digamma(0.5 * (degrees + 1.0)) - digamma(0.5 * degrees)
+}
+
+/// What a row's second derivative in log β has beside its first: that of `mean_tail`.
+pub(super) fn bend(beta: f64) -> f64 {
+    let (half, degrees) = (0.5 * (DEGREES + 1.0) * beta, tempered_degrees(beta));
+    half * half * (trigamma(0.5 * (degrees + 1.0)) - trigamma(0.5 * degrees))
 }
 
 /// The derivative of the digamma function, by its recurrence up to 10 and its asymptotic series from there; x > 0.
@@ -147,9 +153,8 @@ impl Model for StudentT {
 
     fn log_beta_curve(&self, values: &[f32], targets: &Targets, log_beta: f64) -> LogBetaCurve {
         let beta = log_beta.exp();
-        let (half, degrees) = (0.5 * (DEGREES + 1.0) * beta, tempered_degrees(beta));
-        let bend = half * half * (trigamma(0.5 * (degrees + 1.0)) - trigamma(0.5 * degrees));
-        let (constant, mean_tail) = (constant(beta), mean_tail(beta));
+        let half = 0.5 * (DEGREES + 1.0) * beta;
+        let (constant, mean_tail, bend) = (constant(beta), mean_tail(beta), bend(beta));
         let mut sums = LogBetaCurve::default();
         for (t, tail) in rows(values, targets) {
             sums.value += constant - 0.5 * t - half * tail;

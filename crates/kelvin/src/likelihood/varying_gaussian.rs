@@ -25,11 +25,16 @@ pub(super) struct VaryingGaussian;
 /// Outputs of a row.
 const WIDTH: usize = 2;
 /// The largest |s|.
-const BOUND: f64 = 10.0;
+pub(super) const BOUND: f64 = 10.0;
+
+/// s of a second output.
+pub(super) fn bounded(output: f32) -> f64 {
+    BOUND * (f64::from(output) / BOUND).tanh()
+}
 
 /// σ² of a second output.
 fn variance(output: f32) -> f64 {
-    (BOUND * (f64::from(output) / BOUND).tanh()).exp()
+    bounded(output).exp()
 }
 
 /// Rows as residuals y − μ and variances.
