@@ -9,7 +9,9 @@ use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting, preset, with_override};
 use kelvin_study::study::{Cost, Worker, Workload};
 
-use crate::arguments::{Budget, CommonArguments, LikelihoodArgument, SamplerArgument, SourceArguments, TaskArgument};
+use crate::arguments::{
+    Budget, CommonArguments, DeviceArgument, LikelihoodArgument, SamplerArgument, SourceArguments, TaskArgument,
+};
 use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
@@ -201,7 +203,10 @@ fn price(
     let mut worker = Worker::Cores(rayon::current_num_threads());
     // A GPU is looked for only where it makes a difference.
     let is_long = cost.seconds(worker) > WORTH_TELLING || cost.check(worker, most_hours).is_err();
-    if is_long && device::open(conduct.device, true).is_ok_and(|engine| engine.moves_chains_together()) {
+    if is_long && conduct.device.device == DeviceArgument::Cuda {
+        // Asked for by name it is there, or the study fails where it runs: a machine without one may prepare it.
+        worker = Worker::Gpu;
+    } else if is_long && device::open(conduct.device, true).is_ok_and(|engine| engine.moves_chains_together()) {
         worker = Worker::Gpu;
     }
     cost.check(worker, most_hours)?;

@@ -10,9 +10,11 @@ use kelvin_study::settings::LikelihoodName;
 
 mod budget;
 mod part;
+mod submit;
 
 pub use budget::Budget;
-pub use part::{MergeArguments, PartArguments, StageArgument};
+pub use part::{MergeArguments, PartArguments, StageArgument, StatusArguments};
+pub use submit::SubmitArguments;
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -61,6 +63,16 @@ pub enum Command {
     /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
     /// named with the command that makes it.
     Merge(MergeArguments),
+    /// Submit a study to a cluster: its searches, its shards, and what puts them together
+    ///
+    /// Writes readable batch scripts into the run folder, submits them, and prints their numbers. No GPU is needed here. Submitted again, only what is missing
+    /// is.
+    #[command(
+        override_usage = "kelvin submit [OPTIONS] --shards <N> <PRESET|FILE.toml>\n       kelvin submit [OPTIONS] --shards <N> --data <FILE.csv> --target <COLUMN>"
+    )]
+    Submit(Box<SubmitArguments>),
+    /// Tell which parts of a study wait, run, are done or failed, and where
+    Status(StatusArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and

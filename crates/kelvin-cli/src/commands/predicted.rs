@@ -48,7 +48,7 @@ impl RowAnswers {
         };
         Some(match (model.likelihood.kind(), answers) {
             (TargetKind::Numbers, Answers::Numbers(numbers)) => {
-                Self::Numbers(numbers.iter().map(|&number| Some(number)).collect())
+                Self::Numbers(numbers.iter().map(|&number| (!number.is_nan()).then_some(number)).collect())
             }
             (TargetKind::Numbers, Answers::Words(words)) => {
                 Self::Numbers(words.iter().map(|word| number(word)).collect())

@@ -294,26 +294,7 @@ impl Findings {
     pub(crate) fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
         self.sampling.friction_times = experiment.friction_times(chains.iter().map(|chain| &chain.chain))?;
         for sampled in chains {
-            let SampledChain { spec, chain, draws, scores, seconds } = sampled;
-            self.chains.push(ChainFindings {
-                name: spec.draws_name(),
-                label: spec.label.clone(),
-                method: Method::of(spec.slot),
-                repetition: spec.repetition,
-                beta: spec.inverse_temperature,
-                sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
-                diverged_at: chain.divergence.map(|at| at.step),
-                seconds: *seconds,
-                steps: Some(chain.state.step),
-                step_size: Some(chain.state.adapted.step_size).filter(|_| chain.state.adapted.num_looks > 0),
-                potential_energy: draws.potential_energy.clone(),
-                configurational_temperature: draws.configurational_temperature.clone(),
-                kinetic_temperature: draws.kinetic_temperature.clone(),
-                validation_lpd: scores.validation_lpd.iter().map(finite).collect(),
-                tensor_temperatures: measured_means(&chain.kinetic_kept),
-                tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
-                learning_theory: scores.training.as_ref().and_then(TrainingDensities::summary),
-            });
+            self.chains.push(ChainFindings::of(experiment, sampled)?);
         }
         Ok(())
     }
@@ -410,6 +391,32 @@ fn not_finished(folder: &Path, path: &Path, error: &std::io::Error) -> StudyErro
         ));
     }
     refused(format!("{} is no run folder of kelvin: it has no {FINDINGS}", folder.display()))
+}
+
+impl ChainFindings {
+    /// What was measured of a sampled chain.
+    pub(crate) fn of(experiment: &Experiment, sampled: &SampledChain) -> Result<Self> {
+        let SampledChain { spec, chain, draws, scores, seconds } = sampled;
+        Ok(Self {
+            name: spec.draws_name(),
+            label: spec.label.clone(),
+            method: Method::of(spec.slot),
+            repetition: spec.repetition,
+            beta: spec.inverse_temperature,
+            sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
+            diverged_at: chain.divergence.map(|at| at.step),
+            seconds: *seconds,
+            steps: Some(chain.state.step),
+            step_size: Some(chain.state.adapted.step_size).filter(|_| chain.state.adapted.num_looks > 0),
+            potential_energy: draws.potential_energy.clone(),
+            configurational_temperature: draws.configurational_temperature.clone(),
+            kinetic_temperature: draws.kinetic_temperature.clone(),
+            validation_lpd: scores.validation_lpd.iter().map(finite).collect(),
+            tensor_temperatures: measured_means(&chain.kinetic_kept),
+            tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
+            learning_theory: scores.training.as_ref().and_then(TrainingDensities::summary),
+        })
+    }
 }
 
 impl ProblemFacts {

@@ -18,6 +18,7 @@ mod run;
 mod select;
 mod stages;
 mod sweep;
+mod sweep_chains;
 mod timeline;
 mod trials;
 mod watched_laboratory;

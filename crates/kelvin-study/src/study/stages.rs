@@ -12,7 +12,7 @@ use kelvin::sampler::{Chain, DrawReading, Observer};
 use kelvin::selection::JointChoice;
 
 use crate::checkpoint::CheckpointError;
-use crate::durable::{DrawFiles, Durable, Recovery};
+use crate::durable::{DrawFiles, Durable, Recovery, StoredChains};
 use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
@@ -23,6 +23,7 @@ use crate::study::gather::{Sources, Wanted, WantedChain};
 use crate::study::observer::{Note, StudyObserver};
 use crate::study::piece::{Piece, own_chains};
 use crate::study::progress::{Member, Progress};
+use crate::study::sweep_chains::SweepChains;
 use crate::study::timeline;
 use crate::version::VERSION;
 
@@ -31,7 +32,7 @@ pub(crate) struct Stages {
     pub experiment: Experiment,
     pub folder: RunFolder,
     pub piece: Piece,
-    /// The folder of the study, where this is a shard of it.
+    /// The folder of the study, where its searches are only read.
     pub searched_in: Option<PathBuf>,
     pub observer: Arc<dyn StudyObserver>,
     pub cancel: Cancel,
@@ -265,7 +266,7 @@ impl Stages {
             let chain = |spec: &ChainSpec| WantedChain {
                 id: spec.slot.id(spec.repetition),
                 repetition: spec.repetition + 1,
-                name: spec.draws_name(),
+                name: asked.part.draws_name(spec),
             };
             Wanted { suffix: asked.part.suffix() + &asked.name, chains: asked.specs.iter().map(chain).collect() }
         };
@@ -310,6 +311,22 @@ impl Stages {
         Ok(sampled.pop().unwrap_or_default())
     }
 
+    /// The chains of a sweep: sampled as one population, or, where they are put together from shards, read one at a time.
+    pub fn sample_sweep(&self, specs: Vec<ChainSpec>) -> Result<SweepChains> {
+        let Some(sources) = self.sources()? else { return Ok(SweepChains::Here(self.sample(&specs)?)) };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
+        let asked = Asked { part, name: String::new(), specs };
+        self.gather(&sources, std::slice::from_ref(&asked))?;
+        self.folder.status().write_stage(Stage::Scoring);
+        let path = self.folder.checkpoints().join("sampling.checkpoint");
+        let chains = StoredChains::open(&path, &self.folder.record().identity_of_chains())?;
+        let with_draws = |spec: ChainSpec| {
+            let draws = self.folder.draws(&spec.draws_name());
+            (spec, draws)
+        };
+        Ok(SweepChains::Stored { chains, specs: asked.specs.into_iter().map(with_draws).collect() })
+    }
+
     /// Samples several populations side by side, each with checkpoints of its own; of a part of the study what belongs to it, which ends there.
     pub fn sample_populations(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         match &self.piece {
@@ -322,6 +339,8 @@ impl Stages {
                 }
                 return Err(StudyError::PieceDone);
             }
+            // What is learned from all rows is known only once everything else is scored: it is sampled where that is.
+            Piece::Merge(_) if asked.iter().any(|asked| matches!(asked.part.rows, PartRows::All(_))) => {}
             Piece::Merge(_) => {
                 if let Some(sources) = self.sources()? {
                     self.gather(&sources, asked)?;
