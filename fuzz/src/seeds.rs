@@ -169,6 +169,7 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
         should_stop: &should_stop,
         tell: &|_| {},
         suffix: "",
+        is_owner: &|| true,
     };
     let spec = |repetition| ChainSpec {
         label: "β = 1".into(),
