@@ -105,7 +105,9 @@ impl Request {
             }
             SourceData::Images { images, .. } => {
                 if self.folds.is_some_and(|folds| folds > 0) {
-                    return Err(Failure::question("folds are for tables: images have their own test set; leave them out"));
+                    return Err(Failure::question(
+                        "folds are for tables: images have their own test set; leave them out",
+                    ));
                 }
                 if self.quick {
                     let lengths = [images.train.len(), images.validation.len(), images.test.len()];

@@ -44,7 +44,8 @@ pub fn inputs(fitted: &FittedModel, rows: &Rows) -> Result<(Inputs, Vec<String>)
         return Err(Failure::question("the model was trained on images and cannot predict from a table"));
     };
     let place = |name: &String| rows.names.iter().position(|other| other == name);
-    let missing: Vec<&str> = model.feature_names.iter().filter(|name| place(name).is_none()).map(String::as_str).collect();
+    let missing: Vec<&str> =
+        model.feature_names.iter().filter(|name| place(name).is_none()).map(String::as_str).collect();
     if !missing.is_empty() {
         return Err(Failure::question(format!(
             "the rows lack columns that the model was trained on: {}\n  columns: {}",

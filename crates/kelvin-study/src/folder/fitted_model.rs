@@ -249,7 +249,10 @@ impl Predictor {
                 };
                 let network = Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?;
                 if weights.len() != network.layout().len() {
-                    return Err(refused(format!("{MODEL} is damaged: the weights of `{}` do not fit", saved.what.label)));
+                    return Err(refused(format!(
+                        "{MODEL} is damaged: the weights of `{}` do not fit",
+                        saved.what.label
+                    )));
                 }
                 let draws = Draws::of_point(Weights { parameters: weights, statistics: &[] });
                 (network, likelihood, vec![(draws, 1.0)])

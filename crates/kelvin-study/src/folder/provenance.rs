@@ -108,6 +108,17 @@ fn of_kinds(circumstances: &[Continued]) -> Vec<Continued> {
     kinds
 }
 
+/// The devices that chains were sampled on, in words; none where the CPU alone was, whatever its threads.
+pub(crate) fn devices_of(origins: &[ChainOrigin]) -> Option<String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for at in origins.iter().flat_map(|origin| &origin.sampled_on) {
+        if !kinds.contains(&at.device_kind()) {
+            kinds.push(at.device_kind());
+        }
+    }
+    (kinds.iter().any(|kind| *kind != "the CPU")).then(|| kinds.join(" and "))
+}
+
 /// What to say of chains that were sampled on devices of different kinds; none where all give the same bits.
 pub fn chains_differ(origins: &[ChainOrigin]) -> Option<String> {
     let all: Vec<&Continued> = origins.iter().flat_map(|origin| &origin.sampled_on).collect();
@@ -328,5 +339,31 @@ fn add_images(hash: &mut Sha256, part: &Examples) {
     if let (Inputs::Bytes(pixels), Targets::Classes(labels)) = (&part.inputs, &part.targets) {
         hash.update(pixels);
         labels.iter().for_each(|label| hash.update(label.to_le_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(device: &str, vector_instructions: &str) -> Continued {
+        let (kelvin, commit) = ("1".to_owned(), "a".to_owned());
+        Continued { kelvin, commit, device: device.into(), vector_instructions: vector_instructions.into() }
+    }
+
+    #[test]
+    fn chains_differ_where_their_bits_may() {
+        let of = |circumstances: &[Continued]| ChainOrigin::new(circumstances, "chosen-1".into());
+        let wide = of(&[at("CPU, 2 threads", "AVX-512"), at("CPU, 1 thread", "AVX-512")]);
+        assert_eq!((wide.kinds().as_str(), wide.sampled_on.len()), ("the CPU with AVX-512", 1));
+        assert!(wide.is_like(&[at("CPU, 64 threads", "AVX-512")]));
+        let narrow = of(&[at("CPU, 2 threads", "AVX2")]);
+        let [slow, gpu] = [of(&[at("CPU, 2 threads", "scalar")]), of(&[at("NVIDIA H200 (bf16)", "AVX-512")])];
+        assert!(chains_differ(&[wide.clone(), narrow.clone()]).is_none() && chains_differ(&[]).is_none());
+        assert!(chains_differ(&[wide.clone(), slow]).unwrap().contains("1 on the CPU with scalar"));
+        let mixed = [wide.clone(), gpu.clone()];
+        assert!(chains_differ(&mixed).unwrap().contains("1 on NVIDIA H200 (bf16)"));
+        assert_eq!(devices_of(&mixed).unwrap(), "the CPU and NVIDIA H200 (bf16)");
+        assert_eq!((devices_of(&[wide, narrow]), devices_of(&[gpu]).unwrap()), (None, "NVIDIA H200 (bf16)".into()));
     }
 }
