@@ -12,6 +12,8 @@ pub enum LikelihoodName {
     LearnedGaussian,
     /// Numbers around the first output, with a variance σ²(x) that a second output says.
     VaryingGaussian,
+    /// Positive numbers whose logarithm is normal around the first output, with a variance σ²(x) that a second output says.
+    LogNormal,
     /// Numbers around the output with far tails: Student-t with four degrees of freedom, of a scale that is learned with the weights.
     StudentT,
     /// Counts (0, 1, 2, …) whose variance is their mean.
@@ -34,6 +36,7 @@ impl LikelihoodName {
             Self::Gaussian => "constant noise, given",
             Self::LearnedGaussian => "constant noise",
             Self::VaryingGaussian => "noise that depends on the row",
+            Self::LogNormal => "noise in proportion, that depends on the row",
             Self::StudentT => "noise with far tails",
             Self::Poisson => "Poisson counts",
             Self::NegativeBinomial => "negative binomial counts",
@@ -47,6 +50,7 @@ impl LikelihoodName {
             Self::Gaussian => "gaussian",
             Self::LearnedGaussian => "learned_gaussian",
             Self::VaryingGaussian => "varying_gaussian",
+            Self::LogNormal => "log_normal",
             Self::StudentT => "student_t",
             Self::Poisson => "poisson",
             Self::NegativeBinomial => "negative_binomial",
@@ -65,6 +69,7 @@ mod tests {
             LikelihoodName::Gaussian,
             LikelihoodName::LearnedGaussian,
             LikelihoodName::VaryingGaussian,
+            LikelihoodName::LogNormal,
             LikelihoodName::StudentT,
             LikelihoodName::Poisson,
             LikelihoodName::NegativeBinomial,

@@ -109,7 +109,7 @@ impl WarmUp {
         let (position, direction) = (&chain.state.position, &mut chain.state.adapted.direction);
         let (masses, rounds) = (&look.masses, Self::rounds(is_first));
         let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
-        self.take_largest(latest, layout, chain, &look.masses);
+        self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
     }
 
     /// Gauss–Newton probes of a look.
@@ -150,15 +150,15 @@ impl WarmUp {
         self::masses(&found.curvature, layout, masses);
     }
 
-    /// Ends a look: the step size follows from λmax, and the masses become the chain's.
-    pub(super) fn take_largest(&self, latest: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
+    /// Ends a look: the step size is this share of what follows from λmax, and the masses become the chain's.
+    pub(super) fn take_largest(&self, latest: f64, share: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
         let found = &mut chain.state.adapted;
         let weight = found.weight_of_a_look();
         found.num_looks += 1;
         // Where curvature is no number the chain itself is about to say so.
         if latest > 0.0 && latest.is_finite() {
             found.largest += weight * (latest - found.largest);
-            found.step_size = potential.step_share() / found.largest.max(latest).sqrt();
+            found.step_size = share / found.largest.max(latest).sqrt();
         }
         chain.state.set_mass(layout, masses);
     }
