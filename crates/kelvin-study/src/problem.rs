@@ -184,7 +184,7 @@ impl Problem {
     pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
         let likelihood = settings.build_likelihood(&dataset.target, &split.train)?;
-        if likelihood.are_counts() {
+        if likelihood.has_own_units() {
             standardiser = standardiser.with_the_target_as_it_is();
         }
         let network = settings.model.build(Shape::flat(standardiser.num_inputs()), likelihood.num_outputs())?;

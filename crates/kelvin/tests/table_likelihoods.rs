@@ -17,16 +17,25 @@ use crate::known_posterior::{Reading, check_with_twin};
 const NUM_ROWS: usize = 12;
 const PRIOR_VARIANCE: f64 = 0.5;
 const LOG_MEAN: f64 = 0.8;
+const LOG_STD: f64 = 0.9;
 
 /// log p(y | outputs, own), written once more, by hand.
 type RowDensity = fn(outputs: &[f64], own: &[f64], y: f64) -> f64;
+
+/// What the answers of the rows are.
+#[derive(Clone, Copy)]
+enum Answers {
+    Numbers,
+    Positive,
+    Counts,
+}
 
 struct Case {
     likelihood: Likelihood,
     density: RowDensity,
     /// The variance of each of the likelihood's own parameters before the data.
     own_variance: f64,
-    are_counts: bool,
+    answers: Answers,
     learning_rate: f64,
     /// Steps from one draw to the next.
     every: u64,
@@ -57,13 +66,14 @@ fn negative_binomial(y: f64, log_mean: f64, r: f64) -> f64 {
     ln_gamma(y + r) - ln_gamma(r) - ln_gamma(y + 1.0) + r * (r / (r + mean)).ln() + y * (mean / (r + mean)).ln()
 }
 
-fn rows(are_counts: bool) -> Examples {
+fn rows(answers: Answers) -> Examples {
     let mut numbers = vec![0.0; NUM_ROWS * 2];
     NoiseKey { seed: 6, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut numbers);
     let (inputs, noise) = numbers.split_at(NUM_ROWS);
-    let answer = |(x, e): (&f32, &f32)| match are_counts {
-        true => (LOG_MEAN as f32 + 0.4 * x + 0.6 * e).exp().round(),
-        false => 0.4 + x + 0.6 * e,
+    let answer = |(x, e): (&f32, &f32)| match answers {
+        Answers::Counts => (LOG_MEAN as f32 + 0.4 * x + 0.6 * e).exp().round(),
+        Answers::Numbers => 0.4 + x + 0.6 * e,
+        Answers::Positive => (LOG_MEAN as f32 + LOG_STD as f32 * (0.4 + x + 0.6 * e)).exp(),
     };
     let targets = inputs.iter().zip(noise).map(answer).collect();
     Examples { inputs: inputs.to_vec().into(), num_features: 1, targets: Targets::Real(targets) }
@@ -120,7 +130,7 @@ fn expectations(case: &Case, examples: &Examples, temperature: f64, dim: usize, 
 }
 
 fn check(name: &str, case: &Case, points: usize) {
-    let examples = rows(case.are_counts);
+    let examples = rows(case.answers);
     let network = Network::dense(1, &[], case.likelihood.num_outputs()).unwrap();
     let prior = IsotropicGaussian::new(PRIOR_VARIANCE).unwrap();
     let posterior = Posterior::new(&network, case.likelihood, prior, &examples).unwrap();
@@ -168,7 +178,7 @@ fn noise_that_varies_has_its_known_posterior() {
         likelihood: Likelihood::VaryingGaussian,
         density: |outputs, _, y| normal(y, outputs[0], bounded(outputs[1])),
         own_variance: 1.0,
-        are_counts: false,
+        answers: Answers::Numbers,
         // Where the noise is small the energy is steep.
         learning_rate: 0.002,
         every: 16,
@@ -178,12 +188,29 @@ fn noise_that_varies_has_its_known_posterior() {
 }
 
 #[test]
+fn noise_in_proportion_has_its_known_posterior() {
+    let case = Case {
+        likelihood: Likelihood::LogNormal { log_mean: LOG_MEAN, log_std: LOG_STD },
+        density: |outputs, _, y| {
+            let log_variance = 6.0 * ((outputs[1] + 4.0) / 6.0).tanh() - 4.0;
+            normal((y.ln() - LOG_MEAN) / LOG_STD, outputs[0], log_variance) - LOG_STD.ln() - y.ln()
+        },
+        own_variance: 1.0,
+        answers: Answers::Positive,
+        learning_rate: 0.002,
+        every: 16,
+        range: |parameter| [(-0.4, 2.4), (-3.4, 3.4), (-1.2, 1.8), (-4.2, 2.4)][parameter],
+    };
+    check("noise in proportion", &case, 44);
+}
+
+#[test]
 fn student_t_noise_has_its_known_posterior() {
     let case = Case {
         likelihood: Likelihood::StudentT,
         density: |outputs, own, y| student_t(y, outputs[0], own[0]),
         own_variance: 1.0,
-        are_counts: false,
+        answers: Answers::Numbers,
         learning_rate: 0.02,
         every: 5,
         range: |parameter| if parameter == 2 { (-4.2, 4.2) } else { (-3.6, 3.6) },
@@ -211,7 +238,7 @@ fn counts_have_their_known_posteriors() {
         likelihood: Likelihood::Poisson { log_mean: LOG_MEAN },
         density: |outputs, _, y| poisson(y, LOG_MEAN + bounded(outputs[0])),
         own_variance: 1.0,
-        are_counts: true,
+        answers: Answers::Counts,
         learning_rate: 0.02,
         every: 5,
         range: |parameter| if parameter == 2 { (-8.4, 8.4) } else { (-3.6, 3.6) },

@@ -257,6 +257,8 @@ pub enum LikelihoodArgument {
     LearnedGaussian,
     /// Noise that depends on the row and is learned
     VaryingGaussian,
+    /// Noise in proportion to positive numbers, that depends on the row and is learned
+    LogNormal,
     /// Noise with far tails
     StudentT,
     /// Noise with far tails that depends on the row
@@ -275,6 +277,7 @@ impl LikelihoodArgument {
             Self::Gaussian => LikelihoodName::Gaussian,
             Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
             Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
+            Self::LogNormal => LikelihoodName::LogNormal,
             Self::StudentT => LikelihoodName::StudentT,
             Self::VaryingStudentT => LikelihoodName::VaryingStudentT,
             Self::Poisson => LikelihoodName::Poisson,

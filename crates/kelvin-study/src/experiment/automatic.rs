@@ -68,7 +68,10 @@ const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::Poisson, LikelihoodName:
 /// Targets beyond this are no counts of events, whatever they are.
 const LARGEST_COUNT: f64 = 1000.0;
 
-/// Likelihoods that suit the target of a table, the simplest first: those of numbers, and of counts where all are whole numbers from 0 to 1000; those of
+/// The logarithm is tried where it takes this much of the targets' skewness, and they have as much.
+const WORTH_A_LOGARITHM: f64 = 0.5;
+
+/// Likelihoods that suit the target of a table, the simplest first: those of numbers, the log-normal one where they are positive and less skewed as logarithms, and those of counts where all are whole numbers from 0 to 1000; those of
 /// counts alone where the task says so. None of classes.
 pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<LikelihoodName> {
     let Target::Real(numbers) = &dataset.target else { return Vec::new() };
@@ -77,7 +80,23 @@ pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<Likelih
     }
     let is_count = |number: &f64| number.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(number);
     let of_counts: &[LikelihoodName] = if numbers.iter().all(is_count) { &OF_COUNTS } else { &[] };
-    of_counts.iter().chain(&OF_NUMBERS).copied().collect()
+    let mut found: Vec<LikelihoodName> = of_counts.iter().chain(&OF_NUMBERS).copied().collect();
+    let is_positive = numbers.iter().all(|&number| number > 0.0);
+    let logs = || numbers.iter().map(|number| number.ln()).collect::<Vec<f64>>();
+    if is_positive && skewness(numbers) - skewness(&logs()).abs() > WORTH_A_LOGARITHM {
+        // No simpler than noise that varies, which comes before.
+        found.insert(found.len() - 1, LikelihoodName::LogNormal);
+    }
+    found
+}
+
+/// The third moment in standard deviations; 0 where there are none.
+fn skewness(numbers: &[f64]) -> f64 {
+    let n = numbers.len() as f64;
+    let mean = numbers.iter().sum::<f64>() / n;
+    let moment = |power: i32| numbers.iter().map(|number| (number - mean).powi(power)).sum::<f64>() / n;
+    let found = moment(3) / moment(2).powf(1.5);
+    if found.is_finite() { found } else { 0.0 }
 }
 
 /// Provisional settings that learn the scales of the weights, and of numbers the noise, with a linear skip beside the hidden layers. Of several
@@ -234,6 +253,19 @@ mod tests {
             settings.check().unwrap();
             assert_eq!(settings.draws_per_chain(), 100, "{rows} rows");
         }
+    }
+
+    #[test]
+    fn the_logarithm_is_tried_where_targets_are_positive_and_skewed() {
+        let tried = |of: fn(f64) -> f64| {
+            let text: String = (0..60).map(|i| format!("{i},{}\n", of(f64::from(i)))).collect();
+            let table = Table::from_bytes("t.csv", format!("a,y\n{text}").as_bytes()).unwrap();
+            let dataset = Dataset::from_table(&table, "y", &[], Some(Task::Regression)).unwrap();
+            suitable_likelihoods(&dataset, TaskSetting::Auto).contains(&LikelihoodName::LogNormal)
+        };
+        assert!(tried(|x| (0.07 * x).exp() + 0.001));
+        assert!(!tried(|x| (0.07 * x).exp() - 1.5), "some are negative");
+        assert!(!tried(|x| 100.5 + x), "they are not skewed");
     }
 
     #[test]

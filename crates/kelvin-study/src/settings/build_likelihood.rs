@@ -21,7 +21,7 @@ impl Settings {
 
 impl ModelSettings {
     /// The likelihood in force for a target: the one that is named, else Gaussian with the variance `noise_variance` for numbers and categorical
-    /// for classes. Counts are predicted relative to the mean of the training rows.
+    /// for classes. Counts are predicted relative to the mean of the training rows, logarithms to their mean and standard deviation.
     ///
     /// # Errors
     /// If the one that is named is not for such targets.
@@ -35,6 +35,7 @@ impl ModelSettings {
         Ok(match self.likelihood.unwrap_or(LikelihoodName::Gaussian) {
             LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
             LikelihoodName::VaryingGaussian => Likelihood::VaryingGaussian,
+            LikelihoodName::LogNormal => log_normal(numbers, train)?,
             LikelihoodName::StudentT => Likelihood::StudentT,
             LikelihoodName::VaryingStudentT => Likelihood::VaryingStudentT,
             LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean() },
@@ -61,6 +62,20 @@ impl ModelSettings {
             _ => Ok(()),
         }
     }
+}
+
+/// That of the logarithms of the training rows.
+fn log_normal(numbers: &[f64], train: &[usize]) -> Result<Likelihood, ExperimentError> {
+    if let Some(found) = numbers.iter().find(|&&number| number <= 0.0) {
+        let reason = format!(
+            "\"log_normal\" is for positive numbers, and a target is {found}; choose \"varying_gaussian\", or leave such rows out"
+        );
+        return Err(ExperimentError::DoesNotApply { key: "model.likelihood", reason: reason.into() });
+    }
+    let logs = || train.iter().map(|&row| numbers[row].ln());
+    let log_mean = logs().sum::<f64>() / train.len() as f64;
+    let variance = logs().map(|log| (log - log_mean).powi(2)).sum::<f64>() / train.len() as f64;
+    Ok(Likelihood::LogNormal { log_mean, log_std: variance.sqrt() })
 }
 
 #[cfg(test)]
@@ -101,6 +116,16 @@ mod tests {
             named(Some(LikelihoodName::Categorical)).build_likelihood(&numbers(), &[0, 1]).unwrap_err().to_string();
         assert!(error.contains("\"categorical\" is for classes"), "{error}");
         assert!(named(Some(LikelihoodName::Categorical)).build_likelihood(&classes(), &[0, 1]).is_ok());
+    }
+
+    #[test]
+    fn logarithms_are_measured_on_training_rows_and_need_positive_targets() {
+        let log_normal = named(Some(LikelihoodName::LogNormal));
+        let prices = Target::Real(vec![1.0, 4.0f64.exp(), 50.0]);
+        let built = log_normal.build_likelihood(&prices, &[0, 1]).unwrap();
+        assert_eq!(built, Likelihood::LogNormal { log_mean: 2.0, log_std: 2.0 });
+        let error = log_normal.build_likelihood(&numbers(), &[1, 2]).unwrap_err().to_string();
+        assert!(error.contains("a target is 0") && error.contains("varying_gaussian"), "{error}");
     }
 
     #[test]

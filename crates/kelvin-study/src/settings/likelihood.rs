@@ -12,6 +12,8 @@ pub enum LikelihoodName {
     LearnedGaussian,
     /// Numbers around the first output, with a variance σ²(x) that a second output says.
     VaryingGaussian,
+    /// Positive numbers whose logarithm is normal around the first output, with a variance σ²(x) that a second output says.
+    LogNormal,
     /// Numbers around the output with far tails: Student-t with four degrees of freedom, of a scale that is learned with the weights.
     StudentT,
     /// Numbers around the first output with far tails, of a scale that a second output says: Student-t with four degrees of freedom.
@@ -36,6 +38,7 @@ impl LikelihoodName {
             Self::Gaussian => "constant noise, given",
             Self::LearnedGaussian => "constant noise",
             Self::VaryingGaussian => "noise that depends on the row",
+            Self::LogNormal => "noise in proportion, that depends on the row",
             Self::StudentT => "noise with far tails",
             Self::VaryingStudentT => "noise with far tails that depends on the row",
             Self::Poisson => "Poisson counts",
@@ -50,6 +53,7 @@ impl LikelihoodName {
             Self::Gaussian => "gaussian",
             Self::LearnedGaussian => "learned_gaussian",
             Self::VaryingGaussian => "varying_gaussian",
+            Self::LogNormal => "log_normal",
             Self::StudentT => "student_t",
             Self::VaryingStudentT => "varying_student_t",
             Self::Poisson => "poisson",
@@ -69,6 +73,7 @@ mod tests {
             LikelihoodName::Gaussian,
             LikelihoodName::LearnedGaussian,
             LikelihoodName::VaryingGaussian,
+            LikelihoodName::LogNormal,
             LikelihoodName::StudentT,
             LikelihoodName::VaryingStudentT,
             LikelihoodName::Poisson,

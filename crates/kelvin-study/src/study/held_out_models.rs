@@ -60,7 +60,7 @@ pub(crate) fn fold_predictions(
     Ok(FoldPredictions { rows, truths, target_std: units.std, beta_star, models })
 }
 
-fn units_of(experiment: &Experiment) -> Units {
+pub(crate) fn units_of(experiment: &Experiment) -> Units {
     Units::of(&experiment.problem).unwrap_or(Units { mean: 0.0, std: 1.0 })
 }
 

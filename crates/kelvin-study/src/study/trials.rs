@@ -15,7 +15,7 @@ use crate::findings::{HeldOutModel, JudgedOn, Method, ModelKind, ModelPrediction
 use crate::number::significant;
 use crate::settings::{LikelihoodName, Settings};
 use crate::study::cross_validate::{splits, standard_deviation};
-use crate::study::held_out_models::{HeldOutRows, fold_predictions, of_chains};
+use crate::study::held_out_models::{HeldOutRows, fold_predictions, of_chains, units_of};
 use crate::study::stages::{Asked, Part, PartRows, Stages};
 
 /// Inverse temperatures that are tried, the simplest first.
@@ -130,7 +130,11 @@ fn tried(
     for (experiments, sampled) in experiments.chunks(choices.len()).zip(sampled.chunks(choices.len())) {
         let mut models = Vec::new();
         for ((_, choice, experiment), chains) in experiments.iter().zip(sampled) {
-            models.push(predictions(experiment, *choice, chains, rows, label(*choice))?);
+            let mut found = predictions(experiment, *choice, chains, rows, label(*choice))?;
+            // Likelihoods have their targets in units of their own: those of a division are compared in the first one's.
+            let scale = (units_of(&experiments[0].2).std / units_of(experiment).std).ln();
+            found.log_densities.iter_mut().for_each(|log_density| *log_density += scale);
+            models.push(found);
         }
         of_divisions.push(fold_predictions(&experiments[0].2, rows, 1.0, models)?);
     }

@@ -86,7 +86,8 @@ impl Column {
 
     /// Takes words for the numbers they are where their commas are decimal points; whether they are.
     pub fn read_decimal_commas(&mut self) -> bool {
-        let Answers::Words(words) = self.answers() else { return false };
+        // The text of a column that is to be read again is not known yet.
+        let (false, Answers::Words(words)) = (self.lost_text(), self.answers()) else { return false };
         let number = |word: &&str| match Cell::new(word) {
             Cell::Number(number) => Some(number),
             Cell::Missing => Some(f64::NAN),
@@ -157,6 +158,7 @@ mod tests {
         // As read a second time, since a number came first.
         assert!(commas.read_decimal_commas());
         assert!(matches!(commas.answers(), Answers::Numbers([a, _, b, c]) if (*a, *b, *c) == (1.5, -2.0, 2.25)));
+        assert!(!column(&["1", "1,5"]).read_decimal_commas(), "its first cell has no text");
         assert!(!column(&["1,5", "red"]).read_decimal_commas() && !column(&["1", "2"]).read_decimal_commas());
     }
 }

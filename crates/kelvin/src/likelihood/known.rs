@@ -6,6 +6,7 @@ use super::categorical::Categorical;
 use super::counts::Counts;
 use super::gaussian::Gaussian;
 use super::learned_gaussian::LearnedGaussian;
+use super::log_normal::LogNormal;
 use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
 use super::number::NumberDistribution;
 use super::student_t::StudentT;
@@ -35,6 +36,14 @@ pub enum Likelihood {
     /// y ~ first output + e^{s(x)/2} · Student-t with four degrees of freedom, with s(x) a bounded form of the second output.
     #[serde(rename = "varying_student_t")]
     VaryingStudentT,
+    /// Positive numbers: (log y − log_mean)/log_std ~ N(first output, σ²(x)) with log σ²(x) a bounded form of the second output.
+    #[serde(rename = "log_normal")]
+    LogNormal {
+        /// The mean of log y over the training rows.
+        log_mean: f64,
+        /// Its standard deviation.
+        log_std: f64,
+    },
     /// Counts, Poisson with the log of their mean log_mean + a bounded form of the output: one output.
     Poisson {
         /// The log of the mean of the training counts.
@@ -62,6 +71,7 @@ impl Likelihood {
             Self::VaryingGaussian => question(&VaryingGaussian),
             Self::StudentT => question(&StudentT),
             Self::VaryingStudentT => question(&VaryingStudentT),
+            Self::LogNormal { log_mean, log_std } => question(&LogNormal { log_mean, log_std }),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
@@ -144,6 +154,11 @@ impl Likelihood {
         self.ask(|model| model.are_counts())
     }
 
+    /// Whether its targets are given as they are and not standardised, since it knows their units.
+    pub fn has_own_units(&self) -> bool {
+        self.ask(|model| model.has_own_units())
+    }
+
     /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
     pub fn known_noise_variance(&self) -> Option<f64> {
         self.ask(|model| model.known_noise_variance())
@@ -171,6 +186,13 @@ impl Likelihood {
                 match numbers.iter().find(|number| !is_count(number)) {
                     None => Ok(()),
                     Some(&found) => Err(LikelihoodError::NotACount { likelihood, found }),
+                }
+            }
+            (TargetKind::Numbers, Targets::Real(numbers)) if matches!(self, Self::LogNormal { .. }) => {
+                // Nobody looks at the density of a 0: rows whose answer is not known have one.
+                match numbers.iter().find(|&&number| number.is_nan() || number < 0.0) {
+                    None => Ok(()),
+                    Some(&found) => Err(LikelihoodError::NotPositive { found }),
                 }
             }
             (TargetKind::Numbers, Targets::Real(_)) => Ok(()),
@@ -241,6 +263,11 @@ mod tests {
             (Likelihood::VaryingGaussian, vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0], numbers()),
             (Likelihood::StudentT, vec![0.5, -0.7, -1.25, -0.7, 0.3, -0.7], numbers()),
             (Likelihood::VaryingStudentT, vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0], numbers()),
+            (
+                Likelihood::LogNormal { log_mean: 0.3, log_std: 0.8 },
+                vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0],
+                Targets::Real(vec![0.75, 2.0, 1.6]),
+            ),
             (Likelihood::Poisson { log_mean: 0.7 }, vec![0.5, -1.25, 2.3], counts()),
             (Likelihood::NegativeBinomial { log_mean: 0.7 }, vec![0.5, 0.4, -1.25, 0.4, 2.3, 0.4], counts()),
             (

@@ -16,6 +16,7 @@ mod drawn;
 mod gaussian;
 mod known;
 mod learned_gaussian;
+mod log_normal;
 mod model;
 pub(crate) mod normal;
 mod number;

@@ -36,6 +36,26 @@ pub enum LikelihoodError {
         /// What was given.
         found: f64,
     },
+    /// The logs of positive targets must have a scale.
+    #[error(
+        "the logs of the targets must have a finite mean and a standard deviation > 0, got {mean} and {std}: a log-normal likelihood \
+         needs positive numbers that differ"
+    )]
+    LogScale {
+        /// The mean that was given.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
+    /// A target that has no logarithm.
+    #[error(
+        "a log-normal likelihood needs positive targets, but a target is {found}; choose model.likelihood = \
+         \"varying_gaussian\""
+    )]
+    NotPositive {
+        /// What was given.
+        found: f32,
+    },
     /// A target that is no count.
     #[error(
         "a {likelihood} likelihood needs counts (0, 1, 2, …), but a target is {found}; choose model.likelihood = \"learned_gaussian\""
@@ -145,6 +165,11 @@ pub(super) trait Model {
     /// Whether its targets are counts: 0, 1, 2, … as they are.
     fn are_counts(&self) -> bool {
         false
+    }
+
+    /// Whether its targets are given as they are and not standardised, since it knows their units.
+    fn has_own_units(&self) -> bool {
+        self.are_counts()
     }
 
     /// Replaces the outputs of some rows by ∂ log p(y | x, θ, β) / ∂ outputs, and adds to `sums` what [`Model::total`] needs.

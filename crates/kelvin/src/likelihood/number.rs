@@ -9,7 +9,7 @@ use super::count::{CountDistribution, CountLaw};
 use super::normal;
 use crate::quantile::normal_quantile;
 
-/// The distribution of a number, given the values of its row: normal, Student-t, or of counts.
+/// The distribution of a number, given the values of its row: normal, Student-t, log-normal, or of counts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NumberDistribution {
     mean: f64,
@@ -20,7 +20,15 @@ pub struct NumberDistribution {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shape {
     Normal,
-    StudentT { scale: f64, degrees: f64 },
+    /// Of the log: its mean and standard deviation.
+    LogNormal {
+        centre: f64,
+        spread: f64,
+    },
+    StudentT {
+        scale: f64,
+        degrees: f64,
+    },
     Count(CountDistribution),
 }
 
@@ -36,6 +44,13 @@ impl NumberDistribution {
         Self { mean: centre, variance, shape: Shape::StudentT { scale, degrees } }
     }
 
+    /// e to the power of a number of N(centre, variance).
+    pub fn log_normal(centre: f64, variance: f64) -> Self {
+        let mean = (centre + 0.5 * variance).exp();
+        let shape = Shape::LogNormal { centre, spread: variance.sqrt() };
+        Self { mean, variance: mean * mean * variance.exp_m1(), shape }
+    }
+
     /// Counts with this law to a power.
     pub(super) fn count(law: CountLaw, power: f64) -> Self {
         let counts = CountDistribution::new(law, power);
@@ -46,7 +61,7 @@ impl NumberDistribution {
     pub(crate) fn with_rounded_std(self) -> Self {
         match self.shape {
             Shape::Normal => Self { variance: self.std() * self.std(), ..self },
-            Shape::StudentT { .. } | Shape::Count(_) => self,
+            Shape::LogNormal { .. } | Shape::StudentT { .. } | Shape::Count(_) => self,
         }
     }
 
@@ -65,10 +80,11 @@ impl NumberDistribution {
         self.variance.sqrt()
     }
 
-    /// What numbers are measured by around the mean: the standard deviation, or a Student-t's scale.
+    /// What numbers are measured by around the mean: the standard deviation, a Student-t's scale, or that of a log-normal one near its median.
     pub(crate) fn scale(&self) -> f64 {
         match self.shape {
             Shape::StudentT { scale, .. } => scale,
+            Shape::LogNormal { centre, spread } => spread * centre.exp(),
             Shape::Normal | Shape::Count(_) => self.std(),
         }
     }
@@ -89,6 +105,8 @@ impl NumberDistribution {
                     - 0.5 * (degrees * PI * scale * scale).ln()
                     - 0.5 * (degrees + 1.0) * (z * z / degrees).ln_1p()
             }
+            Shape::LogNormal { .. } if y <= 0.0 => f64::NEG_INFINITY,
+            Shape::LogNormal { centre, spread } => normal::log_density(y.ln() - centre, spread * spread) - y.ln(),
             Shape::Count(counts) => counts.log_mass(y),
         }
     }
@@ -99,6 +117,8 @@ impl NumberDistribution {
         match self.shape {
             Shape::Normal => normal::cumulative((y - self.mean) / self.std()),
             Shape::StudentT { scale, degrees } => student_t_cumulative((y - self.mean) / scale, degrees),
+            Shape::LogNormal { .. } if y <= 0.0 => 0.0,
+            Shape::LogNormal { centre, spread } => normal::cumulative((y.ln() - centre) / spread),
             Shape::Count(counts) => counts.middle(y),
         }
     }
@@ -109,6 +129,8 @@ impl NumberDistribution {
         match self.shape {
             Shape::Normal => normal::cumulative((self.mean - y) / self.std()),
             Shape::StudentT { scale, degrees } => student_t_cumulative((self.mean - y) / scale, degrees),
+            Shape::LogNormal { .. } if y <= 0.0 => 1.0,
+            Shape::LogNormal { centre, spread } => normal::cumulative((centre - y.ln()) / spread),
             Shape::Count(counts) => 1.0 - counts.middle(y),
         }
     }
@@ -117,7 +139,7 @@ impl NumberDistribution {
     pub(crate) fn at_most(&self, y: f64) -> f64 {
         match self.shape {
             Shape::Count(counts) => counts.at_most(y),
-            Shape::Normal | Shape::StudentT { .. } => self.cumulative(y),
+            Shape::Normal | Shape::LogNormal { .. } | Shape::StudentT { .. } => self.cumulative(y),
         }
     }
 
@@ -125,6 +147,7 @@ impl NumberDistribution {
     pub fn at(&self, z: f64) -> f64 {
         match self.shape {
             Shape::Normal => self.mean + self.std() * z,
+            Shape::LogNormal { .. } => self.standing_for(z),
             Shape::StudentT { degrees, .. } => {
                 self.standing_for(z.signum() * -student_t_quantile(normal::cumulative(-z.abs()), degrees))
             }
@@ -135,15 +158,18 @@ impl NumberDistribution {
     /// The quantile p of its family at mean 0 and scale 1; not of counts, which have no such family.
     pub(crate) fn standard_quantile(&self, p: f64) -> f64 {
         match self.shape {
-            Shape::Normal | Shape::Count(_) => normal_quantile(p),
+            Shape::Normal | Shape::LogNormal { .. } | Shape::Count(_) => normal_quantile(p),
             Shape::StudentT { degrees, .. } if p <= 0.5 => student_t_quantile(p, degrees),
             Shape::StudentT { degrees, .. } => -student_t_quantile(1.0 - p, degrees),
         }
     }
 
-    /// The number that a number of its family at mean 0 and scale 1 stands for.
+    /// The number that a number of its family at mean 0 and scale 1 stands for; of a log-normal one the family is that of its log.
     pub(crate) fn standing_for(&self, z: f64) -> f64 {
-        self.mean + self.scale() * z
+        match self.shape {
+            Shape::LogNormal { centre, spread } => (centre + spread * z).exp(),
+            _ => self.mean + self.scale() * z,
+        }
     }
 }
 
