@@ -162,8 +162,7 @@ def select_beta(
 
     Examples
     --------
-    >>> import numpy as np, kelvin, pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import numpy as np, kelvin, torch
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 2)).astype("float32")
     >>> y = (x[:, 0] * x[:, 1] > 0).astype(int)
