@@ -37,6 +37,8 @@ pub fn main() -> ExitCode {
         Command::Toy(toy) => commands::toy::toy(&toy),
         Command::Resume(resume) => commands::resume::resume(&resume),
         Command::Merge(merge) => commands::merge::merge(&merge),
+        Command::Submit(submit) => commands::submit::submit(&submit),
+        Command::Status(status) => commands::status::status(&status),
         Command::Diagnose(diagnose) => commands::diagnose::diagnose(&diagnose),
         Command::Compare(compare) => commands::compare::compare(&compare),
         Command::Watch(watch) => commands::watch::watch(&watch),

@@ -245,3 +245,79 @@ fn folds_are_shards_as_well() {
     succeeds(here, &["merge", "parts", "--quiet"]);
     assert_same(&here.join("parts"), &here.join("whole"));
 }
+
+/// What a scheduler sends before it takes a machine away: the process stores what it has and says how it ended.
+#[cfg(unix)]
+#[test]
+fn a_shard_that_is_told_to_stop_stores_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let long = ["--set=sampler.epochs=4000000", "--set=sampler.cycle=2000"];
+    succeeds(here, &arguments(&[&SWEEP, &SHORT, &long, &["--out=run", "--stage=search"]]));
+    for (signal, code) in [("USR1", 138), ("TERM", 143)] {
+        let child = command(here, &["resume", "run", "--shard=1/3", "--quiet"]).stderr(Stdio::piped()).spawn().unwrap();
+        let stored = here.join("run/shards/1-of-3/checkpoints/sampling.checkpoint");
+        let written = || std::fs::metadata(&stored).and_then(|found| found.modified()).ok();
+        let before = written();
+        while written() == before {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let status: Value = serde_json::from_slice(&kelvin(here, &["status", "run", "--json"]).stdout).unwrap();
+        assert_eq!((&status["search"]["state"], &status["shards"][0]["state"]), (&"done".into(), &"running".into()));
+        // The one after the other, as schedulers do, is no impatience.
+        for signal in ["USR1", signal] {
+            let killed = Command::new("kill").args(["-s", signal, &child.id().to_string()]).status().unwrap();
+            assert!(killed.success());
+        }
+        let output = child.wait_with_output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{err}");
+        assert!(err.contains("go on with `kelvin resume run --shard 1/3`"), "{err}");
+        let (told, _) = said(&kelvin(here, &["status", "run"]));
+        assert!(told.contains("shard 1/3      stopped") && told.contains("1 shard: 1 stopped"), "{told}");
+    }
+}
+
+/// A machine without a GPU prepares a study for machines with one, and writes what a cluster is asked.
+#[test]
+fn scripts_are_written_where_there_is_neither_a_gpu_nor_a_cluster() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let cluster = [
+        "submit",
+        "concrete",
+        "--quick",
+        "--shards=12",
+        "--gres=gpu:1",
+        "--partition=long",
+        "--device=cuda",
+        "--cpus=4",
+    ];
+    let told =
+        succeeds(here, &arguments(&[&cluster, &["--sbatch=--account=physics", "--out=my run", "--dry-run", "--json"]]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!((&told["search"], told["scripts"].as_array().unwrap().len()), (&Value::Null, 3));
+    let script = std::fs::read_to_string(told["scripts"][1].as_str().unwrap()).unwrap();
+    let phrases = [
+        "#SBATCH --array=1-12\n",
+        "#SBATCH --gres=gpu:1\n",
+        "#SBATCH --partition=long\n",
+        "#SBATCH --account=physics\n",
+        "#SBATCH --requeue\n",
+        "#SBATCH --signal=B:USR1@90\n",
+        "my run' --shard \"$SLURM_ARRAY_TASK_ID/12\" --quiet --device cuda --threads 4 &",
+        "scontrol requeue",
+    ];
+    for phrase in phrases {
+        assert!(script.contains(phrase), "no `{phrase}` in\n{script}");
+    }
+    assert!(
+        Command::new("bash")
+            .args(["-n", told["scripts"][1].as_str().unwrap()])
+            .status()
+            .is_ok_and(|code| code.success())
+    );
+    let (status, _) = said(&kelvin(here, &["status", "my run"]));
+    assert!(status.contains("search         waiting") && status.contains("12 shards: 12 waiting"), "{status}");
+    refuses(here, &["merge", "my run"], &["are not finished"]);
+}

@@ -64,13 +64,7 @@ pub fn fit_table(
     })
 }
 
-fn fit(
-    dataset: Dataset,
-    request: &Request,
-    place: Place,
-    cancel: &Cancel,
-    told: &Arc<Told>,
-) -> Result<Model, Failure> {
+fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told: &Arc<Told>) -> Result<Model, Failure> {
     notes_of(&dataset).into_iter().for_each(|note| told.note(note));
     let prepared = request.prepare(&dataset)?;
     let settings = prepared.settings;

@@ -54,13 +54,13 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(fitted, ta
 
 def test_the_model_that_predicts_can_be_asked_for(fitted, table, tmp_path):
     X, y = table
-    assert "β̂*" in fitted.predictor_
+    assert "β = 1" in fitted.predictor_
     linear = kelvin.Regressor(**{**QUICK, "model": "linear"}).fit(X, y)
     assert "ridge" in linear.predictor_
     np.testing.assert_allclose(np.diff(linear.predict([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), 2), 0.0, atol=1e-5)
     assert pickle.loads(pickle.dumps(linear)).predictor_ == linear.predictor_
     fitted.save(tmp_path / "model")
-    assert kelvin.load(tmp_path / "model", model="bayes").predictor_.startswith("β = 1")
+    assert "β" in kelvin.load(tmp_path / "model", model="beta-star").predictor_
     with pytest.raises(kelvin.InputError, match="there is no model \"best of all\""):
         kelvin.Regressor(**{**QUICK, "model": "best of all"}).fit(X, y)
 
@@ -133,7 +133,7 @@ def test_a_fit_in_a_folder_is_a_run_folder(table, tmp_path):
     X, y = table
     model = kelvin.Regressor(**QUICK, folder=tmp_path / "run").fit(X, y)
     assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "run" / "model.json").exists()
-    loaded = kelvin.load(tmp_path / "run", model="beta-star")
+    loaded = kelvin.load(tmp_path / "run", model="bayes")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     with pytest.raises(kelvin.KelvinError):
         kelvin.Regressor(**QUICK, folder=tmp_path / "run", random_state=9).fit(X, y)

@@ -6,12 +6,15 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::findings::{HeldOutModel, ModelKind};
+use kelvin_study::settings::LikelihoodName;
 
 mod budget;
 mod part;
+mod submit;
 
 pub use budget::Budget;
-pub use part::{MergeArguments, PartArguments, StageArgument};
+pub use part::{MergeArguments, PartArguments, StageArgument, StatusArguments};
+pub use submit::SubmitArguments;
 
 /// Chooses the temperature of a Bayesian neural network from the data, samples the tempered posterior there, and
 /// predicts with it.
@@ -60,6 +63,16 @@ pub enum Command {
     /// Every chain is taken once from where it was sampled; all files are then written as one process would have written them, bit by bit. What is missing is
     /// named with the command that makes it.
     Merge(MergeArguments),
+    /// Submit a study to a cluster: its searches, its shards, and what puts them together
+    ///
+    /// Writes readable batch scripts into the run folder, submits them, and prints their numbers. No GPU is needed here. Submitted again, only what is missing
+    /// is.
+    #[command(
+        override_usage = "kelvin submit [OPTIONS] --shards <N> <PRESET|FILE.toml>\n       kelvin submit [OPTIONS] --shards <N> --data <FILE.csv> --target <COLUMN>"
+    )]
+    Submit(Box<SubmitArguments>),
+    /// Tell which parts of a study wait, run, are done or failed, and where
+    Status(StatusArguments),
     /// Write the page of a run again, or one page about several, with the paper's tables and figures
     ///
     /// Makes everything from the files of the run folders: nothing is sampled. For one run, its own report.html, figures/ and
@@ -132,6 +145,8 @@ pub enum TaskArgument {
     Regression,
     /// A class
     Classification,
+    /// A count: 0, 1, 2, …
+    Counts,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -211,6 +226,9 @@ pub struct RunArguments {
     /// How chains are sampled [default: adaptive for tables, paper for images]
     #[arg(long, value_name = "SAMPLER")]
     pub sampler: Option<SamplerArgument>,
+    /// How numbers scatter around what the network says [default: auto for your own table, sampled adaptively]
+    #[arg(long, value_name = "LIKELIHOOD")]
+    pub likelihood: Option<LikelihoodArgument>,
     /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
     pub folds: Option<u32>,
@@ -227,6 +245,39 @@ pub struct RunArguments {
     pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LikelihoodArgument {
+    /// Tries those below that suit the target by short chains; the simplest within one standard error of the best held-out score is used
+    Auto,
+    /// Constant noise that a trial search finds, before it is held still; β̂* by the joint search
+    Gaussian,
+    /// Constant noise that is learned
+    LearnedGaussian,
+    /// Noise that depends on the row and is learned
+    VaryingGaussian,
+    /// Noise with far tails
+    StudentT,
+    /// Counts whose variance is their mean
+    Poisson,
+    /// Counts that scatter more
+    NegativeBinomial,
+}
+
+impl LikelihoodArgument {
+    /// Its name in settings; none of `auto`.
+    pub fn name(self) -> Option<LikelihoodName> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Gaussian => LikelihoodName::Gaussian,
+            Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
+            Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
+            Self::StudentT => LikelihoodName::StudentT,
+            Self::Poisson => LikelihoodName::Poisson,
+            Self::NegativeBinomial => LikelihoodName::NegativeBinomial,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -412,6 +463,9 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
+    /// Quantiles of a number's distribution, as columns q05, q50, q95
+    #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [0.05, 0.5, 0.95])]
+    pub quantiles: Vec<f64>,
     /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,

@@ -36,3 +36,12 @@ pub struct MergeArguments {
     #[command(flatten)]
     pub conduct: ConductArguments,
 }
+
+#[derive(Debug, Args)]
+pub struct StatusArguments {
+    /// The run folder of the study
+    pub run: PathBuf,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,6 +1,6 @@
 //! Carries out a study that was asked for on the command line, makes its report, and prints what it found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kelvin_report::{cases, present};
@@ -52,7 +52,9 @@ pub fn carry_out(
     result: fn(&Path, &Findings, bool) -> anyhow::Result<String>,
 ) -> anyhow::Result<()> {
     let Asked { command, piece, out, fresh } = asked;
-    let Some(piece) = piece else { return prepare(command, source, out, fresh, conduct) };
+    let Some(piece) = piece else {
+        return print_piece(&prepare(command, source, out, fresh, conduct)?, conduct.json);
+    };
     let interrupt = Interrupt::listen()?;
     let Source { settings, data, automatic, time } = source;
     let problem = Problem::new(data, &settings)?;
@@ -90,13 +92,13 @@ pub fn carry_out(
 }
 
 /// Begins a folder, and nothing in it: no device is opened, so that a machine without one can do it.
-fn prepare(
+pub fn prepare(
     command: RunCommand,
     source: Source,
     out: Option<&Path>,
     fresh: bool,
     conduct: &ConductArguments,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<PathBuf> {
     let Source { settings, data, automatic, time } = source;
     if time.is_some() {
         let reason = "how many gradients a time is worth is measured on the device, and none is opened here";
@@ -110,7 +112,7 @@ fn prepare(
         data_folder: conduct.data_dir.clone(),
         ..Study::new(command, experiment)
     };
-    print_piece(&study.prepare()?, conduct.json)
+    Ok(study.prepare()?)
 }
 
 /// Says where a part of a study is.

@@ -277,7 +277,7 @@ fn on_its_way(run: &Path, status: &Status, json: bool) -> anyhow::Result<Vec<War
         format!("The run was stopped; go on with `{}`", resume_command(run))
     };
     let unknown = match status.moment.stage {
-        Stage::Choosing | Stage::Tuning => format!("{BETA_STAR}, and everything about its chains"),
+        Stage::Choosing | Stage::Tuning | Stage::Searched => format!("{BETA_STAR}, and everything about its chains"),
         _ => "R̂, effective draws, the temperatures of tensors and over all steps, and the scores".into(),
     };
     let mut text = format!("{}. {state}.\n\n", sentence(&status.moment));

@@ -14,6 +14,8 @@ pub mod report;
 pub mod resume;
 pub mod run;
 pub mod select;
+pub mod status;
+pub mod submit;
 pub mod sweep;
 pub mod toy;
 pub mod verify;

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use kelvin_study::error::resume_command;
 use kelvin_study::findings::FINDINGS;
-use kelvin_study::folder::{Stage, Status, is_being_written};
+use kelvin_study::folder::{PartState, Parts, Stage, Status, is_being_written};
 
 const PAGE: &str = include_str!("../../assets/watch.html");
 /// The most bytes of a request's head.
@@ -163,6 +163,8 @@ struct State {
     is_running: bool,
     is_finished: bool,
     has_report: bool,
+    /// The shards of a study in a line; none of a study in one piece.
+    parts: Option<String>,
     /// What to type to go on with a run that was stopped.
     resume: String,
     status: Option<Status>,
@@ -178,6 +180,20 @@ impl State {
             Ok(status) => (status, None),
             Err(error) => (None, Some(error.to_string())),
         };
+        let parts =
+            Parts::of(folder).ok().filter(|parts| !parts.shards.is_empty() && parts.merge.state == PartState::Waiting);
+        if let Some(parts) = parts {
+            return Self {
+                folder: folder.display().to_string(),
+                is_running: parts.shards.iter().any(|shard| shard.state == PartState::Running),
+                is_finished: false,
+                has_report: false,
+                parts: parts.summary(),
+                resume: format!("kelvin status {}", folder.display()),
+                status: parts.together().or(status),
+                error,
+            };
+        }
         let is_finished = match &status {
             Some(status) => status.moment.stage == Stage::Done,
             None => !is_running && folder.join(FINDINGS).exists(),
@@ -186,6 +202,7 @@ impl State {
             folder: folder.display().to_string(),
             is_running,
             is_finished,
+            parts: None,
             has_report: is_finished && folder.join("report.html").exists(),
             resume: resume_command(folder),
             status,

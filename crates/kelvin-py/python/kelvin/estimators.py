@@ -46,6 +46,7 @@ class _Estimator(BaseEstimator):
         hidden: Union[None, int, Sequence[int]] = None,
         beta: Union[str, float] = "auto",
         model: str = "best",
+        likelihood: str = "auto",
         chains: int = 4,
         random_state: Any = 0,
         sampler: str = "auto",
@@ -61,6 +62,7 @@ class _Estimator(BaseEstimator):
         self.hidden = hidden
         self.beta = beta
         self.model = model
+        self.likelihood = likelihood
         self.chains = chains
         self.random_state = random_state
         self.sampler = sampler
@@ -106,6 +108,7 @@ class _Estimator(BaseEstimator):
         asked = request(
             seed=self._seed(),
             sampler=self.sampler,
+            likelihood=self.likelihood,
             quick=self.quick,
             folds=self.folds,
             budget=self.budget,
@@ -236,6 +239,9 @@ class Regressor(RegressorMixin, _Estimator):
     model : str
         Which of the fit's models predicts: "best" for what scored best on held-out rows (or as well, and is simpler), or one of "bayes" (β = 1),
         "beta-star" (draws at the chosen β), "network", "ensemble", "laplace", "swag", "linear".
+    likelihood : str
+        How numbers scatter around what is predicted: "auto" tries those that suit them and takes the simplest that scores as well as the best; or
+        "gaussian", "learned_gaussian", "varying_gaussian", "student_t", "poisson", "negative_binomial". Of a classifier "auto" only.
     chains : int
         Chains at each temperature, and starts of the search for β.
     random_state : int, RandomState or None

@@ -13,7 +13,7 @@ use crate::tables::{
 };
 use crate::text::few_names;
 use kelvin_study::findings::{Findings, RunCommand};
-use kelvin_study::folder::StoredSelection;
+use kelvin_study::folder::{ChainOrigin, StoredSelection, chains_differ};
 
 /// The page of one run; `beside` are tables that go with its scores.
 pub fn page(run: &RunFiles, figures: RunFigures, beside: Vec<Table>) -> Page {
@@ -214,11 +214,20 @@ fn facts(run: &RunFiles) -> Vec<(String, String)> {
         if !provenance.dropped_constant_columns.is_empty() {
             facts.push(("left out, since the same in every row", few_names(&provenance.dropped_constant_columns)));
         }
+        if !provenance.left_out_columns.is_empty() {
+            facts.push(("left out", few_names(&provenance.left_out_columns)));
+        }
+        if provenance.rows_without_target > 0 {
+            facts.push(("rows left out, since they have no answer", provenance.rows_without_target.to_string()));
+        }
         let went_on = provenance
             .continued
             .iter()
             .map(|on| ("went on", format!("with kelvin {} ({}) on {}", on.kelvin, on.commit, on.device)));
         facts.extend(went_on);
+        let sampled = |origin: &ChainOrigin| format!("{} on {}", origin.chains.len(), origin.kinds());
+        facts.extend(provenance.chains.iter().map(|origin| ("chains sampled", sampled(origin))));
+        facts.extend(chains_differ(&provenance.chains).map(|difference| ("to be kept in mind", difference)));
     }
     facts.into_iter().map(|(name, fact)| (name.to_owned(), fact)).collect()
 }

@@ -2,5 +2,7 @@
 
 mod pieces;
 mod runs;
+mod stored;
 
 pub use runs::{DrawFiles, Durable, Recovery};
+pub use stored::StoredChains;

@@ -18,6 +18,7 @@ use crate::findings::command::RunCommand;
 use crate::findings::cross_validation::CrossValidation;
 use crate::findings::predicting::Predicting;
 use crate::findings::row::{Method, Row};
+use crate::findings::trials::Trials;
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
 
@@ -65,6 +66,9 @@ pub struct Findings {
     /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_validation: Option<CrossValidation>,
+    /// What was tried by short chains before anything else; empty where nothing was, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trials>,
     /// The model that predicts new rows; none for images and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicting: Option<Predicting>,
@@ -265,6 +269,7 @@ impl Findings {
             agreement: Vec::new(),
             which_way: None,
             cross_validation: None,
+            trials: Vec::new(),
             predicting: None,
             audit: Vec::new(),
             warnings: Vec::new(),
@@ -289,26 +294,7 @@ impl Findings {
     pub(crate) fn add_chains(&mut self, experiment: &Experiment, chains: &[SampledChain]) -> Result<()> {
         self.sampling.friction_times = experiment.friction_times(chains.iter().map(|chain| &chain.chain))?;
         for sampled in chains {
-            let SampledChain { spec, chain, draws, scores, seconds } = sampled;
-            self.chains.push(ChainFindings {
-                name: spec.draws_name(),
-                label: spec.label.clone(),
-                method: Method::of(spec.slot),
-                repetition: spec.repetition,
-                beta: spec.inverse_temperature,
-                sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
-                diverged_at: chain.divergence.map(|at| at.step),
-                seconds: *seconds,
-                steps: Some(chain.state.step),
-                step_size: Some(chain.state.adapted.step_size).filter(|_| chain.state.adapted.num_looks > 0),
-                potential_energy: draws.potential_energy.clone(),
-                configurational_temperature: draws.configurational_temperature.clone(),
-                kinetic_temperature: draws.kinetic_temperature.clone(),
-                validation_lpd: scores.validation_lpd.iter().map(finite).collect(),
-                tensor_temperatures: measured_means(&chain.kinetic_kept),
-                tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
-                learning_theory: scores.training.as_ref().and_then(TrainingDensities::summary),
-            });
+            self.chains.push(ChainFindings::of(experiment, sampled)?);
         }
         Ok(())
     }
@@ -361,7 +347,13 @@ impl Findings {
 
     /// The row whose predictions the report shows one by one: at β̂*, the first repetition's in a sweep.
     pub fn shown_row(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.method == Method::Chosen)
+        self.rows.iter().find(|row| row.method == self.shown_method())
+    }
+
+    /// What the chains at β̂* were sampled for: β = 1 where that is what was chosen by held-out scores, and no others were sampled.
+    pub fn shown_method(&self) -> Method {
+        let has = |method| self.rows.iter().any(|row| row.method == method);
+        if !has(Method::Chosen) && has(Method::Bayes) { Method::Bayes } else { Method::Chosen }
     }
 
     /// How many independent readings the mean kinetic temperature of so many draws of a chain is worth.
@@ -399,6 +391,32 @@ fn not_finished(folder: &Path, path: &Path, error: &std::io::Error) -> StudyErro
         ));
     }
     refused(format!("{} is no run folder of kelvin: it has no {FINDINGS}", folder.display()))
+}
+
+impl ChainFindings {
+    /// What was measured of a sampled chain.
+    pub(crate) fn of(experiment: &Experiment, sampled: &SampledChain) -> Result<Self> {
+        let SampledChain { spec, chain, draws, scores, seconds } = sampled;
+        Ok(Self {
+            name: spec.draws_name(),
+            label: spec.label.clone(),
+            method: Method::of(spec.slot),
+            repetition: spec.repetition,
+            beta: spec.inverse_temperature,
+            sampler_temperature: experiment.sampler_temperature(spec.inverse_temperature)?,
+            diverged_at: chain.divergence.map(|at| at.step),
+            seconds: *seconds,
+            steps: Some(chain.state.step),
+            step_size: Some(chain.state.adapted.step_size).filter(|_| chain.state.adapted.num_looks > 0),
+            potential_energy: draws.potential_energy.clone(),
+            configurational_temperature: draws.configurational_temperature.clone(),
+            kinetic_temperature: draws.kinetic_temperature.clone(),
+            validation_lpd: scores.validation_lpd.iter().map(finite).collect(),
+            tensor_temperatures: measured_means(&chain.kinetic_kept),
+            tensor_temperatures_all_steps: measured_means(&chain.kinetic_all),
+            learning_theory: scores.training.as_ref().and_then(TrainingDensities::summary),
+        })
+    }
 }
 
 impl ProblemFacts {

@@ -88,7 +88,15 @@ impl FittedModel {
             return Err(refused(format!("{}: {reason}", path.display())));
         }
         let all = model.all_predictors();
-        let first = asked.map_or(all.first(), |asked| all.iter().find(|predictor| predictor.what.kind == asked));
+        let of_kind = |asked| all.iter().find(|predictor| predictor.what.kind == asked);
+        let first = match asked {
+            None => all.first(),
+            // Where β = 1 was chosen, its draws are those of β̂*.
+            Some(ModelKind::Chosen) if model.inverse_temperature == 1.0 => {
+                of_kind(ModelKind::Chosen).or_else(|| of_kind(ModelKind::Bayes))
+            }
+            Some(asked) => of_kind(asked),
+        };
         let first = first.with_context(|| {
             let labels: Vec<&str> = all.iter().map(|predictor| predictor.what.label.as_str()).collect();
             format!("the run has no such model to predict with\n  it has: {}", labels.join(", "))

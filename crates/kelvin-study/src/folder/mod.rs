@@ -6,6 +6,7 @@ mod hashes;
 mod links;
 mod lock;
 mod model;
+mod parts;
 mod provenance;
 mod record;
 mod run_folder;
@@ -19,6 +20,7 @@ pub use hashes::{HASHES, Hashes, file_hash};
 pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;
 pub use model::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
+pub use parts::{PartState, PartStatus, Parts};
 pub use provenance::{ChainOrigin, Continued, Provenance, chains_differ, data_hashes};
 pub use record::{DataHashes, RunRecord, differing_settings};
 pub use run_folder::{

@@ -25,7 +25,8 @@ pub struct Provenance {
     pub asked_sha256: String,
     /// The seed that names every random number.
     pub seed: u64,
-    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64, with the levels of text between
+    /// them, each followed by a zero byte. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     /// The same of the images of the other set, without labels.
@@ -37,6 +38,12 @@ pub struct Provenance {
     pub features: Vec<String>,
     /// Columns that were left out because they have the same value in every row.
     pub dropped_constant_columns: Vec<String>,
+    /// Columns that were left out for other reasons, each with its reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out_columns: Vec<String>,
+    /// Rows of the table that were left out because they have no answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_without_target: usize,
     /// Operating system that kelvin was built for, as Rust names it.
     pub operating_system: String,
     /// Processor architecture that kelvin was built for, as Rust names it.
@@ -99,6 +106,17 @@ fn of_kinds(circumstances: &[Continued]) -> Vec<Continued> {
         }
     }
     kinds
+}
+
+/// The devices that chains were sampled on, in words; none where the CPU alone was, whatever its threads.
+pub(crate) fn devices_of(origins: &[ChainOrigin]) -> Option<String> {
+    let mut kinds: Vec<&str> = Vec::new();
+    for at in origins.iter().flat_map(|origin| &origin.sampled_on) {
+        if !kinds.contains(&at.device_kind()) {
+            kinds.push(at.device_kind());
+        }
+    }
+    (kinds.iter().any(|kind| *kind != "the CPU")).then(|| kinds.join(" and "))
 }
 
 /// What to say of chains that were sampled on devices of different kinds; none where all give the same bits.
@@ -178,6 +196,10 @@ impl Provenance {
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
+            left_out_columns: table.map_or(Vec::new(), |table| {
+                table.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect()
+            }),
+            rows_without_target: table.map_or(0, |table| table.rows_without_target.len()),
             operating_system: std::env::consts::OS.into(),
             processor: std::env::consts::ARCH.into(),
             processor_model: system_field("/proc/cpuinfo", "model name"),
@@ -259,6 +281,10 @@ fn system_field(path: &str, field: &str) -> Option<String> {
     lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
 }
 
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 fn memory_bytes() -> Option<u64> {
     let kibibytes = system_field("/proc/meminfo", "MemTotal")?;
     Some(1024 * kibibytes.split_whitespace().next()?.parse::<u64>().ok()?)
@@ -313,5 +339,31 @@ fn add_images(hash: &mut Sha256, part: &Examples) {
     if let (Inputs::Bytes(pixels), Targets::Classes(labels)) = (&part.inputs, &part.targets) {
         hash.update(pixels);
         labels.iter().for_each(|label| hash.update(label.to_le_bytes()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(device: &str, vector_instructions: &str) -> Continued {
+        let (kelvin, commit) = ("1".to_owned(), "a".to_owned());
+        Continued { kelvin, commit, device: device.into(), vector_instructions: vector_instructions.into() }
+    }
+
+    #[test]
+    fn chains_differ_where_their_bits_may() {
+        let of = |circumstances: &[Continued]| ChainOrigin::new(circumstances, "chosen-1".into());
+        let wide = of(&[at("CPU, 2 threads", "AVX-512"), at("CPU, 1 thread", "AVX-512")]);
+        assert_eq!((wide.kinds().as_str(), wide.sampled_on.len()), ("the CPU with AVX-512", 1));
+        assert!(wide.is_like(&[at("CPU, 64 threads", "AVX-512")]));
+        let narrow = of(&[at("CPU, 2 threads", "AVX2")]);
+        let [slow, gpu] = [of(&[at("CPU, 2 threads", "scalar")]), of(&[at("NVIDIA H200 (bf16)", "AVX-512")])];
+        assert!(chains_differ(&[wide.clone(), narrow.clone()]).is_none() && chains_differ(&[]).is_none());
+        assert!(chains_differ(&[wide.clone(), slow]).unwrap().contains("1 on the CPU with scalar"));
+        let mixed = [wide.clone(), gpu.clone()];
+        assert!(chains_differ(&mixed).unwrap().contains("1 on NVIDIA H200 (bf16)"));
+        assert_eq!(devices_of(&mixed).unwrap(), "the CPU and NVIDIA H200 (bf16)");
+        assert_eq!((devices_of(&[wide, narrow]), devices_of(&[gpu]).unwrap()), (None, "NVIDIA H200 (bf16)".into()));
     }
 }

@@ -14,7 +14,7 @@ use crate::folder::hashes::{HASHES, Hashes};
 use crate::folder::links::check_keeps_to_itself;
 use crate::folder::lock;
 use crate::folder::lock::{Lease, Lock};
-use crate::folder::provenance::{ChainOrigin, Provenance};
+use crate::folder::provenance::{ChainOrigin, Provenance, devices_of};
 use crate::folder::record::RunRecord;
 use crate::folder::shard::{SHARDS, Shard};
 use crate::folder::status::StatusFile;
@@ -91,6 +91,11 @@ impl RunFolder {
         let path = self.path.join(PROVENANCE);
         let provenance = Provenance::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
         self.write_json(PROVENANCE, &Provenance { chains: origins, ..provenance })
+    }
+
+    /// The devices that its chains were sampled on, where it was put together and not by CPUs alone.
+    pub(crate) fn devices_of_chains(&self) -> Option<String> {
+        devices_of(&Provenance::read(&self.path.join(PROVENANCE))?.chains)
     }
 
     /// What says whether it still is this process's to write.
@@ -173,6 +178,13 @@ impl RunFolder {
     /// Stores the step size that the pilot found, so that it is not run again.
     pub(crate) fn write_tuned(&mut self, settings: &Settings) -> Result<()> {
         self.record.tuned_learning_rate = Some(settings.sampler.learning_rate);
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
+    /// Writes the likelihood that was chosen among those tried: to the record first, as the settings have it from there.
+    pub(crate) fn write_likelihood(&mut self, settings: &Settings) -> Result<()> {
+        self.record.chosen_likelihood = settings.model.likelihood;
         self.write_record()?;
         self.write_settings(settings)
     }

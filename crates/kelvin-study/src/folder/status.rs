@@ -32,6 +32,9 @@ pub struct Status {
     pub update: u64,
     /// Seconds since this process began the run or resumed it.
     pub elapsed_seconds: f64,
+    /// Why the process ended with an error; none while it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
     /// What the chains are doing.
     #[serde(flatten)]
     pub moment: Moment,
@@ -62,6 +65,8 @@ pub enum Stage {
     Choosing,
     /// A pilot tries step sizes.
     Tuning,
+    /// Searches are done, and nothing is sampled yet: other processes begin there.
+    Searched,
     /// Chains burn in and keep draws.
     Sampling,
     /// Exact chains are sampled beside them.
@@ -78,6 +83,7 @@ impl Stage {
         match self {
             Self::Choosing => "choosing β",
             Self::Tuning => "tuning the step size",
+            Self::Searched => "searched",
             Self::Sampling => "sampling",
             Self::Auditing => "auditing",
             Self::Scoring => "scoring",
@@ -216,6 +222,10 @@ impl StatusFile {
 
     /// Replaces the status file. A failure is ignored: a run does not end because its progress cannot be shown.
     pub fn write(&self, moment: Moment) {
+        self.write_with(moment, None);
+    }
+
+    fn write_with(&self, moment: Moment, failure: Option<String>) {
         let path = &self.path;
         let mut last = lock(&self.last);
         last.0 += 1;
@@ -226,6 +236,7 @@ impl StatusFile {
             process: std::process::id(),
             update: last.0,
             elapsed_seconds: self.began.elapsed().as_secs_f64(),
+            failure,
             moment,
         };
         // Whole for every reader, but not flushed to disk: a status that a power cut takes is no loss. Nor is one that
@@ -244,16 +255,22 @@ impl StatusFile {
 
     /// Writes that the next stage has begun, with the chains as they were.
     pub fn write_stage(&self, stage: Stage) {
+        let moment = self.last_moment(stage);
+        self.write(Moment { stage, ..moment });
+    }
+
+    /// Writes that the run ended with an error, with the chains as they were.
+    pub fn write_failure(&self, failure: &str) {
+        let moment = self.last_moment(Stage::Choosing);
+        self.write_with(moment, Some(failure.into()));
+    }
+
+    /// The chains as they were when last written, none of which moves now; none yet where it was never written.
+    fn last_moment(&self, stage: Stage) -> Moment {
         let last = lock(&self.last).1.take();
-        let moment = last.unwrap_or(Moment {
-            stage,
-            steps_done: 0,
-            steps: 0,
-            steps_per_second: None,
-            seconds_left: None,
-            chains: Vec::new(),
-        });
-        self.write(Moment { stage, steps_per_second: None, seconds_left: None, ..moment });
+        let none =
+            Moment { stage, steps_done: 0, steps: 0, steps_per_second: None, seconds_left: None, chains: Vec::new() };
+        Moment { steps_per_second: None, seconds_left: None, ..last.unwrap_or(none) }
     }
 }
 

@@ -91,8 +91,10 @@ impl Study {
             _ => (run.clone(), record),
         };
         let folder = RunFolder::open(&place, &settings.name, record, fresh, &|text| observer.note(&Note::Waits(text)))?;
-        if piece == Piece::Whole {
-            refuse_where_shards_wait(&folder)?;
+        match &piece {
+            Piece::Whole => refuse_where_shards_wait(&folder)?,
+            Piece::Merge(repetitions) if repetitions.is_empty() => folder.record().check_is_searched(&run)?,
+            Piece::Search | Piece::Shard(_) | Piece::Merge(_) => {}
         }
         if let Some(rate) = folder.record().tuned_learning_rate {
             settings.sampler.learning_rate = rate;
@@ -157,14 +159,17 @@ impl OpenStudy {
     pub fn carry_out(self) -> Result<Outcome<FinishedStudy>> {
         let Self { command, experiment, run, folder, piece, observer, cancel } = self;
         let problem = Arc::clone(&experiment.problem);
-        let searched_in = matches!(piece, Piece::Shard(_)).then_some(run);
+        let searched_in = piece.is_searched_elsewhere().then_some(run);
         let mut stages = Stages { experiment, folder, piece, searched_in, observer, cancel };
         let found = match command {
             RunCommand::Run | RunCommand::RunGrid => run::run(&mut stages, command),
             RunCommand::Sweep => sweep::sweep(&mut stages),
         };
         let folder = &stages.folder;
-        let stored = found.and_then(|findings| {
+        let stored = found.and_then(|mut findings| {
+            if matches!(stages.piece, Piece::Merge(_)) {
+                findings.device = folder.devices_of_chains().unwrap_or(findings.device);
+            }
             folder.write_findings(&findings)?;
             folder.write_hashes()?;
             Ok(findings)
@@ -177,14 +182,20 @@ impl OpenStudy {
                 folder.resume_command(),
             ))),
             Err(StudyError::PieceDone) => {
-                if matches!(stages.piece, Piece::Shard(_)) {
-                    folder.write_hashes()?;
-                    folder.status().write_stage(Stage::Done);
+                match stages.piece {
+                    Piece::Shard(_) => {
+                        folder.write_hashes()?;
+                        folder.status().write_stage(Stage::Done);
+                    }
+                    _ => folder.status().write_stage(Stage::Searched),
                 }
                 Ok(Outcome::PieceDone)
             }
             Err(StudyError::Experiment(ExperimentError::Interrupted)) => Ok(Outcome::Stopped),
-            Err(error) => Err(error),
+            Err(error) => {
+                folder.status().write_failure(&error.to_string());
+                Err(error)
+            }
             Ok(findings) => {
                 folder.status().write_stage(Stage::Done);
                 Ok(Outcome::Finished(FinishedStudy { findings, folder: stages.folder, problem }))

@@ -43,7 +43,7 @@ struct Source {
 /// Where the chains of a study lie.
 pub(crate) struct Sources {
     finished: Vec<Source>,
-    /// Shards that were begun and are not finished, with what is known of them.
+    /// Shards that are not finished, with what is known of them.
     unfinished: Vec<(Shard, &'static str)>,
     /// Whether the folders are runs of single repetitions, and not shards.
     are_repetitions: bool,
@@ -83,7 +83,10 @@ impl Sources {
         let (mut finished, mut unfinished) = (Vec::new(), Vec::new());
         for shard in Shard::found_in(run.path()) {
             let (path, command) = (shard.folder(run.path()), shard.command(run.path()));
-            let Some(record) = record_of(&path)? else { continue };
+            let Some(record) = record_of(&path)? else {
+                unfinished.push((shard, "it was not begun"));
+                continue;
+            };
             if record.shard != Some(shard) {
                 return Err(refused(format!(
                     "{} is not shard {shard} of {}; remove it",
@@ -310,7 +313,7 @@ impl Sources {
         )))
     }
 
-    /// Into how many shards the study was dealt: the number of which most were begun.
+    /// Into how many shards the study was dealt: the number of which there are most.
     fn most_common_count(&self) -> Option<u32> {
         let finished = self.finished.iter().filter_map(|source| source.record.shard);
         let mut begun: BTreeMap<u32, usize> = BTreeMap::new();

@@ -18,7 +18,9 @@ mod run;
 mod select;
 mod stages;
 mod sweep;
+mod sweep_chains;
 mod timeline;
+mod trials;
 mod watched_laboratory;
 
 pub use cancel::Cancel;

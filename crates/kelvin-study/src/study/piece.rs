@@ -19,6 +19,17 @@ pub enum Piece {
     Merge(Vec<PathBuf>),
 }
 
+impl Piece {
+    /// Whether the searches were made by another process, whose checkpoint is only read.
+    pub(crate) fn is_searched_elsewhere(&self) -> bool {
+        match self {
+            Self::Shard(_) => true,
+            Self::Merge(repetitions) => repetitions.is_empty(),
+            Self::Whole | Self::Search => false,
+        }
+    }
+}
+
 /// The chains of a shard: of each population (`lengths` are their numbers of chains) those that are its own. Populations that decide together how
 /// long they are stay whole.
 pub(crate) fn own_chains(lengths: &[usize], are_whole: bool, shard: Shard) -> Vec<(usize, Range<usize>)> {

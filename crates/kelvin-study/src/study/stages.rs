@@ -12,7 +12,7 @@ use kelvin::sampler::{Chain, DrawReading, Observer};
 use kelvin::selection::JointChoice;
 
 use crate::checkpoint::CheckpointError;
-use crate::durable::{DrawFiles, Durable, Recovery};
+use crate::durable::{DrawFiles, Durable, Recovery, StoredChains};
 use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{BETA_STAR, FinishedSearch, with_draws};
@@ -23,6 +23,7 @@ use crate::study::gather::{Sources, Wanted, WantedChain};
 use crate::study::observer::{Note, StudyObserver};
 use crate::study::piece::{Piece, own_chains};
 use crate::study::progress::{Member, Progress};
+use crate::study::sweep_chains::SweepChains;
 use crate::study::timeline;
 use crate::version::VERSION;
 
@@ -31,7 +32,7 @@ pub(crate) struct Stages {
     pub experiment: Experiment,
     pub folder: RunFolder,
     pub piece: Piece,
-    /// The folder of the study, where this is a shard of it.
+    /// The folder of the study, where its searches are only read.
     pub searched_in: Option<PathBuf>,
     pub observer: Arc<dyn StudyObserver>,
     pub cancel: Cancel,
@@ -265,7 +266,7 @@ impl Stages {
             let chain = |spec: &ChainSpec| WantedChain {
                 id: spec.slot.id(spec.repetition),
                 repetition: spec.repetition + 1,
-                name: spec.draws_name(),
+                name: asked.part.draws_name(spec),
             };
             Wanted { suffix: asked.part.suffix() + &asked.name, chains: asked.specs.iter().map(chain).collect() }
         };
@@ -310,6 +311,22 @@ impl Stages {
         Ok(sampled.pop().unwrap_or_default())
     }
 
+    /// The chains of a sweep: sampled as one population, or, where they are put together from shards, read one at a time.
+    pub fn sample_sweep(&self, specs: Vec<ChainSpec>) -> Result<SweepChains> {
+        let Some(sources) = self.sources()? else { return Ok(SweepChains::Here(self.sample(&specs)?)) };
+        let part = Part { experiment: &self.experiment, rows: PartRows::Own };
+        let asked = Asked { part, name: String::new(), specs };
+        self.gather(&sources, std::slice::from_ref(&asked))?;
+        self.folder.status().write_stage(Stage::Scoring);
+        let path = self.folder.checkpoints().join("sampling.checkpoint");
+        let chains = StoredChains::open(&path, &self.folder.record().identity_of_chains())?;
+        let with_draws = |spec: ChainSpec| {
+            let draws = self.folder.draws(&spec.draws_name());
+            (spec, draws)
+        };
+        Ok(SweepChains::Stored { chains, specs: asked.specs.into_iter().map(with_draws).collect() })
+    }
+
     /// Samples several populations side by side, each with checkpoints of its own; of a part of the study what belongs to it, which ends there.
     pub fn sample_populations(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         match &self.piece {
@@ -322,6 +339,8 @@ impl Stages {
                 }
                 return Err(StudyError::PieceDone);
             }
+            // What is learned from all rows is known only once everything else is scored: it is sampled where that is.
+            Piece::Merge(_) if asked.iter().any(|asked| matches!(asked.part.rows, PartRows::All(_))) => {}
             Piece::Merge(_) => {
                 if let Some(sources) = self.sources()? {
                     self.gather(&sources, asked)?;
@@ -331,7 +350,8 @@ impl Stages {
         self.sample_here(asked)
     }
 
-    fn sample_here(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
+    /// Samples several populations in this process whatever the part of the study: what everything else starts from, or follows once all is sampled.
+    pub fn sample_here(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         let (experiment, folder) = (&self.experiment, &self.folder);
         let num_chains = asked.iter().map(|asked| asked.specs.len()).sum();
         if let Some(arrangement) = experiment.arrangement(num_chains)? {
@@ -348,7 +368,8 @@ impl Stages {
                 members.push(Member { label, group: part.titled(group), beta, sampler_temperature });
             }
         }
-        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(experiment)?);
+        let moved = asked.first().map_or(experiment, |asked| asked.part.experiment);
+        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(moved)?);
         let firsts = firsts(asked.iter().map(|asked| asked.specs.len()));
         let identity = folder.record().identity_of_chains();
         let chains = self.side_by_side(asked.len(), |index| {
@@ -467,10 +488,11 @@ fn could_not_go_on(error: ExperimentError, folder: &RunFolder) -> StudyError {
     }
 }
 
-/// The names of the draws files of the chains at β̂*.
+/// The names of the draws files of the chains at β̂*, which are those at β = 1 where no others were sampled.
 pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     let stored = with_draws(chains.iter()).into_iter().filter(|chain| chain.draws.are_stored());
-    let chosen = stored.filter(|chain| chain.spec.slot == Slot::Chosen);
+    let slot = if chains.iter().any(|chain| chain.spec.slot == Slot::Chosen) { Slot::Chosen } else { Slot::Bayes };
+    let chosen = stored.filter(|chain| chain.spec.slot == slot);
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 

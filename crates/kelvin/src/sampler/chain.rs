@@ -124,6 +124,14 @@ impl Chain {
         }
     }
 
+    /// The same with all that was measured of it, and without what it would move on with.
+    pub fn without_weights(mut self) -> Self {
+        let ChainState { position, momentum, mass, statistics, auxiliary, .. } = &mut self.state;
+        (*position, *momentum, *statistics) = Default::default();
+        (*mass, *auxiliary) = Default::default();
+        self
+    }
+
     /// Whether there is nothing left to do up to step `num_steps`.
     pub fn is_done(&self, num_steps: u64) -> bool {
         self.divergence.is_some() || self.state.step >= num_steps

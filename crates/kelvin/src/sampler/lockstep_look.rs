@@ -92,7 +92,7 @@ impl LockstepLook {
         let rounds = WarmUp::rounds(chains.first().is_none_or(|chain| chain.state.adapted.num_looks == 0));
         let latest = self.largest(potential, step, rounds, chains, &masses)?;
         for ((chain, latest), masses) in chains.iter_mut().zip(latest).zip(&masses) {
-            warm_up.take_largest(latest, &self.layout, chain, masses);
+            warm_up.take_largest(latest, 1.0, &self.layout, chain, masses);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! M of a tensor  =  mean Gauss–Newton diagonal over the tensor and the latest states, divided so that Σ log M over all parameters is 0
-//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}
+//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}      (a share of it: `Potential::step_share`)
 //! ```
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
 //! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
@@ -109,7 +109,7 @@ impl WarmUp {
         let (position, direction) = (&chain.state.position, &mut chain.state.adapted.direction);
         let (masses, rounds) = (&look.masses, Self::rounds(is_first));
         let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
-        self.take_largest(latest, layout, chain, &look.masses);
+        self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
     }
 
     /// Gauss–Newton probes of a look.
@@ -150,15 +150,15 @@ impl WarmUp {
         self::masses(&found.curvature, layout, masses);
     }
 
-    /// Ends a look: the step size follows from λmax, and the masses become the chain's.
-    pub(super) fn take_largest(&self, latest: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
+    /// Ends a look: the step size is this share of what follows from λmax, and the masses become the chain's.
+    pub(super) fn take_largest(&self, latest: f64, share: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
         let found = &mut chain.state.adapted;
         let weight = found.weight_of_a_look();
         found.num_looks += 1;
         // Where curvature is no number the chain itself is about to say so.
         if latest > 0.0 && latest.is_finite() {
             found.largest += weight * (latest - found.largest);
-            found.step_size = 1.0 / found.largest.max(latest).sqrt();
+            found.step_size = share / found.largest.max(latest).sqrt();
         }
         chain.state.set_mass(layout, masses);
     }
