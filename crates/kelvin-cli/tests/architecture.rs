@@ -15,7 +15,7 @@ struct House {
     ranks: &'static [&'static [&'static str]],
 }
 
-const HOUSES: [House; 5] = [
+const HOUSES: [House; 6] = [
     House {
         name: "kelvin",
         knows: &[],
@@ -79,6 +79,17 @@ const HOUSES: [House; 5] = [
             &["source", "input"],
             &["commands"],
             &["stored"],
+        ],
+    },
+    House {
+        name: "kelvin-py",
+        knows: &["kelvin", "kelvin-cuda", "kelvin-study", "kelvin-report"],
+        ranks: &[
+            &["error"],
+            &["conduct", "table"],
+            &["device", "request"],
+            &["model"],
+            &["fit", "run", "sample", "search"],
         ],
     },
 ];

@@ -4,12 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kelvin::data::{Dataset, Split};
+use kelvin_report::text::few_names;
 use kelvin_report::{cases, present};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::findings::RunCommand;
 use kelvin_study::problem::Problem;
 use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
-use numpy::{PyReadonlyArray1, PyReadonlyArray2};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
 use crate::conduct::{Conduct, Told, carry_out};
@@ -17,7 +18,7 @@ use crate::device::Device;
 use crate::error::Failure;
 use crate::model::{Model, kind_named};
 use crate::request::Request;
-use crate::table::{Answers, Rows, dataset};
+use crate::table::{Answers, GivenColumn, dataset, owned};
 
 /// Two rows to learn from, one to choose β by and one to be judged on.
 const FEWEST_ROWS: usize = 4;
@@ -33,11 +34,10 @@ struct Place {
 /// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
-#[pyo3(signature = (*, rows, names, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None))]
+#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None))]
 pub fn fit_table(
     py: Python<'_>,
-    rows: PyReadonlyArray2<'_, f64>,
-    names: Vec<String>,
+    columns: Vec<GivenColumn<'_>>,
     request: Request,
     device: &str,
     threads: Option<usize>,
@@ -48,7 +48,7 @@ pub fn fit_table(
     labels: Option<PyReadonlyArray1<'_, u32>>,
     classes: Option<Vec<String>>,
 ) -> PyResult<Model> {
-    let rows = Rows { names, values: rows.as_array().iter().copied().collect() };
+    let columns = owned(columns);
     let answers = match (numbers, labels) {
         (Some(numbers), _) => Answers::Numbers(numbers.as_array().to_vec()),
         (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
@@ -59,18 +59,13 @@ pub fn fit_table(
     let place = Place { device: Device::named(device)?, folder, model };
     let conduct = Conduct { threads, progress };
     carry_out(py, conduct, move |cancel, told| {
-        let dataset = dataset(&rows, answers)?;
+        let dataset = dataset(&columns, answers)?;
         fit(dataset, &request, place, cancel, told)
     })
 }
 
-fn fit(
-    dataset: Dataset,
-    request: &Request,
-    place: Place,
-    cancel: &Cancel,
-    told: &Arc<Told>,
-) -> Result<Model, Failure> {
+fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told: &Arc<Told>) -> Result<Model, Failure> {
+    notes_of(&dataset).into_iter().for_each(|note| told.note(note));
     let prepared = request.prepare(&dataset)?;
     let settings = prepared.settings;
     let problem = match dataset.num_rows() {
@@ -96,6 +91,20 @@ fn fit(
         present::write_all(&folder, &finished.findings)?;
     }
     Model::read(&folder, place.model)
+}
+
+/// What a person should know of how columns were read.
+fn notes_of(dataset: &Dataset) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !dataset.dropped_constant.is_empty() {
+        notes.push(format!("left out, since the same in every row: {}", few_names(&dataset.dropped_constant)));
+    }
+    let told: Vec<String> = dataset.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect();
+    if !told.is_empty() {
+        notes.push(format!("left out: {}", few_names(&told)));
+    }
+    notes.extend(dataset.notes.iter().cloned());
+    notes
 }
 
 /// The division of too few rows to be divided at random: the last is tested, the one before it is for choosing β.

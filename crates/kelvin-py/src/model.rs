@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kelvin::data::Inputs;
 use kelvin::network::Layout;
 use kelvin::sampler::CpuEngine;
 use kelvin_report::present;
 use kelvin_study::findings::ModelKind;
 use kelvin_study::folder::{FittedModel, write_files};
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray2};
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
 use crate::conduct::pool;
 use crate::error::Failure;
-use crate::table::{Rows, inputs};
+use crate::table::{GivenColumn, inputs, owned};
 
 /// A fitted model.
 #[pyclass(frozen, module = "kelvin._kelvin")]
@@ -31,11 +30,6 @@ impl Model {
     pub fn read(folder: &Path, asked: Option<String>) -> Result<Self, Failure> {
         let kind = asked.as_deref().map(kind_named).transpose()?;
         Ok(Self { fitted: Arc::new(FittedModel::read(folder, kind)?), asked })
-    }
-
-    fn inputs(&self, rows: &PyReadonlyArray2<'_, f64>, names: Vec<String>) -> Result<(Inputs, Vec<String>), Failure> {
-        let rows = Rows { names, values: rows.as_array().iter().copied().collect() };
-        inputs(&self.fitted, &rows)
     }
 
     fn in_folder<T>(&self, work: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
@@ -90,15 +84,14 @@ impl Model {
     fn numbers<'py>(
         &self,
         py: Python<'py>,
-        rows: PyReadonlyArray2<'py, f64>,
-        names: Vec<String>,
+        columns: Vec<GivenColumn<'py>>,
         probabilities: Vec<f64>,
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
-        let (inputs, notes) = self.inputs(&rows, names)?;
-        let fitted = &self.fitted;
-        let found = py.detach(|| -> Result<_, Failure> {
-            Ok(pool(threads)?.install(|| fitted.numbers(&CpuEngine, &inputs, &probabilities))?)
+        let (fitted, columns) = (&self.fitted, owned(columns));
+        let (found, notes) = py.detach(|| -> Result<_, Failure> {
+            let (inputs, notes) = inputs(fitted, &columns)?;
+            Ok((pool(threads)?.install(|| fitted.numbers(&CpuEngine, &inputs, &probabilities))?, notes))
         })?;
         let answer = PyDict::new(py);
         answer.set_item("mean", PyArray1::from_vec(py, found.mean))?;
@@ -114,14 +107,14 @@ impl Model {
     fn classes<'py>(
         &self,
         py: Python<'py>,
-        rows: PyReadonlyArray2<'py, f64>,
-        names: Vec<String>,
+        columns: Vec<GivenColumn<'py>>,
         threads: Option<usize>,
     ) -> PyResult<(Bound<'py, PyDict>, Vec<String>)> {
-        let (inputs, notes) = self.inputs(&rows, names)?;
-        let fitted = &self.fitted;
-        let found = py
-            .detach(|| -> Result<_, Failure> { Ok(pool(threads)?.install(|| fitted.classes(&CpuEngine, &inputs))?) })?;
+        let (fitted, columns) = (&self.fitted, owned(columns));
+        let (found, notes) = py.detach(|| -> Result<_, Failure> {
+            let (inputs, notes) = inputs(fitted, &columns)?;
+            Ok((pool(threads)?.install(|| fitted.classes(&CpuEngine, &inputs))?, notes))
+        })?;
         let answer = PyDict::new(py);
         let shape = [found.aleatoric.len(), self.fitted.model().class_names.len()];
         answer.set_item("probabilities", PyArray1::from_vec(py, found.probabilities).reshape(shape)?)?;

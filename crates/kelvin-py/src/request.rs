@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use kelvin::data::{Dataset, Split, Task};
-use kelvin_study::experiment::{after_a_trial, provisional_settings};
+use kelvin_study::experiment::{after_a_trial, learning_scales, provisional_settings, suitable_likelihoods};
 use kelvin_study::problem::{Problem, SourceData};
-use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
+use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting, preset, with_override};
 use pyo3::prelude::*;
 
 use crate::error::Failure;
@@ -20,6 +20,8 @@ pub struct Request {
     seed: Option<u64>,
     /// `"adaptive"` or `"paper"`; by the size of the table if not given.
     sampler: Option<String>,
+    /// How numbers scatter: a likelihood's name, or `"auto"`; by the sampler and the settings if not given.
+    likelihood: Option<String>,
     /// A rough answer in seconds.
     quick: bool,
     /// Cross-validation, 0 for none; the settings' own if not given.
@@ -61,9 +63,16 @@ impl Request {
         let run = RunSettings { seed: self.seed.unwrap_or_default(), all_rows: true, ..RunSettings::default() };
         let provisional = provisional_settings("table", data, dataset, run);
         let data = SourceData::Table(dataset.clone());
+        let learned = self.learned_likelihoods(&provisional, &data, dataset)?;
+        let has_trial = dataset.task() == Task::Regression && learned.is_none();
+        let provisional = match &learned {
+            Some(likelihoods) => learning_scales(provisional, likelihoods),
+            None => provisional,
+        };
         // Refused before the trial, which takes a moment.
         self.adjusted(provisional.clone(), &data, false)?;
-        let settings = self.adjusted(after_a_trial(provisional, dataset), &data, false)?;
+        let settings = if has_trial { after_a_trial(provisional, dataset) } else { provisional };
+        let settings = self.adjusted(settings, &data, false)?;
         // A rate that was asked for is not tuned.
         let rate_is_given = self.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
         let automatic = !rate_is_given && !settings.sampler.adapt;
@@ -80,6 +89,33 @@ impl Request {
         let data = Problem::read_dataset(&settings, data_folder)?;
         let settings = self.adjusted(settings, &data, is_file)?;
         Ok((Prepared { settings, automatic: false, time: self.time() }, data))
+    }
+
+    /// Likelihoods for the run to choose among, none of classes, where scales and noise are to be learned; as `kelvin run --data` has it.
+    fn learned_likelihoods(
+        &self,
+        provisional: &Settings,
+        data: &SourceData,
+        dataset: &Dataset,
+    ) -> Result<Option<Vec<LikelihoodName>>, Failure> {
+        let suitable = suitable_likelihoods(dataset, provisional.data.task);
+        if self.likelihood.is_some() && suitable.is_empty() {
+            return Err(Failure::question("likelihood is for numbers, and the target holds classes; leave it out"));
+        }
+        let is_adaptive = self.is_adaptive(provisional, data, false)?;
+        let mut keys = self.overrides.iter().map(|text| text.split('=').next().unwrap_or_default().trim());
+        let is_given = keys.any(|key| ["model.likelihood", "model.noise_variance", "model.prior"].contains(&key));
+        match self.likelihood.as_deref() {
+            None if !is_adaptive || is_given => Ok(None),
+            Some("auto") if !is_adaptive => Err(Failure::question(
+                "likelihood=\"auto\" goes with adaptive chains; name a likelihood, or leave out the sampler and its settings",
+            )),
+            None | Some("auto") => Ok(Some(suitable)),
+            Some(name) => {
+                let asked = with_override(provisional, &format!("model.likelihood={name}"))?.model.likelihood;
+                Ok(asked.filter(|asked| *asked != LikelihoodName::Gaussian).map(|asked| vec![asked]))
+            }
+        }
     }
 
     fn time(&self) -> Option<Duration> {

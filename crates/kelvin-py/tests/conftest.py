@@ -36,7 +36,7 @@ def table():
 
 
 #: A fit of a second.
-QUICK = {"hidden": 16, "chains": 2, "budget": 2000, "progress": False, "model": "beta-star"}
+QUICK = {"hidden": 16, "chains": 2, "budget": 2000, "progress": False, "model": "bayes"}
 
 
 @pytest.fixture(scope="session")

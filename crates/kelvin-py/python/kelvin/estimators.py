@@ -11,14 +11,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, check_random_state, column_or_1d, validate_data
 
 from . import _kelvin
 from .arviz import draws_of, to_arviz
 from .errors import InputError, KelvinError, KelvinWarning
 from .progress import ProgressSetting, shown, threads
 from .request import Budget, request
-from .rows import names, refuse_text
+from .rows import Column, columns_of, is_frame
 
 #: Fewest rows: two are learned from, one is held out to choose β by, one to be judged on.
 FEWEST_ROWS = 4
@@ -46,6 +46,7 @@ class _Estimator(BaseEstimator):
         hidden: Union[None, int, Sequence[int]] = None,
         beta: Union[str, float] = "auto",
         model: str = "best",
+        likelihood: str = "auto",
         chains: int = 4,
         random_state: Any = 0,
         sampler: str = "auto",
@@ -61,6 +62,7 @@ class _Estimator(BaseEstimator):
         self.hidden = hidden
         self.beta = beta
         self.model = model
+        self.likelihood = likelihood
         self.chains = chains
         self.random_state = random_state
         self.sampler = sampler
@@ -78,11 +80,35 @@ class _Estimator(BaseEstimator):
             return int(check_random_state(self.random_state).randint(0, 2**31 - 1))
         return int(self.random_state)
 
-    def _fit(self, X: np.ndarray, **answers: Any) -> None:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _learned_rows(self, X: Any, y: Any, numeric: bool) -> Tuple[List[Column], np.ndarray]:
+        """Columns and answers to learn from, checked."""
+        if is_frame(X):
+            columns = columns_of(self, X, reset=True)
+            if y is None:
+                raise InputError("requires y to be passed, but the target y is None")
+            y = column_or_1d(y, dtype=np.float64 if numeric else None, warn=True)
+            check_consistent_length(columns[0][1] if columns else [], y)
+            if len(y) < FEWEST_ROWS:
+                raise InputError(f"found {len(y)} rows while a minimum of {FEWEST_ROWS} is required")
+            if numeric and not np.isfinite(y).all():
+                raise InputError("y holds values that are missing or infinite\n  leave these rows out")
+            return columns, y
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, y_numeric=numeric, ensure_min_samples=FEWEST_ROWS, ensure_all_finite="allow-nan"
+        )
+        return [(f"x{index}", np.ascontiguousarray(X[:, index])) for index in range(X.shape[1])], y
+
+    def _fit(self, columns: List[Column], **answers: Any) -> None:
         progress = shown(self.progress)
         asked = request(
             seed=self._seed(),
             sampler=self.sampler,
+            likelihood=self.likelihood,
             quick=self.quick,
             folds=self.folds,
             budget=self.budget,
@@ -94,8 +120,7 @@ class _Estimator(BaseEstimator):
         try:
             self._take(
                 _kelvin.fit_table(
-                    rows=np.ascontiguousarray(X, dtype=np.float64),
-                    names=names(self),
+                    columns=columns,
                     request=asked,
                     device=self.device,
                     threads=threads(self.n_jobs),
@@ -118,10 +143,9 @@ class _Estimator(BaseEstimator):
         self.predictor_: str = model.label
         self.warnings_: List[str] = model.warnings
 
-    def _rows(self, X: Any) -> np.ndarray:
+    def _rows(self, X: Any) -> List[Column]:
         check_is_fitted(self)
-        refuse_text(X)
-        return np.ascontiguousarray(validate_data(self, X, reset=False, dtype=np.float64))
+        return columns_of(self, X, reset=False)
 
     def _tell(self, notes: Sequence[str]) -> None:
         for note in notes:
@@ -215,6 +239,9 @@ class Regressor(RegressorMixin, _Estimator):
     model : str
         Which of the fit's models predicts: "best" for what scored best on held-out rows (or as well, and is simpler), or one of "bayes" (β = 1),
         "beta-star" (draws at the chosen β), "network", "ensemble", "laplace", "swag", "linear".
+    likelihood : str
+        How numbers scatter around what is predicted: "auto" tries those that suit them and takes the simplest that scores as well as the best; or
+        "gaussian", "learned_gaussian", "varying_gaussian", "student_t", "poisson", "negative_binomial". Of a classifier "auto" only.
     chains : int
         Chains at each temperature, and starts of the search for β.
     random_state : int, RandomState or None
@@ -268,14 +295,13 @@ class Regressor(RegressorMixin, _Estimator):
 
     def fit(self, X: Any, y: Any) -> "Regressor":
         """Fits rows `X` and the numbers `y` to predict."""
-        refuse_text(X)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=FEWEST_ROWS)
-        self._fit(X, numbers=np.ascontiguousarray(y, dtype=np.float64))
+        columns, y = self._learned_rows(X, y, numeric=True)
+        self._fit(columns, numbers=np.ascontiguousarray(y, dtype=np.float64))
         return self
 
     def _numbers(self, X: Any, probabilities: Sequence[float] = ()) -> Dict[str, Any]:
         rows = self._rows(X)
-        found, notes = self.model_.numbers(rows, names(self), [float(p) for p in probabilities], threads(self.n_jobs))
+        found, notes = self.model_.numbers(rows, [float(p) for p in probabilities], threads(self.n_jobs))
         self._tell(notes)
         return found
 
@@ -321,18 +347,17 @@ class Classifier(ClassifierMixin, _Estimator):
 
     def fit(self, X: Any, y: Any) -> "Classifier":
         """Fits rows `X` and their classes `y`: numbers or words."""
-        refuse_text(X)
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=FEWEST_ROWS)
+        columns, y = self._learned_rows(X, y, numeric=False)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"there is only one class, {self.classes_[0]!r}, so there is nothing to learn: give rows of two or more")
-        self._fit(X, labels=labels.astype(np.uint32), classes=[str(name) for name in self.classes_])
+        self._fit(columns, labels=labels.astype(np.uint32), classes=[str(name) for name in self.classes_])
         return self
 
     def _classes(self, X: Any) -> Dict[str, Any]:
         rows = self._rows(X)
-        found, notes = self.model_.classes(rows, names(self), threads(self.n_jobs))
+        found, notes = self.model_.classes(rows, threads(self.n_jobs))
         self._tell(notes)
         return found
 

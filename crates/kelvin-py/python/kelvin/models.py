@@ -177,7 +177,7 @@ class TorchModel(_Model):
         point = self._theta(theta).requires_grad_()
         value, slope = self._sum(self._call(point, x), y, beta)
         (gradient,) = self._torch.autograd.grad(value, point)
-        return float(value), float(slope), _as_numpy(gradient, np.float32)
+        return float(value.detach()), float(slope.detach()), _as_numpy(gradient, np.float32)
 
     def energies(self, thetas: np.ndarray, rows: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
         """U and ∇U of several θ on some rows or all: batched where the module allows it, else one after the other."""

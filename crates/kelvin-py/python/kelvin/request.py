@@ -66,6 +66,7 @@ def request(
     *,
     seed: Optional[int],
     sampler: str = "auto",
+    likelihood: str = "auto",
     quick: bool = False,
     folds: Optional[int] = None,
     budget: Budget = None,
@@ -84,6 +85,7 @@ def request(
     return {
         "seed": seed,
         "sampler": None if sampler == "auto" else sampler,
+        "likelihood": None if likelihood == "auto" else likelihood,
         "quick": bool(quick),
         "folds": None if folds is None else int(folds),
         "overrides": by_name,

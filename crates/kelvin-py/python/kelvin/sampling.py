@@ -211,8 +211,8 @@ def sample(
     >>> found = kelvin.sample(energy_and_gradient, np.zeros((4, 2)), beta=0.25, draws=500, progress=False)
     >>> found.positions.shape
     (4, 500, 2)
-    >>> [float(round(std, 1)) for std in found.positions.std(axis=(0, 1))]   # T = 4 doubles them
-    [2.0, 0.2]
+    >>> [f"{std:.1f}" for std in found.positions.std(axis=(0, 1))]   # T = 4 doubles them
+    ['2.0', '0.2']
     >>> bool((found.rhat < 1.05).all())
     True
     """

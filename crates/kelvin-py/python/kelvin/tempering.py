@@ -162,13 +162,12 @@ def select_beta(
 
     Examples
     --------
-    >>> import numpy as np, kelvin, pytest
-    >>> torch = pytest.importorskip("torch")
+    >>> import numpy as np, kelvin, torch
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 2)).astype("float32")
     >>> y = (x[:, 0] * x[:, 1] > 0).astype(int)
     >>> net = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 2))
-    >>> choice = kelvin.select_beta(net, (x[:200], y[:200]), (x[200:], y[200:]), chains=2, draws=50, progress=False)
+    >>> choice = kelvin.select_beta(net, (x[:200], y[:200]), (x[200:], y[200:]), chains=2, search_epochs=200, draws=20, progress=False)
     >>> choice.beta > 0, choice.predict_proba(x[:5]).shape
     (True, (5, 2))
     """

@@ -8,6 +8,7 @@
 //! β = 1 is simpler than β̂*, since nothing was chosen for it; what an optimiser found comes last, since its uncertainty rests on the settings of a
 //! search. A β of a grid is no candidate: its scores are those of a comparison.
 
+use kelvin::diagnostics::number_or_nan;
 use kelvin::predictive::PredictiveModel;
 use serde::{Deserialize, Serialize};
 
@@ -48,8 +49,10 @@ pub struct Candidate {
     /// Mean log predictive density of a held-out row in nats; numbers in units of the table's standard deviation.
     pub lpd: f64,
     /// How far it is behind the best, in nats a row.
+    #[serde(deserialize_with = "number_or_nan")]
     pub behind: f64,
-    /// The standard error of that, over rows and draws together.
+    /// The standard error of that, over rows and draws together; NaN of a single row.
+    #[serde(deserialize_with = "number_or_nan")]
     pub error: f64,
 }
 

@@ -88,7 +88,15 @@ impl FittedModel {
             return Err(refused(format!("{}: {reason}", path.display())));
         }
         let all = model.all_predictors();
-        let first = asked.map_or(all.first(), |asked| all.iter().find(|predictor| predictor.what.kind == asked));
+        let of_kind = |asked| all.iter().find(|predictor| predictor.what.kind == asked);
+        let first = match asked {
+            None => all.first(),
+            // Where β = 1 was chosen, its draws are those of β̂*.
+            Some(ModelKind::Chosen) if model.inverse_temperature == 1.0 => {
+                of_kind(ModelKind::Chosen).or_else(|| of_kind(ModelKind::Bayes))
+            }
+            Some(asked) => of_kind(asked),
+        };
         let first = first.with_context(|| {
             let labels: Vec<&str> = all.iter().map(|predictor| predictor.what.label.as_str()).collect();
             format!("the run has no such model to predict with\n  it has: {}", labels.join(", "))
@@ -337,12 +345,18 @@ fn collect(root: &Path, inside: &Path, files: &mut BTreeMap<String, Vec<u8>>) ->
 /// Refuses a model whose parts do not fit each other: it may come from someone else.
 fn check_parts(model: &SavedModel) -> Result<()> {
     let beta = model.inverse_temperature;
-    let (names, inputs) = (model.feature_names.len(), model.network.num_inputs());
-    let scales = model.standardiser.as_ref().map_or(names, |standardiser| standardiser.features.len());
-    let is_table = model.standardiser.is_some();
+    let is_read_by = |network: &Network, standardiser: &Standardiser| {
+        let encoded = standardiser.encoder.as_ref().map(|encoder| (encoder.columns.len(), encoder.num_inputs()));
+        let (columns, inputs) = encoded.unwrap_or((standardiser.features.len(), standardiser.features.len()));
+        columns == model.feature_names.len()
+            && inputs == standardiser.features.len()
+            && inputs == network.num_inputs()
+            && (model.likelihood.kind() != TargetKind::Numbers || standardiser.target.is_some())
+    };
+    let is_read = model.standardiser.as_ref().is_none_or(|own| is_read_by(&model.network, own));
     let all_rows_fit = model.all_rows.as_ref().is_none_or(|rows| {
         let outputs = rows.network.num_outputs() == model.network.num_outputs();
-        outputs && rows.network.num_inputs() == names && rows.standardiser.features.len() == names
+        outputs && is_read_by(&rows.network, &rows.standardiser)
     });
     let classes = match model.likelihood.kind() {
         TargetKind::Numbers => 0,
@@ -351,7 +365,7 @@ fn check_parts(model: &SavedModel) -> Result<()> {
     for (fits, what) in [
         (beta.is_finite() && beta > 0.0, "its inverse temperature is no finite number > 0"),
         (model.likelihood.num_outputs() == model.network.num_outputs(), "likelihood and network differ in outputs"),
-        (!is_table || names == scales && names == inputs, "columns, scales and inputs differ in number"),
+        (is_read, "columns, scales and inputs do not go together"),
         (all_rows_fit, "all_rows does not fit the columns or the outputs"),
         (classes == model.class_names.len(), "classes and their names differ in number"),
     ] {
