@@ -29,13 +29,16 @@ pub fn tables() -> Vec<Vec<u8>> {
     let mut numbers = String::from("a,b,y\n");
     let mut classes = String::from("\u{FEFF}\"width; of it\";größe;kind\r\n");
     let mut tabs = String::from("0\t1\t2\r");
+    let mut mixed = String::from(",colour,day,on,a,y\n");
     for row in 0..30_u32 {
         let (a, b) = (row * 7 % 13, row * row % 17);
         numbers.push_str(&format!("{a}.5,{b}e-1,{}\n", 3 * a + b));
         classes.push_str(&format!("{a};{b};\"{}\"\r\n", ["cat", "wide \"\"bird\"\"", "a\nb"][row as usize % 3]));
         tabs.push_str(&format!("{a}\t-{b}\t{}\r", row % 2));
+        let (colour, on) = (["red", "blue", "NA"][row as usize % 3], ["yes", "no", ""][a as usize % 3]);
+        mixed.push_str(&format!("{row},{colour},2024-{:02}-01 12:30,{on},?,{b}.5\n", row % 12 + 1));
     }
-    [numbers, classes, tabs].map(String::into_bytes).to_vec()
+    [numbers, classes, tabs, mixed].map(String::into_bytes).to_vec()
 }
 
 /// Every preset, and every preset spelled out.
@@ -164,6 +167,7 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
         identity: "this run",
         every,
         should_stop: &should_stop,
+        is_owner: &|| true,
         tell: &|_| {},
         suffix: "",
     };

@@ -84,7 +84,8 @@ static TARGETS: [Target; 11] = [
         ],
         repair: None,
         read: csv,
-        memory: (64, 64 * KIB),
+        // A cell of text becomes up to 22 numbers.
+        memory: (256, 256 * KIB),
         about_the_whole: &[
             "is empty",
             "and no rows",

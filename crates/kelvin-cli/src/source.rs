@@ -4,12 +4,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use kelvin::data::{Dataset, Split, Table, Task};
-use kelvin_study::experiment::{after_a_trial, provisional_settings};
+use kelvin_study::experiment::{after_a_trial, learning_scales, provisional_settings, suitable_likelihoods};
 use kelvin_study::problem::{Problem, SourceData};
-use kelvin_study::settings::{DataSettings, RunSettings, Settings, TaskSetting, preset, with_override};
+use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting, preset, with_override};
 use kelvin_study::study::{Cost, Worker, Workload};
 
-use crate::arguments::{Budget, CommonArguments, DeviceArgument, SamplerArgument, SourceArguments, TaskArgument};
+use crate::arguments::{
+    Budget, CommonArguments, DeviceArgument, LikelihoodArgument, SamplerArgument, SourceArguments, TaskArgument,
+};
 use crate::device;
 use crate::output::{WrongFlags, say};
 use crate::setting_names::with_names_in_order;
@@ -32,6 +34,7 @@ pub struct Source {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sampling {
     pub sampler: Option<SamplerArgument>,
+    pub likelihood: Option<LikelihoodArgument>,
     pub folds: Option<u32>,
     pub splits: Option<u32>,
     pub budget: Option<Budget>,
@@ -60,6 +63,14 @@ pub fn read_for(
                 settings.run.seed = seed;
             }
             settings = with_overrides(settings, &common.overrides)?;
+            settings.model.likelihood = match sampling.likelihood {
+                Some(LikelihoodArgument::Auto) => {
+                    let reason =
+                        "`--likelihood auto` is for your own table (--data); name a likelihood, or leave it out";
+                    return Err(WrongFlags(reason.into()).into());
+                }
+                asked => asked.and_then(LikelihoodArgument::name).or(settings.model.likelihood),
+            };
             settings.check()?;
             let data = Problem::read_dataset(&settings, common.conduct.data_dir.as_deref())?;
             let (settings, time) = adjusted(settings, &data)?;
@@ -69,12 +80,17 @@ pub fn read_for(
         (None, Some(file)) => {
             refuse_overrides_of_the_table(&common.overrides)?;
             let (provisional, dataset) = own_table(file, source, seed)?;
-            let has_trial = dataset.task() == Task::Regression;
+            let learned = learned_likelihoods(source, common, &provisional, &dataset, sampling)?;
+            let has_trial = dataset.task() == Task::Regression && learned.is_none();
+            let provisional = match &learned {
+                Some(likelihoods) => learning_scales(provisional, likelihoods),
+                None => provisional,
+            };
             let data = SourceData::Table(dataset);
             price(work, &adjusted(provisional.clone(), &data)?.0, &data, common, has_trial)?;
             let settings = match &data {
-                SourceData::Table(dataset) => after_a_trial(provisional, dataset),
-                SourceData::Images { .. } => provisional,
+                SourceData::Table(dataset) if has_trial => after_a_trial(provisional, dataset),
+                _ => provisional,
             };
             let (settings, time) = adjusted(settings, &data)?;
             // A rate that was asked for is not tuned.
@@ -105,6 +121,37 @@ pub fn table_notes(dataset: &Dataset) -> Vec<String> {
     }
     notes.extend(dataset.notes.iter().cloned());
     notes
+}
+
+/// Likelihoods for a run on one's own table to choose among, none of classes, where scales and noise are to be learned. Not where the noise is to be given:
+/// by `--likelihood gaussian` or a setting of the model, or with chains of the paper's sampler and no likelihood named.
+fn learned_likelihoods(
+    source: &SourceArguments,
+    common: &CommonArguments,
+    provisional: &Settings,
+    dataset: &Dataset,
+    sampling: Sampling,
+) -> anyhow::Result<Option<Vec<LikelihoodName>>> {
+    let suitable = suitable_likelihoods(dataset, provisional.data.task);
+    if let (Some(_), true) = (sampling.likelihood, suitable.is_empty()) {
+        let reason =
+            "`--likelihood` is for numbers, and the target holds classes; leave it out, or give `--task regression`";
+        return Err(WrongFlags(reason.into()).into());
+    }
+    let data = SourceData::Table(dataset.clone());
+    let is_adaptive = is_adaptive(source, common, provisional, &data, sampling.sampler)?;
+    let keys = || common.overrides.iter().map(|text| text.split('=').next().unwrap_or_default().trim());
+    let is_given = keys().any(|key| ["model.likelihood", "model.noise_variance", "model.prior"].contains(&key));
+    match (sampling.likelihood, sampling.likelihood.and_then(LikelihoodArgument::name)) {
+        (_, Some(LikelihoodName::Gaussian)) => Ok(None),
+        (_, Some(name)) => Ok(Some(vec![name])),
+        (Some(_), None) if !is_adaptive => {
+            let reason = "`--likelihood auto` goes with adaptive chains; name a likelihood, or leave out --sampler and settings of the sampler";
+            Err(WrongFlags(reason.into()).into())
+        }
+        (None, None) if !is_adaptive || is_given => Ok(None),
+        _ => Ok(Some(suitable)),
+    }
 }
 
 /// The settings as flags and `--set` change them, and the time that sampling may take.
@@ -292,6 +339,7 @@ fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result
             None => TaskSetting::Auto,
             Some(TaskArgument::Regression) => TaskSetting::Regression,
             Some(TaskArgument::Classification) => TaskSetting::Classification,
+            Some(TaskArgument::Counts) => TaskSetting::Counts,
         },
         columns: source.column.iter().cloned().collect(),
         ..DataSettings::default()

@@ -6,6 +6,7 @@ mod architecture;
 mod attacks;
 mod book;
 mod cli;
+mod columns;
 mod compare;
 mod device;
 mod diagnose;

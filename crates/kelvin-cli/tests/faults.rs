@@ -133,13 +133,13 @@ fn numbers_that_are_none_are_told_by_line_and_column() {
         std::fs::write(here.join("new.csv"), format!("b,a\n1,2\n3,{cell}\n")).unwrap();
         refuses(here, 1, &["predict", "run", "--input", "new.csv"], phrases);
     };
-    predicted("NaN", &["new.csv, line 3, column `a`: the value is missing (`NaN`)"]);
+    predicted("red", &["new.csv, line 3, column `a`: `red` is not a number"]);
     predicted("inf", &["new.csv, line 3, column `a`: `inf` is not a finite number"]);
     predicted("1e999", &["new.csv, line 3, column `a`: `1e999` is not a finite number"]);
     predicted("1e300", &["new.csv, row 2 below the header, column `a`: 1e300 is too far from the training rows"]);
 
     let table = std::fs::read_to_string(here.join("t.csv")).unwrap();
-    for cell in ["1e999", "-inf", "NaN"] {
+    for cell in ["1e999", "-inf", "1.5.2"] {
         std::fs::write(here.join("bad.csv"), table.replacen("a,b,y\n", &format!("a,b,y\n1,2,{cell}\n"), 1)).unwrap();
         let run = ["run", "--data", "bad.csv", "--target", "y", "--out", "bad"];
         refuses(here, 1, &run, &["bad.csv, line 2, column `y`: ", cell]);

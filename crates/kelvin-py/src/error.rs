@@ -44,7 +44,8 @@ impl Failure {
 
 impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Self {
-        let is_wrong_question = error.is_wrong_question() || matches!(&error, StudyError::Data(_));
+        let is_about_data = matches!(&error, StudyError::Data(_) | StudyError::Experiment(ExperimentError::Data(_)));
+        let is_wrong_question = error.is_wrong_question() || is_about_data;
         Self::of(&error, is_wrong_question)
     }
 }

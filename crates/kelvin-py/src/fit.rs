@@ -7,7 +7,6 @@ use kelvin::data::{Dataset, Split};
 use kelvin_report::{cases, present};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::findings::RunCommand;
-use kelvin_study::folder::FittedModel;
 use kelvin_study::problem::Problem;
 use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
 use numpy::{PyReadonlyArray1, PyReadonlyArray2};
@@ -16,23 +15,25 @@ use pyo3::prelude::*;
 use crate::conduct::{Conduct, Told, carry_out};
 use crate::device::Device;
 use crate::error::Failure;
-use crate::model::Model;
+use crate::model::{Model, kind_named};
 use crate::request::Request;
 use crate::table::{Answers, Rows, dataset};
 
-/// Below these many rows there is no division of its own for chains to be judged on (`Split::FEWEST_ROWS`).
-const FEWEST_ROWS: usize = 3;
+/// Two rows to learn from, one to choose β by and one to be judged on.
+const FEWEST_ROWS: usize = 4;
 
-/// Where the rows are.
+/// Where to work, and what is to come of it.
 struct Place {
     device: Device,
     folder: Option<PathBuf>,
+    /// Which of the run's models is to predict, by name.
+    model: Option<String>,
 }
 
 /// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
-#[pyo3(signature = (*, rows, names, request, device, threads, folder, progress, numbers=None, labels=None, classes=None))]
+#[pyo3(signature = (*, rows, names, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None))]
 pub fn fit_table(
     py: Python<'_>,
     rows: PyReadonlyArray2<'_, f64>,
@@ -42,6 +43,7 @@ pub fn fit_table(
     threads: Option<usize>,
     folder: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
+    model: Option<String>,
     numbers: Option<PyReadonlyArray1<'_, f64>>,
     labels: Option<PyReadonlyArray1<'_, u32>>,
     classes: Option<Vec<String>>,
@@ -52,22 +54,17 @@ pub fn fit_table(
         (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
         (None, None) => return Err(Failure::question("fit needs numbers or labels to learn").into()),
     };
-    let place = Place { device: Device::named(device)?, folder };
+    // Refused before the fit, and not after it.
+    model.as_deref().map(kind_named).transpose()?;
+    let place = Place { device: Device::named(device)?, folder, model };
     let conduct = Conduct { threads, progress };
     carry_out(py, conduct, move |cancel, told| {
         let dataset = dataset(&rows, answers)?;
         fit(dataset, &request, place, cancel, told)
     })
-    .map(Model::new)
 }
 
-fn fit(
-    dataset: Dataset,
-    request: &Request,
-    place: Place,
-    cancel: &Cancel,
-    told: &Arc<Told>,
-) -> Result<FittedModel, Failure> {
+fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told: &Arc<Told>) -> Result<Model, Failure> {
     let prepared = request.prepare(&dataset)?;
     let settings = prepared.settings;
     let problem = match dataset.num_rows() {
@@ -92,7 +89,7 @@ fn fit(
         cases::keep_pictures(&folder, &finished.findings, &finished.problem)?;
         present::write_all(&folder, &finished.findings)?;
     }
-    Ok(FittedModel::read(&folder, None)?)
+    Model::read(&folder, place.model)
 }
 
 /// The division of too few rows to be divided at random: the last is tested, the one before it is for choosing β.

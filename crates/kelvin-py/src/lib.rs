@@ -1,6 +1,5 @@
 //! The extension module `kelvin._kelvin`: what Python cannot do for itself. The package around it is in `python/kelvin`.
 
-mod callback;
 mod conduct;
 mod device;
 mod error;
@@ -24,7 +23,7 @@ mod _kelvin {
     #[pymodule_export]
     use crate::run::run_experiment;
     #[pymodule_export]
-    use crate::sample::sample_energy;
+    use crate::sample::{diagnose_draws, sample_energy};
     #[pymodule_export]
     use crate::search::search_beta;
 }

@@ -1,7 +1,7 @@
 //! A fitted model as a Python object: arrays in, predictions out; saved, loaded and pickled as the files of its run folder.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use kelvin::data::Inputs;
@@ -22,12 +22,15 @@ use crate::table::{Rows, inputs};
 #[pyclass(frozen, module = "kelvin._kelvin")]
 pub struct Model {
     fitted: Arc<FittedModel>,
+    /// Which of its run's models was asked to predict, by name.
+    asked: Option<String>,
 }
 
 impl Model {
-    /// A model to be handed to Python.
-    pub fn new(fitted: FittedModel) -> Self {
-        Self { fitted: Arc::new(fitted) }
+    /// The model of a finished run in a folder: the one that was asked for by name, or the one that the run chose.
+    pub fn read(folder: &Path, asked: Option<String>) -> Result<Self, Failure> {
+        let kind = asked.as_deref().map(kind_named).transpose()?;
+        Ok(Self { fitted: Arc::new(FittedModel::read(folder, kind)?), asked })
     }
 
     fn inputs(&self, rows: &PyReadonlyArray2<'_, f64>, names: Vec<String>) -> Result<(Inputs, Vec<String>), Failure> {
@@ -35,7 +38,7 @@ impl Model {
         inputs(&self.fitted, &rows)
     }
 
-    fn in_folder<T>(&self, work: impl FnOnce(&std::path::Path) -> Result<T, Failure>) -> Result<T, Failure> {
+    fn in_folder<T>(&self, work: impl FnOnce(&Path) -> Result<T, Failure>) -> Result<T, Failure> {
         let folder = tempfile::tempdir()?;
         write_files(self.fitted.files(), folder.path())?;
         work(folder.path())
@@ -47,9 +50,8 @@ impl Model {
     /// The model of a run folder, or of what `save` wrote.
     #[staticmethod]
     #[pyo3(signature = (folder, model=None))]
-    fn load(py: Python<'_>, folder: PathBuf, model: Option<&str>) -> PyResult<Self> {
-        let kind = model.map(kind_named).transpose()?;
-        Ok(py.detach(|| FittedModel::read(&folder, kind).map(Self::new).map_err(Failure::from))?)
+    fn load(py: Python<'_>, folder: PathBuf, model: Option<String>) -> PyResult<Self> {
+        Ok(py.detach(|| Self::read(&folder, model))?)
     }
 
     /// Writes it as a folder, which the program `kelvin` reads, too.
@@ -69,14 +71,19 @@ impl Model {
     /// The model of such files.
     #[staticmethod]
     #[pyo3(signature = (files, model=None))]
-    fn from_files(py: Python<'_>, files: BTreeMap<String, Vec<u8>>, model: Option<&str>) -> PyResult<Self> {
-        let kind = model.map(kind_named).transpose()?;
+    fn from_files(py: Python<'_>, files: BTreeMap<String, Vec<u8>>, model: Option<String>) -> PyResult<Self> {
         let read = || -> Result<Self, Failure> {
             let folder = tempfile::tempdir()?;
             write_files(&files, folder.path())?;
-            Ok(Self::new(FittedModel::read(folder.path(), kind)?))
+            Self::read(folder.path(), model)
         };
         Ok(py.detach(read)?)
+    }
+
+    /// Which of its run's models was asked to predict; none where the run chose.
+    #[getter]
+    fn asked(&self) -> Option<String> {
+        self.asked.clone()
     }
 
     /// Mean, standard deviation and its two parts for each row, and a row of quantiles for each probability.
@@ -204,7 +211,7 @@ impl Model {
 }
 
 /// The kind of model that `kelvin predict --model` calls so.
-fn kind_named(name: &str) -> Result<ModelKind, Failure> {
+pub fn kind_named(name: &str) -> Result<ModelKind, Failure> {
     const NAMES: [(&str, ModelKind); 7] = [
         ("bayes", ModelKind::Bayes),
         ("beta-star", ModelKind::Chosen),

@@ -43,7 +43,7 @@ impl SourceData {
             Self::Table(table) => {
                 // How many outputs it has does not depend on the rows.
                 let rows: Vec<usize> = (0..table.num_rows()).collect();
-                let likelihood = settings.model.build_likelihood(&table.target, &rows)?;
+                let likelihood = settings.build_likelihood(&table.target, &rows)?;
                 // How many inputs levels and dates become depends on the training rows.
                 let is_number = |kind: &FeatureKind| *kind == FeatureKind::Number;
                 let num_inputs = if table.kinds.iter().all(is_number) && !table.features.iter().any(|x| x.is_nan()) {
@@ -183,7 +183,7 @@ impl Problem {
     /// As [`Problem::new`].
     pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = settings.model.build_likelihood(&dataset.target, &split.train)?;
+        let likelihood = settings.build_likelihood(&dataset.target, &split.train)?;
         if likelihood.are_counts() {
             standardiser = standardiser.with_the_target_as_it_is();
         }

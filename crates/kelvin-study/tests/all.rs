@@ -10,6 +10,7 @@ mod generalized_bayes;
 mod image_chains;
 
 mod learned_noise;
+mod predicting;
 mod priors;
 mod selectors;
 mod settings_files;

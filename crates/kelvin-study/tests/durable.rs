@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use kelvin::network::Activation;
 use kelvin::sampler::{Integrator, Observer, Silent};
 use kelvin::selection::JointChoice;
 use kelvin_study::checkpoint::CheckpointError;
@@ -15,7 +16,7 @@ use kelvin_study::durable::{DrawFiles, Durable, Recovery};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::experiment::{ChainSpec, Experiment, SampledChain, Slot};
 use kelvin_study::problem::Problem;
-use kelvin_study::settings::{DrawsSetting, Settings, StoppingSettings, preset};
+use kelvin_study::settings::{DrawsSetting, LikelihoodName, PriorName, Settings, StoppingSettings, preset};
 
 /// A few draws of short chains; the hot one may diverge where the rate is too large.
 fn settings() -> Settings {
@@ -171,7 +172,8 @@ fn to_the_end(folder: &Folder, experiment: &Experiment, steps: u64) -> (Vec<Samp
 fn sampling_that_is_stopped_again_and_again_ends_the_same() {
     for &integrator in Integrator::ALL {
         for steps in if integrator == Integrator::default() { &[400, 1700][..] } else { &[1700] } {
-            stop_again_and_again(integrator, false, *steps);
+            let sampled_by = |settings: &mut Settings| settings.sampler.integrator = integrator;
+            stop_again_and_again(sampled_by, *steps);
         }
     }
 }
@@ -179,12 +181,33 @@ fn sampling_that_is_stopped_again_and_again_ends_the_same() {
 /// Stopped also in the middle of a warm-up, which goes on with what it had found.
 #[test]
 fn chains_that_adapt_end_the_same() {
-    stop_again_and_again(Integrator::Baoab, true, 400);
+    stop_again_and_again(adapts, 400);
 }
 
-fn stop_again_and_again(integrator: Integrator, adapt: bool, steps: u64) {
+fn adapts(settings: &mut Settings) {
+    (settings.sampler.integrator, settings.sampler.adapt) = (Integrator::Baoab, true);
+}
+
+/// θ that holds more than weights, outputs that are more than a mean, and networks that are more than layers.
+#[test]
+fn models_of_tables_end_the_same() {
+    let learned = |settings: &mut Settings| {
+        adapts(settings);
+        settings.model.likelihood = Some(LikelihoodName::LearnedGaussian);
+        settings.model.prior = PriorName::LearnedScales;
+    };
+    stop_again_and_again(learned, 1700);
+    let varying = |settings: &mut Settings| {
+        adapts(settings);
+        settings.model.likelihood = Some(LikelihoodName::VaryingGaussian);
+        (settings.model.skip, settings.model.activation) = (true, Activation::Tanh);
+    };
+    stop_again_and_again(varying, 1700);
+}
+
+fn stop_again_and_again(change: impl Fn(&mut Settings), steps: u64) {
     let mut settings = settings();
-    (settings.sampler.integrator, settings.sampler.adapt) = (integrator, adapt);
+    change(&mut settings);
     with_experiment(settings, |experiment| {
         let alone = experiment.sample(&specs(experiment), &Silent).unwrap();
         let folder = Folder::new();

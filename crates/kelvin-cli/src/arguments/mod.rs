@@ -7,6 +7,7 @@ use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::findings::{HeldOutModel, ModelKind};
 use kelvin_study::folder::Shard;
+use kelvin_study::settings::LikelihoodName;
 
 mod budget;
 mod part;
@@ -145,6 +146,8 @@ pub enum TaskArgument {
     Regression,
     /// A class
     Classification,
+    /// A count: 0, 1, 2, …
+    Counts,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -224,6 +227,9 @@ pub struct RunArguments {
     /// How chains are sampled [default: adaptive for tables, paper for images]
     #[arg(long, value_name = "SAMPLER")]
     pub sampler: Option<SamplerArgument>,
+    /// How numbers scatter around what the network says [default: auto for your own table, sampled adaptively]
+    #[arg(long, value_name = "LIKELIHOOD")]
+    pub likelihood: Option<LikelihoodArgument>,
     /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
     pub folds: Option<u32>,
@@ -240,6 +246,39 @@ pub struct RunArguments {
     pub part: PartArguments,
     #[command(flatten)]
     pub common: CommonArguments,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LikelihoodArgument {
+    /// Tries those below that suit the target by short chains; the simplest within one standard error of the best held-out score is used
+    Auto,
+    /// Constant noise that a trial search finds, before it is held still; β̂* by the joint search
+    Gaussian,
+    /// Constant noise that is learned
+    LearnedGaussian,
+    /// Noise that depends on the row and is learned
+    VaryingGaussian,
+    /// Noise with far tails
+    StudentT,
+    /// Counts whose variance is their mean
+    Poisson,
+    /// Counts that scatter more
+    NegativeBinomial,
+}
+
+impl LikelihoodArgument {
+    /// Its name in settings; none of `auto`.
+    pub fn name(self) -> Option<LikelihoodName> {
+        Some(match self {
+            Self::Auto => return None,
+            Self::Gaussian => LikelihoodName::Gaussian,
+            Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
+            Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
+            Self::StudentT => LikelihoodName::StudentT,
+            Self::Poisson => LikelihoodName::Poisson,
+            Self::NegativeBinomial => LikelihoodName::NegativeBinomial,
+        })
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -428,6 +467,9 @@ pub struct PredictArguments {
     /// Write here instead of to standard output
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
+    /// Quantiles of a number's distribution, as columns q05, q50, q95
+    #[arg(long, value_name = "P,…", value_delimiter = ',', default_values_t = [0.05, 0.5, 0.95])]
+    pub quantiles: Vec<f64>,
     /// Which model of the run predicts [default: the one that scored best on held-out rows, or a simpler one as good]
     #[arg(long)]
     pub model: Option<ModelArgument>,

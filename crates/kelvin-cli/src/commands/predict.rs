@@ -28,6 +28,9 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     if let Some(output) = &arguments.output {
         remove_leftovers(output);
     }
+    if let Some(wrong) = arguments.quantiles.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
+        return Err(WrongFlags(format!("--quantiles must lie between 0 and 1, got {wrong}")).into());
+    }
     let model = saved_model(&arguments.run)?;
     let predictor = asked_predictor(&model, arguments.model)?;
     let fit = Fit::of(&model, &predictor)?;
@@ -44,7 +47,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         }
         None => (images(&arguments.input, fit.network.input())?, Vec::new(), None),
     };
-    let mut columns = Columns::new(&model, fit.likelihood, fit.standardiser, answers);
+    let mut columns = Columns::new(&model, fit.likelihood, fit.standardiser, &arguments.quantiles, answers);
     let num_draws = draws.iter().map(|(draws, _)| draws.len()).sum();
     let blocks = RowBlocks::new(&fit.network, fit.likelihood, &inputs, num_draws);
     let num_rows = blocks.num_rows();

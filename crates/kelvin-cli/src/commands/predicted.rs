@@ -15,7 +15,6 @@ use kelvin_study::folder::SavedModel;
 use kelvin_study::number::{fixed, significant};
 use serde_json::Value;
 
-const QUANTILES: [(f64, &str); 3] = [(0.05, "q05"), (0.5, "q50"), (0.95, "q95")];
 /// A value is outside the training rows where it lies beyond their range by more than this share of it.
 const BEYOND: f64 = 0.1;
 
@@ -25,6 +24,7 @@ pub struct Columns<'m> {
     likelihood: Likelihood,
     classes: &'m [String],
     standardiser: Option<&'m Standardiser>,
+    quantiles: &'m [f64],
     answers: Option<RowAnswers>,
     scores: Scores,
 }
@@ -48,7 +48,7 @@ impl RowAnswers {
         };
         Some(match (model.likelihood.kind(), answers) {
             (TargetKind::Numbers, Answers::Numbers(numbers)) => {
-                Self::Numbers(numbers.iter().map(|&number| Some(number)).collect())
+                Self::Numbers(numbers.iter().map(|&number| (!number.is_nan()).then_some(number)).collect())
             }
             (TargetKind::Numbers, Answers::Words(words)) => {
                 Self::Numbers(words.iter().map(|word| number(word)).collect())
@@ -79,11 +79,13 @@ impl<'m> Columns<'m> {
         model: &'m SavedModel,
         likelihood: Likelihood,
         standardiser: Option<&'m Standardiser>,
+        quantiles: &'m [f64],
         answers: Option<RowAnswers>,
     ) -> Self {
         let mut names: Vec<String> = match likelihood.kind() {
             TargetKind::Numbers => {
-                ["mean", "std"].into_iter().chain(QUANTILES.map(|(_, name)| name)).map(str::to_owned).collect()
+                let quantiles = quantiles.iter().map(|&p| quantile_name(p));
+                ["mean".into(), "std".into()].into_iter().chain(quantiles).collect()
             }
             TargetKind::Classes { .. } => {
                 let classes = model.class_names.iter().map(|name| format!("p({name})"));
@@ -97,7 +99,15 @@ impl<'m> Columns<'m> {
             Some(RowAnswers::Classes(_)) => names.push("log_density".into()),
             None => {}
         }
-        Self { names, likelihood, classes: &model.class_names, standardiser, answers, scores: Scores::default() }
+        Self {
+            names,
+            likelihood,
+            classes: &model.class_names,
+            standardiser,
+            quantiles,
+            answers,
+            scores: Scores::default(),
+        }
     }
 
     /// The cells of some rows, the first of which is row `first` of the input. `outputs` are those of each draw, with its power; `outside` says which rows
@@ -136,7 +146,7 @@ impl<'m> Columns<'m> {
         let mean = standardiser.target_value(mixture.mean());
         let std = |variance: f64| standardiser.target_std(variance.sqrt());
         let mut cells = vec![mean, std(mixture.variance())];
-        for (probability, _) in QUANTILES {
+        for &probability in self.quantiles {
             cells.push(standardiser.target_value(mixture.quantile(probability)?));
         }
         cells.extend([std(mixture.aleatoric_variance()), std(mixture.epistemic_variance())]);
@@ -217,6 +227,12 @@ pub fn are_outside(ranges: &[(f64, f64)], standardiser: &Standardiser, rows: &Ne
     are
 }
 
+/// The name of a quantile's column: its digits after the point, at least two.
+fn quantile_name(probability: f64) -> String {
+    let text = probability.to_string();
+    format!("q{:0<2}", text.trim_start_matches("0."))
+}
+
 /// softmax(b · logits).
 fn probabilities(logits: &[f32], power: f64) -> Vec<f64> {
     let largest = logits.iter().fold(f32::NEG_INFINITY, |a, &b| a.max(b));
@@ -233,6 +249,12 @@ fn entropy(probabilities: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn quantiles_are_named_by_their_digits() {
+        let names = [0.05, 0.5, 0.95, 0.005, 0.975, 0.1].map(quantile_name);
+        assert_eq!(names, ["q05", "q50", "q95", "q005", "q975", "q10"]);
+    }
 
     #[test]
     fn entropies_of_known_distributions() {

@@ -8,7 +8,7 @@ use kelvin_report::compare::{gain, headline, verdict};
 use kelvin_report::tables::tables_of;
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
-use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunCommand, WhichWay};
+use kelvin_study::findings::{CrossValidation, Findings, Predicting, Row, RunCommand, Trials, WhichWay};
 use kelvin_study::study::Workload;
 use serde::Serialize;
 
@@ -25,6 +25,7 @@ struct RunResult<'a> {
     headline: &'a [String],
     verdict: &'a str,
     cross_validation: Option<&'a CrossValidation>,
+    trials: &'a [Trials],
     predicting: Option<&'a Predicting>,
     which_way: Option<ByModel<WhichWay>>,
     rows: &'a [Row],
@@ -35,8 +36,8 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
-    let RunArguments { sampler, folds, splits, budget, exact, .. } = *arguments;
-    let sampling = Sampling { sampler, folds, splits, budget, exact };
+    let RunArguments { sampler, likelihood, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, likelihood, folds, splits, budget, exact };
     let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
     let asked = Asked::new(command, arguments.part, common.out.as_deref(), common.fresh);
     carry_out(asked, source, &common.conduct, result)
@@ -54,6 +55,7 @@ pub fn result(folder: &Path, findings: &Findings, json: bool) -> anyhow::Result<
             headline: &headline(findings),
             verdict: &verdict,
             cross_validation: findings.cross_validation.as_ref(),
+            trials: &findings.trials,
             predicting: findings.predicting.as_ref(),
             which_way: findings.which_way,
             rows: &findings.rows,

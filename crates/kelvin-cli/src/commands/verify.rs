@@ -242,7 +242,7 @@ fn check_choice(run: &FinishedRun, checks: &mut Checks) {
     match model {
         None => differences.push("model.json is missing or damaged".into()),
         Some(model) => {
-            let names = findings.chains.iter().filter(|chain| chain.method == Method::Chosen);
+            let names = findings.chains.iter().filter(|chain| chain.method == findings.shown_method());
             let names: Vec<&String> = names
                 .filter(|chain| run.has_draws() && !chain.potential_energy.is_empty())
                 .map(|chain| &chain.name)

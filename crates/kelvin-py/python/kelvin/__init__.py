@@ -8,7 +8,7 @@ Regressor(hidden=64)
 from __future__ import annotations
 
 import copyreg
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _kelvin
 from .errors import InputError, KelvinError, KelvinWarning
@@ -62,8 +62,8 @@ def __dir__() -> list:
     return sorted(__all__)
 
 
-def _model_of_files(files: Dict[str, bytes]) -> Any:
-    return _kelvin.Model.from_files(files)
+def _model_of_files(files: Dict[str, bytes], asked: Optional[str]) -> Any:
+    return _kelvin.Model.from_files(files, asked)
 
 
-copyreg.pickle(_kelvin.Model, lambda model: (_model_of_files, (model.files(),)))
+copyreg.pickle(_kelvin.Model, lambda model: (_model_of_files, (model.files(), model.asked)))

@@ -20,8 +20,8 @@ from .progress import ProgressSetting, shown, threads
 from .request import Budget, request
 from .rows import names, refuse_text
 
-#: Fewest rows: one is held out to choose β by, one to be judged on.
-FEWEST_ROWS = 3
+#: Fewest rows: two are learned from, one is held out to choose β by, one to be judged on.
+FEWEST_ROWS = 4
 #: The file beside a saved model that says which estimator it was.
 ESTIMATOR = "estimator.json"
 
@@ -45,6 +45,7 @@ class _Estimator(BaseEstimator):
         *,
         hidden: Union[None, int, Sequence[int]] = None,
         beta: Union[str, float] = "auto",
+        model: str = "best",
         chains: int = 4,
         random_state: Any = 0,
         sampler: str = "auto",
@@ -59,6 +60,7 @@ class _Estimator(BaseEstimator):
     ) -> None:
         self.hidden = hidden
         self.beta = beta
+        self.model = model
         self.chains = chains
         self.random_state = random_state
         self.sampler = sampler
@@ -99,6 +101,7 @@ class _Estimator(BaseEstimator):
                     threads=threads(self.n_jobs),
                     folder=None if self.folder is None else Path(self.folder),
                     progress=progress,
+                    model=None if self.model == "best" else self.model,
                     **answers,
                 )
             )
@@ -112,6 +115,7 @@ class _Estimator(BaseEstimator):
     def _take(self, model: Any) -> None:
         self.model_ = model
         self.beta_: float = model.beta
+        self.predictor_: str = model.label
         self.warnings_: List[str] = model.warnings
 
     def _rows(self, X: Any) -> np.ndarray:
@@ -169,7 +173,7 @@ class _Estimator(BaseEstimator):
         warned = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings_)
         warned = f"<details open><summary>{len(self.warnings_)} warnings</summary><ul>{warned}</ul></details>" if warned else ""
         return (
-            f"<div><b>{html.escape(type(self).__name__)}</b>: β̂* = {self.beta_:.3g}, "
+            f"<div><b>{html.escape(type(self).__name__)}</b>: {html.escape(self.predictor_)} predicts, β̂* = {self.beta_:.3g}, "
             f"{html.escape(found['problem']['network'])}, {found['problem']['training_rows']} training rows"
             f"<table><thead><tr><th>model</th><th>β</th><th>test LPD</th></tr></thead><tbody>{lines}</tbody></table>{warned}</div>"
         )
@@ -208,6 +212,9 @@ class Regressor(RegressorMixin, _Estimator):
         Widths of the hidden layers; kelvin's default if not given.
     beta : "auto" or float
         The inverse temperature β of the posterior: chosen from the data, or this one.
+    model : str
+        Which of the fit's models predicts: "best" for what scored best on held-out rows (or as well, and is simpler), or one of "bayes" (β = 1),
+        "beta-star" (draws at the chosen β), "network", "ensemble", "laplace", "swag", "linear".
     chains : int
         Chains at each temperature, and starts of the search for β.
     random_state : int, RandomState or None
@@ -235,6 +242,8 @@ class Regressor(RegressorMixin, _Estimator):
     ----------
     beta_ : float
         The inverse temperature that was chosen.
+    predictor_ : str
+        The model that predicts, as tables call it.
     warnings_ : list of str
         What to read before the result is believed.
     results_ : dict
@@ -350,8 +359,8 @@ class Classifier(ClassifierMixin, _Estimator):
         return {**super()._learned(), "classes": self.classes_.tolist(), "dtype": self.classes_.dtype.str}
 
 
-def load(path: Union[str, Path]) -> Union[Regressor, Classifier]:
-    """A fitted estimator from what :meth:`Regressor.save` wrote, or from a folder of ``kelvin run``.
+def load(path: Union[str, Path], model: Optional[str] = None) -> Union[Regressor, Classifier]:
+    """A fitted estimator from what :meth:`Regressor.save` wrote, or from a folder of ``kelvin run``; `model` is as in :class:`Regressor`.
 
     >>> import numpy as np, kelvin, tempfile, pathlib
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
@@ -362,22 +371,24 @@ def load(path: Union[str, Path]) -> Union[Regressor, Classifier]:
     True
     """
     path = Path(path)
-    model = _kelvin.Model.load(path)
     about: Dict[str, Any] = {}
     if (path / ESTIMATOR).exists():
         try:
             about = json.loads((path / ESTIMATOR).read_text(encoding="utf-8"))
         except ValueError as error:
             raise KelvinError(f"{path / ESTIMATOR} is damaged: {error}") from None
-    class_names = model.class_names
+    asked = model or about.get("parameters", {}).get("model", "best")
+    fitted = _kelvin.Model.load(path, None if asked == "best" else asked)
+    class_names = fitted.class_names
     estimator: Any = (Classifier if class_names else Regressor)()
     known = estimator.get_params(deep=False)
     estimator.set_params(**{name: value for name, value in about.get("parameters", {}).items() if name in known})
-    columns = about.get("feature_names_in") if about else model.feature_names
-    estimator.n_features_in_ = about.get("n_features_in", len(model.feature_names))
+    columns = about.get("feature_names_in") if about else fitted.feature_names
+    estimator.n_features_in_ = about.get("n_features_in", len(fitted.feature_names))
     if columns is not None:
         estimator.feature_names_in_ = np.asarray(columns, dtype=object)
     if class_names:
         estimator.classes_ = np.asarray(about.get("classes", class_names), dtype=about.get("dtype"))
-    estimator._take(model)
+    estimator.set_params(model=asked)
+    estimator._take(fitted)
     return estimator

@@ -1,12 +1,10 @@
 //! What a person who will use the predictions wants to know first: the error to expect, whether intervals hold, and what else would do as well.
 
 use kelvin::predictive::Scores;
-use kelvin_study::findings::{
-    BETA_STAR, CrossValidation, Findings, Method, ModelDifference, ModelKind, ModelScores, Told,
-};
+use kelvin_study::findings::{BETA_STAR, CrossValidation, Findings, ModelDifference, ModelKind, ModelScores, Told};
 use kelvin_study::number::{fixed, significant};
 
-use crate::compare::predicting::predicting_text;
+use crate::compare::predicting::{predicting_text, trials_text};
 
 /// Sentences about predictions of rows that were not seen, from cross-validation where there was one, else from the test rows; empty for a sweep.
 pub fn headline(findings: &Findings) -> Vec<String> {
@@ -15,6 +13,7 @@ pub fn headline(findings: &Findings) -> Vec<String> {
         (None, Some(_)) => of_test_rows(findings).into_iter().collect(),
         (None, None) => Vec::new(),
     };
+    lines.extend(findings.trials.iter().map(trials_text));
     lines.extend(findings.predicting.as_ref().map(predicting_text));
     lines
 }
@@ -87,7 +86,7 @@ fn point_of(scores: &ModelScores) -> String {
 }
 
 fn of_test_rows(findings: &Findings) -> Option<String> {
-    let row = findings.rows.iter().find(|row| row.method == Method::Chosen)?;
+    let row = findings.shown_row()?;
     let (target, count) = (&findings.problem.target, findings.problem.test_rows);
     let text = match &row.test {
         Scores::Regression(scores) => {

@@ -1,6 +1,6 @@
 //! Which model predicts, in sentences: what it is, what it learned from, and what else was tried.
 
-use kelvin_study::findings::{JudgedOn, Predicting};
+use kelvin_study::findings::{Candidate, JudgedOn, Predicting, Trials, Tried};
 use kelvin_study::number::fixed;
 
 /// What `kelvin predict` uses, why, and how far behind the others are.
@@ -31,11 +31,33 @@ pub fn predicting_text(found: &Predicting) -> String {
     )
 }
 
+/// What was chosen by short chains, and how the others scored.
+pub fn trials_text(found: &Trials) -> String {
+    let what = match found.of {
+        Tried::Likelihood => "How numbers scatter",
+        Tried::Beta => "Temperature",
+    };
+    let score = |candidate: &Candidate| {
+        let behind = match candidate.behind == 0.0 {
+            true => String::new(),
+            false => format!(" ({} ± {} behind)", fixed(candidate.behind, 3), fixed(candidate.error, 3)),
+        };
+        format!("{} {}{behind}", candidate.what.label, fixed(candidate.lpd, 3))
+    };
+    let all: Vec<String> = found.candidates.iter().map(score).collect();
+    format!(
+        "{what}: {}, the simplest within one standard error of the best. LPD of short chains at {} rows that they had not seen: {}.",
+        found.chosen,
+        found.num_judged,
+        all.join("; ")
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use kelvin::predictive::PredictiveModel;
-    use kelvin_study::findings::{Candidate, HeldOutModel, ModelKind};
+    use kelvin_study::findings::{HeldOutModel, ModelKind};
 
     #[test]
     fn the_model_its_rows_and_the_others_are_named() {
@@ -59,6 +81,18 @@ mod tests {
             text,
             "`kelvin predict` uses β = 1, learned from 1030 rows: over all 1030 rows, each held out once, it is 0.010 nats a row behind \
              the best, deep ensemble of 4, with an error of 0.020, and simpler (LPD −0.210). Also tried: deep ensemble of 4 −0.200."
+        );
+        let tried = Trials {
+            of: Tried::Beta,
+            judged_on: JudgedOn::Folds,
+            num_judged: 412,
+            chosen: "β = 1".into(),
+            candidates: found.candidates.clone(),
+        };
+        assert_eq!(
+            trials_text(&tried),
+            "Temperature: β = 1, the simplest within one standard error of the best. LPD of short chains at 412 rows that they had not seen: \
+             deep ensemble of 4 −0.200; β = 1 −0.210 (0.010 ± 0.020 behind)."
         );
         found.what = network;
         assert!(predicting_text(&found).contains("it scored best (LPD −0.200). Also tried: β = 1 −0.210."));

@@ -7,7 +7,7 @@ use crate::compare::difference::Difference;
 use crate::compare::gain::Gain;
 use crate::compare::headline::verdict_of_folds;
 use crate::tables::{Spread, Sweep, mean_and_spread, with_spread};
-use kelvin_study::findings::{BETA_STAR, Criterion, Findings, Method, Row, mean_and_std};
+use kelvin_study::findings::{BETA_STAR, Criterion, Findings, Method, Row, Tried, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
 /// The answer of a run or a sweep in a sentence or two, with the standard error of the gain.
@@ -15,6 +15,10 @@ pub fn verdict(findings: &Findings, gain: Gain) -> String {
     let folds = findings.beta_star.zip(findings.cross_validation.as_ref());
     if let Some(answer) = folds.and_then(|(beta, found)| verdict_of_folds(beta, found)) {
         return answer;
+    }
+    let has_chosen = findings.rows.iter().any(|row| row.method == Method::Chosen);
+    if !has_chosen && findings.trials.iter().any(|trials| trials.of == Tried::Beta) {
+        return format!("{BETA_STAR} = 1: no other temperature that was tried predicts better by more than an error.");
     }
     let answer = match findings.beta_star {
         Some(beta) => verdict_of_run(beta, &findings.rows, gain),

@@ -25,7 +25,7 @@ impl<'f> Selection<'f> {
     /// # Errors
     /// If no chain fits, several β fit, or the chains kept no draws.
     pub fn new(findings: &'f Findings, method: Option<Method>, beta: Option<f64>) -> Result<Self> {
-        let method = method.or(beta.is_none().then_some(Method::Chosen));
+        let method = method.or(beta.is_none().then(|| findings.shown_method()));
         // β = 1 of a sweep is one of its grid.
         let is_of = |chain: &ChainFindings, method: Method| {
             chain.method == method || method == Method::Bayes && chain.method == Method::Grid && chain.beta == 1.0

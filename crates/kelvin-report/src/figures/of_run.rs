@@ -46,7 +46,7 @@ impl RunFigures {
             None => {}
         }
         let (mut temperatures, mut chains) = (Vec::new(), Vec::new());
-        let at_chosen = findings.rows.iter().filter(|row| row.method == Method::Chosen);
+        let at_chosen = findings.rows.iter().filter(|row| row.method == findings.shown_method());
         let at_chosen: Vec<&ChainFindings> = at_chosen.flat_map(|row| findings.chains_of(row)).collect();
         if !at_chosen.is_empty() {
             temperatures.extend(chains::tensor_temperatures(run, &at_chosen)?);

@@ -214,6 +214,12 @@ fn facts(run: &RunFiles) -> Vec<(String, String)> {
         if !provenance.dropped_constant_columns.is_empty() {
             facts.push(("left out, since the same in every row", few_names(&provenance.dropped_constant_columns)));
         }
+        if !provenance.left_out_columns.is_empty() {
+            facts.push(("left out", few_names(&provenance.left_out_columns)));
+        }
+        if provenance.rows_without_target > 0 {
+            facts.push(("rows left out, since they have no answer", provenance.rows_without_target.to_string()));
+        }
         let went_on = provenance
             .continued
             .iter()

@@ -18,10 +18,11 @@
 use crate::experiment::prepared::Experiment;
 use crate::problem::Problem;
 use crate::settings::{
-    BatchSize, DataSettings, DrawStatistics, DrawsSetting, ModelSettings, Preconditioner, PreconditionerStatistics,
-    RateSchedule, RunSettings, SamplerSettings, SelectionObjective, SelectionSettings, Settings, Start,
+    BatchSize, DataSettings, DrawStatistics, DrawsSetting, LikelihoodName, ModelSettings, Preconditioner,
+    PreconditionerStatistics, PriorName, RateSchedule, RunSettings, SamplerSettings, SelectionObjective,
+    SelectionSettings, Settings, Start, TaskSetting,
 };
-use kelvin::data::{Dataset, Split, Standardiser, Targets, Task};
+use kelvin::data::{Dataset, Split, Standardiser, Target, Targets, Task};
 use kelvin::exact::LinearRegression;
 use kelvin::sampler::{ClipScope, Integrator, Silent};
 use kelvin::temperature::Tempering;
@@ -53,6 +54,37 @@ pub fn after_a_trial(provisional: Settings, dataset: &Dataset) -> Settings {
             settings_for(name, data.clone(), dataset, run.clone(), linear_noise, model)
         }
     }
+}
+
+/// Likelihoods of numbers that are tried, the simplest first.
+const OF_NUMBERS: [LikelihoodName; 3] =
+    [LikelihoodName::LearnedGaussian, LikelihoodName::VaryingGaussian, LikelihoodName::StudentT];
+/// Those of counts, which come before.
+const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::Poisson, LikelihoodName::NegativeBinomial];
+/// Targets beyond this are no counts of events, whatever they are.
+const LARGEST_COUNT: f64 = 1000.0;
+
+/// Likelihoods that suit the target of a table, the simplest first: those of numbers, and of counts where all are whole numbers from 0 to 1000; those of
+/// counts alone where the task says so. None of classes.
+pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<LikelihoodName> {
+    let Target::Real(numbers) = &dataset.target else { return Vec::new() };
+    if task == TaskSetting::Counts {
+        return OF_COUNTS.to_vec();
+    }
+    let is_count = |number: &f64| number.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(number);
+    let of_counts: &[LikelihoodName] = if numbers.iter().all(is_count) { &OF_COUNTS } else { &[] };
+    of_counts.iter().chain(&OF_NUMBERS).copied().collect()
+}
+
+/// Provisional settings that learn the scales of the weights, and of numbers the noise, with a linear skip beside the hidden layers. Of several
+/// likelihoods the run chooses; there are none for classes.
+pub fn learning_scales(mut provisional: Settings, likelihoods: &[LikelihoodName]) -> Settings {
+    let model = &mut provisional.model;
+    model.likelihood = likelihoods.first().copied();
+    model.skip = true;
+    (model.prior, model.prior_variance) = (PriorName::LearnedScales, 1.0);
+    provisional.run.likelihoods = if likelihoods.len() > 1 { likelihoods.to_vec() } else { Vec::new() };
+    provisional
 }
 
 fn settings_for(

@@ -12,7 +12,7 @@ use kelvin::data::Examples;
 use kelvin::draws::Draws;
 use kelvin::exact::Cholesky;
 use kelvin::likelihood::{Likelihood, TargetKind};
-use kelvin::network::{Role, Weights};
+use kelvin::network::{Layer, Role, Weights};
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::selection::JointChoice;
 
@@ -27,39 +27,44 @@ const MOST_PARAMETERS: usize = 700;
 /// More rows than these are thinned, and count for those left out.
 const MOST_ROWS: usize = 2000;
 
-/// Where the weights of the last layer lie in θ.
+/// Where the weights of the last layer lie in θ; those of a skip beside the hidden layers belong to it.
 struct LastLayer {
-    kernel: usize,
-    bias: usize,
-    num_inputs: usize,
+    /// For each feature the place of its weight for the first output, those for the others behind it. The last is the 1.
+    places: Vec<usize>,
     num_outputs: usize,
 }
 
 impl LastLayer {
-    /// Of a network that ends in a dense layer with biases.
+    /// Of a network that ends in a dense layer with biases, or in the sum of two.
     fn of(experiment: &Experiment) -> Option<Self> {
         let network = &experiment.problem.network;
         let (layout, num_outputs) = (network.layout(), network.num_outputs());
-        let at = layout.tensors().iter().rposition(|tensor| tensor.role == Role::Kernel)?;
-        let (kernel, bias) = (&layout.tensors()[at], layout.tensors().get(at + 1)?);
-        let num_inputs = kernel.range.len() / num_outputs;
-        let fits =
-            bias.role == Role::Bias && bias.range.len() == num_outputs && kernel.shape == [num_inputs, num_outputs];
-        let last = Self { kernel: kernel.range.start, bias: bias.range.start, num_inputs, num_outputs };
-        (fits && last.num_parameters() <= MOST_PARAMETERS).then_some(last)
+        let num_kernels = if matches!(network.layers().last(), Some(Layer::Residual { .. })) { 2 } else { 1 };
+        let tensors = layout.tensors();
+        let kernels = tensors.iter().rev().filter(|tensor| tensor.role == Role::Kernel).take(num_kernels);
+        let mut places = Vec::new();
+        for kernel in kernels {
+            if kernel.shape != [kernel.range.len() / num_outputs, num_outputs] {
+                return None;
+            }
+            places.extend(kernel.range.clone().step_by(num_outputs));
+        }
+        let bias = tensors.last().filter(|tensor| tensor.role == Role::Bias && tensor.range.len() == num_outputs)?;
+        places.push(bias.range.start);
+        (places.len() * num_outputs <= MOST_PARAMETERS).then_some(Self { places, num_outputs })
     }
 
     fn num_features(&self) -> usize {
-        self.num_inputs + 1
+        self.places.len()
     }
 
     fn num_parameters(&self) -> usize {
         self.num_features() * self.num_outputs
     }
 
-    /// The place in θ of the weight of a feature for an output; the last feature is the 1.
+    /// The place in θ of the weight of a feature for an output.
     fn place(&self, feature: usize, output: usize) -> usize {
-        if feature == self.num_inputs { self.bias + output } else { self.kernel + feature * self.num_outputs + output }
+        self.places[feature] + output
     }
 }
 

@@ -12,6 +12,7 @@ mod row;
 mod row_blocks;
 mod scores_file;
 mod selection;
+mod trials;
 mod which_way;
 
 pub use command::RunCommand;
@@ -29,4 +30,5 @@ pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mea
 pub use row_blocks::{RowBlocks, outputs_of_draws};
 pub use scores_file::scores_csv;
 pub use selection::{Choice, Refusal, SEARCHING, StartChoice};
+pub use trials::{Trials, Tried};
 pub use which_way::{WhichWay, which_way};

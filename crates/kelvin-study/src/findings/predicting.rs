@@ -77,6 +77,37 @@ impl HeldOutModel {
     }
 }
 
+/// Models of these folds from the best to the worst, those whose score is a finite number; `is_candidate` is asked by their places.
+pub(super) fn ranked(
+    folds: &[FoldPredictions],
+    table_std: f64,
+    is_candidate: impl Fn(usize) -> bool,
+) -> Vec<(usize, Candidate)> {
+    let num_models = folds.first().map_or(0, |fold| fold.models.len());
+    let scores = (0..num_models).filter(|&index| is_candidate(index));
+    let scores = scores.map(|index| (index, CrossValidation::scores(folds, index, table_std).lpd));
+    let mut scores: Vec<(usize, f64)> = scores.filter(|(_, lpd)| lpd.is_finite()).collect();
+    scores.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let Some(&(best, _)) = scores.first() else { return Vec::new() };
+    let candidate = |(index, lpd): (usize, f64)| {
+        let what = folds[0].models[index].what.clone();
+        if index == best {
+            return (index, Candidate { what, lpd, behind: 0.0, error: 0.0 });
+        }
+        let difference = CrossValidation::difference(folds, best, index);
+        (index, Candidate { what, lpd, behind: difference.mean, error: difference.standard_error() })
+    };
+    scores.into_iter().map(candidate).collect()
+}
+
+/// Rows that at least one of the folds held out.
+pub(super) fn num_judged(folds: &[FoldPredictions]) -> usize {
+    let mut rows: Vec<usize> = folds.iter().flat_map(|fold| fold.rows.iter().copied()).collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows.len()
+}
+
 impl Predicting {
     /// Lets the best model of this kind predict, where there is one.
     pub(crate) fn prefer(&mut self, kind: ModelKind) {
@@ -88,26 +119,11 @@ impl Predicting {
     /// The choice between the models of these folds; none of no folds, or where no score is a finite number.
     pub(crate) fn of(folds: &[FoldPredictions], table_std: f64, judged_on: JudgedOn) -> Option<Self> {
         let models = &folds.first()?.models;
-        let of_candidates = models.iter().enumerate().filter(|(_, model)| model.what.simplicity().is_some());
-        let scores = of_candidates.map(|(index, _)| (index, CrossValidation::scores(folds, index, table_std).lpd));
-        let scores: Vec<(usize, f64)> = scores.filter(|(_, lpd)| lpd.is_finite()).collect();
-        let &(best, _) = scores.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let candidate = |&(index, lpd): &(usize, f64)| {
-            let what = models[index].what.clone();
-            if index == best {
-                return Candidate { what, lpd, behind: 0.0, error: 0.0 };
-            }
-            let difference = CrossValidation::difference(folds, best, index);
-            Candidate { what, lpd, behind: difference.mean, error: difference.standard_error() }
-        };
-        let mut candidates: Vec<Candidate> = scores.iter().map(candidate).collect();
-        candidates.sort_by(|a, b| b.lpd.total_cmp(&a.lpd));
+        let candidates = ranked(folds, table_std, |index| models[index].what.simplicity().is_some());
+        let candidates: Vec<Candidate> = candidates.into_iter().map(|(_, candidate)| candidate).collect();
         let as_good = candidates.iter().filter(|candidate| candidate.is_as_good());
         let what = as_good.min_by_key(|candidate| candidate.what.simplicity())?.what.clone();
-        let mut rows: Vec<usize> = folds.iter().flat_map(|fold| fold.rows.iter().copied()).collect();
-        rows.sort_unstable();
-        rows.dedup();
-        Some(Self { what, judged_on, num_judged: rows.len(), num_rows: 0, candidates })
+        Some(Self { what, judged_on, num_judged: num_judged(folds), num_rows: 0, candidates })
     }
 }
 

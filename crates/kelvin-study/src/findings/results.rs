@@ -18,6 +18,7 @@ use crate::findings::command::RunCommand;
 use crate::findings::cross_validation::CrossValidation;
 use crate::findings::predicting::Predicting;
 use crate::findings::row::{Method, Row};
+use crate::findings::trials::Trials;
 use crate::findings::which_way::WhichWay;
 use crate::version::this_kelvin;
 
@@ -65,6 +66,9 @@ pub struct Findings {
     /// What every model predicts at rows that it has not seen, over all folds; none where none were asked for, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cross_validation: Option<CrossValidation>,
+    /// What was tried by short chains before anything else; empty where nothing was, and in runs of older kelvins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trials: Vec<Trials>,
     /// The model that predicts new rows; none for images and sweeps, and in runs of older kelvins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub predicting: Option<Predicting>,
@@ -265,6 +269,7 @@ impl Findings {
             agreement: Vec::new(),
             which_way: None,
             cross_validation: None,
+            trials: Vec::new(),
             predicting: None,
             audit: Vec::new(),
             warnings: Vec::new(),
@@ -342,7 +347,13 @@ impl Findings {
 
     /// The row whose predictions the report shows one by one: at β̂*, the first repetition's in a sweep.
     pub fn shown_row(&self) -> Option<&Row> {
-        self.rows.iter().find(|row| row.method == Method::Chosen)
+        self.rows.iter().find(|row| row.method == self.shown_method())
+    }
+
+    /// What the chains at β̂* were sampled for: β = 1 where that is what was chosen by held-out scores, and no others were sampled.
+    pub fn shown_method(&self) -> Method {
+        let has = |method| self.rows.iter().any(|row| row.method == method);
+        if !has(Method::Chosen) && has(Method::Bayes) { Method::Bayes } else { Method::Chosen }
     }
 
     /// How many independent readings the mean kinetic temperature of so many draws of a chain is worth.

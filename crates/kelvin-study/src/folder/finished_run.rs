@@ -38,7 +38,7 @@ impl FinishedRun {
         let findings = Findings::read(folder)?;
         let (record, settings) = match record_and_settings(folder)? {
             Some((record, mut settings)) => {
-                settings.sampler.learning_rate = record.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+                record.put_found(&mut settings);
                 (Some(record), settings)
             }
             None => (None, written_settings(folder)?),

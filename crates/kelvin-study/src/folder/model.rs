@@ -6,7 +6,7 @@ use kelvin::network::Network;
 use kelvin::predictive::PredictiveModel;
 use serde::{Deserialize, Serialize};
 
-use crate::findings::{BETA_STAR, Findings, HeldOutModel, Method, ModelKind};
+use crate::findings::{BETA_STAR, Findings, HeldOutModel, ModelKind};
 use crate::problem::{Problem, TableSource};
 
 /// The name of the file of the fitted model in a run folder.
@@ -195,7 +195,7 @@ fn feature_ranges(table: &TableSource) -> Vec<(f64, f64)> {
 
 /// The predictive model with the better LPD of the validation rows at β̂*.
 fn better_model(findings: &Findings) -> Option<PredictiveModel> {
-    let lpd = findings.rows.iter().find(|row| row.method == Method::Chosen)?.validation.lpd();
+    let lpd = findings.shown_row()?.validation.lpd();
     let is_tempered = lpd.tempered > lpd.standard;
     let better = if is_tempered { PredictiveModel::Tempered } else { PredictiveModel::Standard };
     (lpd.tempered != lpd.standard).then_some(better)

@@ -25,7 +25,8 @@ pub struct Provenance {
     pub asked_sha256: String,
     /// The seed that names every random number.
     pub seed: u64,
-    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64. Of images: the
+    /// SHA-256 of the numbers that were read. Of a table: features, then targets, as little-endian f64, with the levels of text between
+    /// them, each followed by a zero byte. Of images: the
     /// bytes of training, validation and test images, each part followed by its labels as little-endian u32.
     pub data_sha256: String,
     /// The same of the images of the other set, without labels.
@@ -37,6 +38,12 @@ pub struct Provenance {
     pub features: Vec<String>,
     /// Columns that were left out because they have the same value in every row.
     pub dropped_constant_columns: Vec<String>,
+    /// Columns that were left out for other reasons, each with its reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out_columns: Vec<String>,
+    /// Rows of the table that were left out because they have no answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub rows_without_target: usize,
     /// Operating system that kelvin was built for, as Rust names it.
     pub operating_system: String,
     /// Processor architecture that kelvin was built for, as Rust names it.
@@ -189,6 +196,10 @@ impl Provenance {
             data_rows: problem.train.len() + problem.validation.len() + problem.test.len(),
             features: table.map_or(Vec::new(), |table| table.feature_names.clone()),
             dropped_constant_columns: table.map_or(Vec::new(), |table| table.dropped_constant.clone()),
+            left_out_columns: table.map_or(Vec::new(), |table| {
+                table.left_out.iter().map(|left| format!("`{}` {}", left.column, left.reason)).collect()
+            }),
+            rows_without_target: table.map_or(0, |table| table.rows_without_target.len()),
             operating_system: std::env::consts::OS.into(),
             processor: std::env::consts::ARCH.into(),
             processor_model: system_field("/proc/cpuinfo", "model name"),
@@ -268,6 +279,10 @@ fn system_field(path: &str, field: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.into_iter().find(|(name, _)| name.trim() == field).map(|(_, value)| value.trim().to_owned())
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn memory_bytes() -> Option<u64> {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::findings::RunCommand;
 use crate::folder::shard::Shard;
 use crate::problem::{Problem, SourceData};
-use crate::settings::{RunSettings, Settings};
+use crate::settings::{LikelihoodName, RunSettings, Settings};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -36,6 +36,9 @@ pub struct RunRecord {
     /// What the pilot found.
     #[serde(default)]
     pub tuned_learning_rate: Option<f64>,
+    /// The likelihood that was chosen among those tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_likelihood: Option<LikelihoodName>,
     /// SHA-256 of the numbers that were read.
     data_sha256: String,
     #[serde(default)]
@@ -86,6 +89,7 @@ impl RunRecord {
             asked: numbers_of(settings)?,
             conduct: Some((settings.run.checkpoint_seconds, settings.run.most_hours)),
             tuned_learning_rate: None,
+            chosen_likelihood: None,
             data_sha256: hashes.data,
             out_of_distribution_sha256: hashes.out_of_distribution,
             working_folder: absolute(Path::new(".")),
@@ -226,6 +230,15 @@ impl RunRecord {
         Ok(settings)
     }
 
+    /// Puts what the run has found into the settings that it was asked for.
+    pub(crate) fn put_found(&self, settings: &mut Settings) {
+        settings.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(settings.sampler.learning_rate);
+        if self.chosen_likelihood.is_some() {
+            settings.model.likelihood = self.chosen_likelihood;
+            settings.run.likelihoods.clear();
+        }
+    }
+
     /// Reads the data again from where the run read them; `data_folder` takes the place of the recorded one.
     ///
     /// # Errors
@@ -280,7 +293,7 @@ impl RunRecord {
         };
         let found = numbers_of(&Settings::from_toml(&text, &path.display().to_string())?)?;
         let mut written = self.settings(path)?;
-        written.sampler.learning_rate = self.tuned_learning_rate.unwrap_or(written.sampler.learning_rate);
+        self.put_found(&mut written);
         let written = numbers_of(&written)?;
         // A run may have been stopped between finding a rate and writing it.
         if found != self.asked && found != written {

@@ -182,6 +182,13 @@ impl RunFolder {
         self.write_settings(settings)
     }
 
+    /// Writes the likelihood that was chosen among those tried: to the record first, as the settings have it from there.
+    pub(crate) fn write_likelihood(&mut self, settings: &Settings) -> Result<()> {
+        self.record.chosen_likelihood = settings.model.likelihood;
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
     fn write_record(&self) -> Result<()> {
         self.write_json(RECORD, &self.record.sealed()?)
     }

@@ -1,12 +1,12 @@
 //! How `run` samples tables: chains that find their step and decide when they have seen enough, and folds for its verdict.
 //!
 //! The longest a temperature may sample is a number of gradients, by the work of one: 4·10¹¹ multiply-adds, at least 40 000 gradients and at most
-//! 2 million, over all chains of the temperature. That is 760 000 for Concrete (824 rows, 641 parameters), some 19 seconds of a core with AVX-512.
+//! 2 million, over all chains of the temperature; half of it on one's own table, where choices are tried first and all rows are sampled besides. That is 760 000 for Concrete (824 rows, 641 parameters), some 19 seconds of a core with AVX-512.
 //! The numbers were set by the time that they take, on Concrete's training rows.
 
 use crate::settings::batch_size::BatchSize;
 use crate::settings::experiment::Settings;
-use crate::settings::sampler::{Preconditioner, Start};
+use crate::settings::sampler::{DrawsSetting, Preconditioner, Start};
 use crate::settings::stopping::StoppingSettings;
 use kelvin::sampler::Integrator;
 
@@ -20,6 +20,12 @@ const BURN_IN: u64 = 4096;
 const CYCLE: u64 = 100;
 /// Chains that may be shorter than this begin where the search ended: on Naval, 10 000 steps from random weights were still on their way down.
 const STEPS_FROM_RANDOM_STARTS: u64 = 20_000;
+/// Multiply-adds of the chains that try one choice, how many there are on a fold, their draws, and the limits of their lengths.
+const TRIAL_WORK: f64 = 1e11;
+const TRIAL_CHAINS: u32 = 2;
+const TRIAL_DRAWS: u64 = 60;
+const FEWEST_TRIAL_STEPS: f64 = 6000.0;
+const MOST_TRIAL_STEPS: f64 = 16_000.0;
 /// Folds of a table, up to so many rows.
 const FOLDS: u32 = 5;
 const MOST_ROWS_FOR_FOLDS: usize = 20_000;
@@ -37,7 +43,9 @@ impl Settings {
     pub fn adaptive(mut self, num_rows: usize, num_parameters: usize) -> Self {
         let num_train = num_rows * 4 / 5;
         let work = (num_train * num_parameters).max(1) as f64;
-        let gradients = (WORK / work).clamp(FEWEST_GRADIENTS, MOST_GRADIENTS);
+        // What is sampled once more on all rows, after choices that are tried first, is to take no longer in all.
+        let share = if self.run.all_rows { 0.5 } else { 1.0 };
+        let gradients = share * (WORK / work).clamp(FEWEST_GRADIENTS, MOST_GRADIENTS);
         let sampler = &mut self.sampler;
         sampler.integrator = Integrator::Baoab;
         sampler.adapt = true;
@@ -65,10 +73,33 @@ impl Settings {
         self
     }
 
+    /// The chains that try one choice (a likelihood, an inverse temperature), and on how many folds at most: 10¹¹ multiply-adds for each choice, a quarter
+    /// of what a temperature may take. Two chains a fold, half of each burn-in, at most half as long as those of the run. Folds are given up before chains
+    /// become shorter than 6000 steps.
+    pub(crate) fn for_trials(mut self, num_rows: usize, num_parameters: usize) -> (Self, usize) {
+        let work = (num_rows * 4 / 5 * num_parameters).max(1) as f64;
+        let gradients = TRIAL_WORK / work;
+        let most = self.run.folds.or(self.run.splits).unwrap_or(1) as usize;
+        let steps = |folds: usize| gradients / (TRIAL_CHAINS as usize * folds) as f64;
+        let folds = (1..=most).rev().find(|&folds| steps(folds) >= FEWEST_TRIAL_STEPS).unwrap_or(1);
+        let half = (0.5 * steps(folds).clamp(FEWEST_TRIAL_STEPS, MOST_TRIAL_STEPS)) as u64;
+        let half = half.min(self.sampler.epochs / 4).max(TRIAL_DRAWS);
+        self.run.chains = TRIAL_CHAINS;
+        (self.run.folds, self.run.splits, self.run.exact, self.stopping) = (None, None, false, None);
+        let sampler = &mut self.sampler;
+        sampler.burn_in = half;
+        sampler.cycle = (half / TRIAL_DRAWS).max(1);
+        sampler.epochs = half + sampler.cycle * TRIAL_DRAWS;
+        (sampler.start, sampler.draws) = (Start::Random, DrawsSetting::Scored);
+        (self, folds)
+    }
+
     /// A rough answer in seconds: two chains of a fortieth of the length, and no folds.
     pub fn quick_adaptive(mut self) -> Self {
         self.run.chains = self.run.chains.min(2);
         (self.run.folds, self.run.splits) = (None, None);
+        // The simplest of the likelihoods, without a trial.
+        self.run.likelihoods.clear();
         let gradients = self.sampler.epochs * 4 / 20;
         self = self.with_budget(gradients);
         self.name.push_str("-quick");
@@ -93,6 +124,19 @@ mod tests {
             assert_eq!(settings.sampler.start == Start::Search, epochs < 20_000, "{name}");
             settings.clone().quick_adaptive().check().unwrap();
             settings.with_budget(40).check().unwrap();
+        }
+    }
+
+    #[test]
+    fn trials_give_up_folds_before_they_are_too_short() {
+        for (rows, folds, steps) in
+            [(400, 5, 16_000), (1030, 5, 16_000), (3000, 5, 6485), (8000, 2, 6080), (20_000, 1, 5060)]
+        {
+            let settings = preset("concrete").unwrap().settings().adaptive(rows, 641);
+            let (short, found) = settings.for_trials(rows, 641);
+            short.check().unwrap();
+            let ratio = short.sampler.epochs as f64 / f64::from(steps);
+            assert!(found == folds && (0.97..1.03).contains(&ratio), "{rows}: {found}, {}", short.sampler.epochs);
         }
     }
 

@@ -91,7 +91,7 @@ impl DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 36] = [
+pub(crate) const OPTIONAL: [&str; 37] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -124,6 +124,7 @@ pub(crate) const OPTIONAL: [&str; 36] = [
     "run.splits",
     "run.exact",
     "run.all_rows",
+    "run.likelihoods",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -141,6 +142,8 @@ pub enum TaskSetting {
     Regression,
     /// The target is a class.
     Classification,
+    /// The target is a count (0, 1, 2, …), which is not standardised; negative binomial unless `model.likelihood` says otherwise.
+    Counts,
 }
 
 impl TaskSetting {
@@ -148,7 +151,7 @@ impl TaskSetting {
     pub fn task(self) -> Option<Task> {
         match self {
             Self::Auto => None,
-            Self::Regression => Some(Task::Regression),
+            Self::Regression | Self::Counts => Some(Task::Regression),
             Self::Classification => Some(Task::Classification),
         }
     }
@@ -240,6 +243,10 @@ pub struct RunSettings {
     /// `predict` uses. On for one's own tables.
     #[serde(skip_serializing_if = "is_false")]
     pub all_rows: bool,
+    /// Likelihoods that a `run` on a table tries by short chains, the simplest first: the first one within one standard error of the best held-out LPD
+    /// is used in place of `model.likelihood`. None are tried if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub likelihoods: Vec<LikelihoodName>,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -270,6 +277,7 @@ impl Default for RunSettings {
             splits: None,
             exact: false,
             all_rows: false,
+            likelihoods: Vec::new(),
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,

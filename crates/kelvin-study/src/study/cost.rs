@@ -18,6 +18,7 @@ use crate::number::{fixed, significant};
 use crate::problem::SourceData;
 use crate::settings::{DrawsSetting, Preconditioner, Settings};
 use crate::study::select::Methods;
+use crate::study::trials::num_trials;
 use kelvin::network::{Evaluator, Network};
 
 /// Multiply-adds a second that one core is taken to do.
@@ -68,6 +69,8 @@ pub struct Cost {
     pub searches: (f64, f64),
     /// Sampled chains, and the steps of each.
     pub chains: (f64, f64),
+    /// Short chains that try likelihoods and temperatures before, and the steps of each.
+    pub trials: (f64, f64),
     /// Training rows.
     pub num_rows: usize,
     /// Parameters of the network.
@@ -112,38 +115,47 @@ impl Cost {
             }
         };
         let network = data.network(settings)?;
-        Ok(Self::of_rows(work, settings, &network, rows, has_trial))
+        let found = Self::of_rows(work, settings, &network, rows, has_trial);
+        match (data, work) {
+            (SourceData::Table(table), Workload::Study(RunCommand::Run | RunCommand::RunGrid)) => {
+                let every: Vec<usize> = (0..table.num_rows()).collect();
+                let learns_noise = !settings.build_likelihood(&table.target, &every)?.identifies_beta();
+                let num_choices = num_trials(settings, learns_noise && settings.sampler.adapt);
+                Ok(found.with_trials(num_choices, settings, &network, table.num_rows(), rows))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// The same with the short chains that try so many choices first.
+    fn with_trials(
+        mut self,
+        num_choices: usize,
+        settings: &Settings,
+        network: &Network,
+        num_rows: usize,
+        rows: [usize; 3],
+    ) -> Self {
+        let (short, num_folds) = settings.clone().for_trials(num_rows, network.layout().len());
+        let (steps, each) = chain_cost(&short, network, rows);
+        let num_chains = (num_choices * num_folds) as f64 * f64::from(short.run.chains);
+        self.trials = (num_chains, steps);
+        self.multiply_adds += num_chains * each;
+        self
     }
 
     /// Counts what is asked for of so many training, validation and test rows.
     fn of_rows(work: &Workload, settings: &Settings, network: &Network, rows: [usize; 3], has_trial: bool) -> Self {
-        let [num_train, num_validation, num_test] = rows;
+        let [num_train, num_validation, _] = rows;
         let (selection, sampler) = (&settings.selection, &settings.sampler);
         let num_parameters = network.layout().len();
-        let (forward, outputs) = (network.program().multiply_adds() as f64, network.num_outputs() as f64);
-        let (evaluation, gradient) = (forward + OUTPUT * outputs, 3.0 * forward + OUTPUT * outputs);
-        // Steps of an epoch, and what one of them costs.
-        let steps = |batch: Option<usize>| {
-            let batch = batch.unwrap_or(num_train).clamp(1, num_train.max(1));
-            ((num_train / batch) as f64, batch as f64 * gradient + PARAMETER * num_parameters as f64)
-        };
-        let (search_steps, step) = steps(selection.batch_size.rows());
+        let (evaluation, _) = row_cost(network);
+        let (search_steps, step) = step_cost(network, num_train, selection.batch_size.rows());
         let search_steps = search_steps * selection.epochs as f64;
         let search = search_steps * step + selection.checkpoints as f64 * num_validation as f64 * evaluation;
 
-        let (epoch, step) = steps(sampler.batch_size.rows());
-        let masses = match sampler.preconditioner {
-            Preconditioner::None => 0.0,
-            Preconditioner::Layerwise => sampler.epochs as f64 * sampler.preconditioner_batches as f64 * step,
-        };
         let num_draws = settings.draws_per_chain() as f64;
-        let scored = if network.num_outputs() == 1 { SCORED_NUMBER } else { SCORED_CLASS * outputs };
-        let num_evaluated = (num_validation + num_test + num_train.min(THEORY_ROWS)) as f64;
-        let energy_rows = sampler.energy_rows.unwrap_or(num_train) as f64;
-        let draw = energy_rows * gradient + num_evaluated * (evaluation + scored);
-        let chain_steps = epoch * sampler.epochs as f64;
-        let chain = chain_steps * step + masses + num_draws * draw;
-
+        let (chain_steps, chain) = chain_cost(settings, network, rows);
         let (num_searches, num_chains) = work.population(settings);
         let num_searches = num_searches + f64::from(u8::from(has_trial));
         let stored = if sampler.draws == DrawsSetting::Stored { num_draws } else { 0.0 };
@@ -151,13 +163,14 @@ impl Cost {
         Self {
             searches: (num_searches, search_steps),
             chains: (num_chains, chain_steps),
+            trials: (0.0, 0.0),
             num_rows: num_train,
             num_parameters,
             multiply_adds: num_searches * search + num_chains * chain,
             state_bytes: NUMBERS_OF_STATE * numbers * num_chains.max(num_searches),
             draws_bytes: numbers * num_chains * stored,
             is_the_most: settings.stopping.is_some(),
-            core_rate: match network.evaluator() {
+            core_rate: match network.evaluator().beside_skip() {
                 Evaluator::OneHidden(_) if network.num_outputs() == 1 => FUSED_CORE_RATE,
                 _ => CORE_RATE,
             },
@@ -213,6 +226,38 @@ impl Cost {
     }
 }
 
+/// Multiply-adds of a row's outputs, and of its gradient.
+fn row_cost(network: &Network) -> (f64, f64) {
+    let (forward, outputs) = (network.program().multiply_adds() as f64, network.num_outputs() as f64);
+    (forward + OUTPUT * outputs, 3.0 * forward + OUTPUT * outputs)
+}
+
+/// Steps of an epoch, and multiply-adds of one of them.
+fn step_cost(network: &Network, num_train: usize, batch: Option<usize>) -> (f64, f64) {
+    let batch = batch.unwrap_or(num_train).clamp(1, num_train.max(1));
+    let (_, gradient) = row_cost(network);
+    ((num_train / batch) as f64, batch as f64 * gradient + PARAMETER * network.layout().len() as f64)
+}
+
+/// Steps of a sampled chain, and multiply-adds of it with its draws.
+fn chain_cost(settings: &Settings, network: &Network, [num_train, num_validation, num_test]: [usize; 3]) -> (f64, f64) {
+    let sampler = &settings.sampler;
+    let (epoch, step) = step_cost(network, num_train, sampler.batch_size.rows());
+    let (evaluation, gradient) = row_cost(network);
+    let masses = match sampler.preconditioner {
+        Preconditioner::None => 0.0,
+        Preconditioner::Layerwise => sampler.epochs as f64 * sampler.preconditioner_batches as f64 * step,
+    };
+    let num_draws = settings.draws_per_chain() as f64;
+    let num_outputs = network.num_outputs();
+    let scored = if num_outputs == 1 { SCORED_NUMBER } else { SCORED_CLASS * num_outputs as f64 };
+    let num_evaluated = (num_validation + num_test + num_train.min(THEORY_ROWS)) as f64;
+    let energy_rows = sampler.energy_rows.unwrap_or(num_train) as f64;
+    let draw = energy_rows * gradient + num_evaluated * (evaluation + scored);
+    let steps = epoch * sampler.epochs as f64;
+    (steps, steps * step + masses + num_draws * draw)
+}
+
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = |number: f64| fixed(number, 0);
@@ -228,6 +273,10 @@ impl fmt::Display for Cost {
             count(self.num_rows as f64),
             significant(self.multiply_adds, 2),
         )?;
+        let (trials, trial_steps) = self.trials;
+        if trials > 0.0 {
+            write!(f, ", {} short chains of {} steps among them", count(trials), count(trial_steps))?;
+        }
         for (bytes, what) in [(self.state_bytes, "of memory for states"), (self.draws_bytes, "of draws")] {
             if bytes >= GIB {
                 write!(f, ", {} GiB {what}", significant(bytes / GIB, 2))?;

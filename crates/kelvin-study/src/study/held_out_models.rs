@@ -19,6 +19,8 @@ pub(crate) struct FinishedPart<'a> {
     pub chosen: usize,
     /// Chains by temperature, as in the run's own table.
     pub groups: Vec<(Method, ChainGroup<'a>)>,
+    /// β̂* of these rows.
+    pub beta: f64,
     /// Simpler models of the same rows.
     pub baselines: Baselines,
 }
@@ -38,8 +40,32 @@ pub(crate) fn of_weights(baselines: &Baselines) -> impl Iterator<Item = (ModelKi
     all.into_iter().filter_map(|(kind, draws)| Some((kind, draws.as_ref()?)))
 }
 
+/// Predictions of models at rows that an experiment holds out, with what is true there.
+pub(crate) fn fold_predictions(
+    experiment: &Experiment,
+    rows: HeldOutRows,
+    beta_star: f64,
+    models: Vec<ModelPredictions>,
+) -> Result<FoldPredictions> {
+    let table = experiment.problem.table().ok_or_else(|| refused("images have no folds"))?;
+    let units = units_of(experiment);
+    let truths = match &rows.of(experiment).examples().targets {
+        Targets::Real(numbers) => numbers.iter().map(|&y| units.original(f64::from(y))).collect(),
+        Targets::Classes(labels) => labels.iter().map(|&label| f64::from(label)).collect(),
+    };
+    let rows = match rows {
+        HeldOutRows::Validation => table.split.val.clone(),
+        HeldOutRows::Test => table.split.test.clone(),
+    };
+    Ok(FoldPredictions { rows, truths, target_std: units.std, beta_star, models })
+}
+
+fn units_of(experiment: &Experiment) -> Units {
+    Units::of(&experiment.problem).unwrap_or(Units { mean: 0.0, std: 1.0 })
+}
+
 impl HeldOutRows {
-    fn of(self, experiment: &Experiment) -> &HeldOut {
+    pub(crate) fn of(self, experiment: &Experiment) -> &HeldOut {
         match self {
             Self::Validation => &experiment.validation,
             Self::Test => &experiment.test,
@@ -75,36 +101,22 @@ impl<'a> FinishedPart<'a> {
         searches: &'a [FinishedSearch],
         chosen: usize,
         groups: Vec<(Method, ChainGroup<'a>)>,
+        beta: f64,
     ) -> Result<Self> {
         let baselines = Baselines::fit(experiment, &searches[chosen].choice)?;
-        Ok(Self { experiment, searches, chosen, groups, baselines })
+        Ok(Self { experiment, searches, chosen, groups, beta, baselines })
     }
 
     /// What every model predicts at rows that were held out.
     pub fn predictions(&self, rows: HeldOutRows) -> Result<FoldPredictions> {
-        let problem = &self.experiment.problem;
-        let table = problem.table().ok_or_else(|| refused("images have no folds"))?;
-        let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
-        let truths = match &rows.of(self.experiment).examples().targets {
-            Targets::Real(numbers) => numbers.iter().map(|&y| units.original(f64::from(y))).collect(),
-            Targets::Classes(labels) => labels.iter().map(|&label| f64::from(label)).collect(),
-        };
+        let units = units_of(self.experiment);
         let mut models: Vec<ModelPredictions> = self.linear(rows, units).into_iter().collect();
         models.extend(self.of_searches(rows, units)?);
         models.extend(self.of_baselines(rows, units)?);
         for (method, group) in &self.groups {
-            models.extend(of_chains(*method, group, rows, units)?);
+            models.extend(of_chains(*method, group, rows, self.experiment)?);
         }
-        Ok(FoldPredictions {
-            rows: match rows {
-                HeldOutRows::Validation => table.split.val.clone(),
-                HeldOutRows::Test => table.split.test.clone(),
-            },
-            truths,
-            target_std: units.std,
-            beta_star: self.searches[self.chosen].choice.inverse_temperature,
-            models,
-        })
+        fold_predictions(self.experiment, rows, self.beta, models)
     }
 
     fn linear(&self, rows: HeldOutRows, units: Units) -> Option<ModelPredictions> {
@@ -161,7 +173,13 @@ fn largest(values: &[f64]) -> f64 {
 }
 
 /// The draws of chains at one temperature, under the standard model and, where that is another, the tempered one.
-fn of_chains(method: Method, group: &ChainGroup<'_>, rows: HeldOutRows, units: Units) -> Result<Vec<ModelPredictions>> {
+pub(crate) fn of_chains(
+    method: Method,
+    group: &ChainGroup<'_>,
+    rows: HeldOutRows,
+    experiment: &Experiment,
+) -> Result<Vec<ModelPredictions>> {
+    let units = units_of(experiment);
     let kind = match method {
         Method::Bayes => ModelKind::Bayes,
         Method::Chosen => ModelKind::Chosen,

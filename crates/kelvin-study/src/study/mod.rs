@@ -20,6 +20,7 @@ mod stages;
 mod sweep;
 mod sweep_chains;
 mod timeline;
+mod trials;
 mod watched_laboratory;
 
 pub use cancel::Cancel;

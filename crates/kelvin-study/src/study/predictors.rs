@@ -182,7 +182,7 @@ fn sampled(
     };
     let specs: Vec<ChainSpec> = part.repetitions().into_iter().zip(own.searches).map(spec).collect();
     let asked = Asked { part, name: format!("-{}", specs[0].group_name()), specs };
-    let chains: Vec<SampledChain> = stages.sample_populations(&[asked])?.pop().unwrap_or_default();
+    let chains: Vec<SampledChain> = stages.sample_here(&[asked])?.pop().unwrap_or_default();
     let mut warnings = divergence_warnings(&chains);
     let with_draws = with_draws(chains.iter());
     let files = with_draws.iter().map(|chain| part.draws_name(&chain.spec)).collect();

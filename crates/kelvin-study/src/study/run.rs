@@ -16,6 +16,7 @@ use crate::study::held_out_models::FinishedPart;
 use crate::study::observer::Note;
 use crate::study::predictors::{learned_from_all_rows, saved_predictors};
 use crate::study::stages::{Asked, Part, PartRows, Stages, chosen_draws, divergence_warnings, selection_warnings};
+use crate::study::trials::{choose_beta, choose_likelihood};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
@@ -25,10 +26,16 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         let cost = stages.experiment.audit_cost(num_temperatures, &AuditPlan::default())?;
         stages.observer.note(&Note::AuditCost(cost));
     }
+    let mut trials = Vec::from_iter(choose_likelihood(stages)?);
+    let tried_beta = choose_beta(stages)?;
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
-    let beta = stages.experiment.settings.selection.beta.unwrap_or(choice.inverse_temperature);
+    // A β that was named; of a likelihood that has none to tell, the one that held-out scores chose, in every fold.
+    let (tried_beta, beta_trials) = tried_beta.unzip();
+    trials.extend(beta_trials);
+    let given = stages.experiment.settings.selection.beta.or(tried_beta);
+    let beta = given.unwrap_or(choice.inverse_temperature);
     stages.tune(choice)?;
     for fold in &mut folds {
         fold.settings.sampler.learning_rate = stages.experiment.settings.sampler.learning_rate;
@@ -36,17 +43,19 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
 
     let mut parts = vec![(Part { experiment: &stages.experiment, rows: PartRows::Own }, &searches, beta)];
     for ((number, experiment), searches) in (1..).zip(&folds).zip(&fold_searches) {
-        let found = searches[best_choice(searches)?].choice.inverse_temperature;
-        let beta = experiment.settings.selection.beta.unwrap_or(found);
+        let beta = given.unwrap_or(searches[best_choice(searches)?].choice.inverse_temperature);
         parts.push((Part { experiment, rows: PartRows::Fold(number) }, searches, beta));
     }
-    let mut chains = sample(stages, &parts, grid)?.into_iter();
+    // Chains at a β̂* of 1 that was chosen so would be those at β = 1 once more.
+    let wanted = Wanted { apart: tried_beta != Some(1.0), grid };
+    let mut chains = sample(stages, &parts, wanted)?.into_iter();
     let (chains, fold_chains): (Vec<SampledChain>, Vec<Vec<SampledChain>>) =
         (chains.next().unwrap_or_default(), chains.collect());
 
     let (experiment, folder) = (&stages.experiment, &stages.folder);
     let mut findings = Findings::of(experiment, command)?;
     findings.beta_star = Some(beta);
+    findings.trials = trials;
     findings.add_searches(&searches);
     findings.add_chains(experiment, &chains)?;
     findings.warnings = selection_warnings(&searches, std::iter::once(choice));
@@ -54,7 +63,7 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let search_seconds = searches.iter().map(|search| search.seconds).sum();
     let (row, predictions) = Row::sgd(experiment, choice, None, search_seconds)?;
     folder.add_row(&mut findings, row, &predictions)?;
-    let groups_of_run = groups(experiment, &chains, beta, grid)?;
+    let groups_of_run = groups(experiment, &chains, beta, wanted)?;
     for (method, group) in &groups_of_run {
         stages.check_cancelled()?;
         let seconds = group.chains.iter().map(|chain| chain.seconds).sum();
@@ -65,22 +74,23 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
             findings.warnings.extend(group.tensor_warning(experiment, measured)?);
         }
         findings.warnings.extend(agreement_warning(experiment, group)?);
-        if *method == Method::Chosen {
+        let is_shown = *method == wanted.shown();
+        if is_shown {
             findings.warnings.extend(prediction_warnings(experiment, &row, &predictions)?);
         }
         folder.add_row(&mut findings, row, &predictions)?;
-        if *method == Method::Chosen {
+        if is_shown {
             let draws: Vec<&Draws> = group.chains.iter().map(|chain| &chain.draws).collect();
             findings.which_way = which_way(&ExperimentLaboratory::new(experiment, 0, &Silent), beta, &draws)?;
         }
     }
     let mut finished = Vec::new();
     for ((part, searches, beta), chains) in parts.iter().skip(1).zip(&fold_chains) {
-        let groups = groups(part.experiment, chains, *beta, grid)?;
-        finished.push(FinishedPart::new(part.experiment, searches, best_choice(searches)?, groups)?);
+        let groups = groups(part.experiment, chains, *beta, wanted)?;
+        finished.push(FinishedPart::new(part.experiment, searches, best_choice(searches)?, groups, *beta)?);
     }
     let mut saved = SavedModel::of(&experiment.problem, beta, &findings, chosen_draws(&chains));
-    let own = FinishedPart::new(experiment, &searches, best_choice(&searches)?, groups_of_run)?;
+    let own = FinishedPart::new(experiment, &searches, best_choice(&searches)?, groups_of_run, beta)?;
     (findings.cross_validation, findings.predicting) = judged(&own, &finished)?;
     if experiment.settings.selection.beta.is_some() {
         // Whoever names a β wants its draws.
@@ -99,6 +109,22 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     Ok(findings)
 }
 
+/// Which temperatures are sampled beside β = 1.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Those at β̂*.
+    apart: bool,
+    /// Those of the grid.
+    grid: bool,
+}
+
+impl Wanted {
+    /// The chains that reports show one by one.
+    fn shown(self) -> Method {
+        if self.apart { Method::Chosen } else { Method::Bayes }
+    }
+}
+
 /// The searches of the run's own division, and of each fold.
 fn search(stages: &Stages, folds: &[Experiment]) -> Result<(Vec<FinishedSearch>, Vec<Vec<FinishedSearch>>)> {
     let experiments = std::iter::once(&stages.experiment).chain(folds);
@@ -113,11 +139,11 @@ fn search(stages: &Stages, folds: &[Experiment]) -> Result<(Vec<FinishedSearch>,
 fn sample(
     stages: &Stages,
     parts: &[(Part<'_>, &Vec<FinishedSearch>, f64)],
-    grid: bool,
+    wanted: Wanted,
 ) -> Result<Vec<Vec<SampledChain>>> {
     let mut asked: Vec<Asked<'_>> = Vec::new();
     for (part, searches, beta) in parts {
-        let specs = chain_specs(*part, searches, *beta, grid);
+        let specs = chain_specs(*part, searches, *beta, wanted);
         if part.experiment.settings.stopping.is_none() {
             asked.push(Asked { part: *part, name: String::new(), specs });
             continue;
@@ -146,7 +172,7 @@ fn best_choice(searches: &[FinishedSearch]) -> Result<usize> {
         .ok_or_else(|| refused("no search for β has a finite validation score; lower selection.learning_rate"))
 }
 
-fn chain_specs(part: Part<'_>, searches: &[FinishedSearch], beta: f64, grid: bool) -> Vec<ChainSpec> {
+fn chain_specs(part: Part<'_>, searches: &[FinishedSearch], beta: f64, wanted: Wanted) -> Vec<ChainSpec> {
     let mut specs = Vec::new();
     for FinishedSearch { repetition, choice, .. } in searches {
         let start = part.experiment.start(Some(choice));
@@ -156,8 +182,10 @@ fn chain_specs(part: Part<'_>, searches: &[FinishedSearch], beta: f64, grid: boo
             specs.push(ChainSpec { label, repetition, slot, inverse_temperature, start });
         };
         push("β = 1".into(), Slot::Bayes, 1.0);
-        push(format!("{BETA_STAR} = {}", significant(beta, 3)), Slot::Chosen, beta);
-        if grid {
+        if wanted.apart {
+            push(format!("{BETA_STAR} = {}", significant(beta, 3)), Slot::Chosen, beta);
+        }
+        if wanted.grid {
             for (index, &at) in part.experiment.settings.run.grid.iter().enumerate() {
                 push(format!("β = {}", significant(at, 3)), Slot::Grid(index as u32), at);
             }
@@ -171,13 +199,12 @@ fn groups<'a>(
     experiment: &Experiment,
     chains: &'a [SampledChain],
     beta: f64,
-    grid: bool,
+    wanted: Wanted,
 ) -> Result<Vec<(Method, ChainGroup<'a>)>> {
     let of_slot = |slot: Slot| with_draws(chains.iter().filter(|chain| chain.spec.slot == slot));
     let mut groups = Vec::new();
-    for (method, slot, at, label) in
-        [(Method::Bayes, Slot::Bayes, 1.0, "β = 1"), (Method::Chosen, Slot::Chosen, beta, BETA_STAR)]
-    {
+    let both = [(Method::Bayes, Slot::Bayes, 1.0, "β = 1"), (Method::Chosen, Slot::Chosen, beta, BETA_STAR)];
+    for (method, slot, at, label) in both.into_iter().take(if wanted.apart { 2 } else { 1 }) {
         let chains = of_slot(slot);
         if chains.is_empty() {
             return Err(ExperimentError::SamplingDiverged {
@@ -189,7 +216,7 @@ fn groups<'a>(
         }
         groups.push((method, ChainGroup { label: label.into(), inverse_temperature: at, chains }));
     }
-    if grid {
+    if wanted.grid {
         for (index, &at) in experiment.settings.run.grid.iter().enumerate() {
             let chains = of_slot(Slot::Grid(index as u32));
             if !chains.is_empty() {

@@ -350,7 +350,8 @@ impl Stages {
         self.sample_here(asked)
     }
 
-    fn sample_here(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
+    /// Samples several populations in this process whatever the part of the study: what everything else starts from, or follows once all is sampled.
+    pub fn sample_here(&self, asked: &[Asked<'_>]) -> Result<Vec<Vec<SampledChain>>> {
         let (experiment, folder) = (&self.experiment, &self.folder);
         let num_chains = asked.iter().map(|asked| asked.specs.len()).sum();
         if let Some(arrangement) = experiment.arrangement(num_chains)? {
@@ -367,7 +368,8 @@ impl Stages {
                 members.push(Member { label, group: part.titled(group), beta, sampler_temperature });
             }
         }
-        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(experiment)?);
+        let moved = asked.first().map_or(experiment, |asked| asked.part.experiment);
+        let progress = self.progress(Stage::Sampling, members, timeline::of_chain(moved)?);
         let firsts = firsts(asked.iter().map(|asked| asked.specs.len()));
         let identity = folder.record().identity_of_chains();
         let chains = self.side_by_side(asked.len(), |index| {
@@ -486,10 +488,11 @@ fn could_not_go_on(error: ExperimentError, folder: &RunFolder) -> StudyError {
     }
 }
 
-/// The names of the draws files of the chains at β̂*.
+/// The names of the draws files of the chains at β̂*, which are those at β = 1 where no others were sampled.
 pub(crate) fn chosen_draws(chains: &[SampledChain]) -> Vec<String> {
     let stored = with_draws(chains.iter()).into_iter().filter(|chain| chain.draws.are_stored());
-    let chosen = stored.filter(|chain| chain.spec.slot == Slot::Chosen);
+    let slot = if chains.iter().any(|chain| chain.spec.slot == Slot::Chosen) { Slot::Chosen } else { Slot::Bayes };
+    let chosen = stored.filter(|chain| chain.spec.slot == slot);
     chosen.map(|chain| chain.spec.draws_name()).collect()
 }
 

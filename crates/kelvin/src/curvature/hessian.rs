@@ -41,20 +41,36 @@ impl HessianProduct {
         product: &mut [f64],
         work: &mut P::Workspace,
     ) {
-        let length = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
-        if length == 0.0 {
+        let epsilon = displacement(position, direction);
+        if epsilon == 0.0 {
             return product.fill(0.0);
         }
-        let scale = sum_of_squares(position).sqrt() + LEAST_SCALE * (position.len() as f64).sqrt();
-        let epsilon = SHARE * scale / length;
         for (sign, gradient) in [(1.0, &mut self.ahead), (-1.0, &mut self.behind)] {
             for ((moved, &theta), v) in self.moved.iter_mut().zip(position).zip(direction) {
                 *moved = (f64::from(theta) + sign * epsilon * v) as f32;
             }
             potential.gradient(&self.moved, batch, gradient, work);
         }
-        for ((product, &ahead), &behind) in product.iter_mut().zip(&self.ahead).zip(&self.behind) {
-            *product = (f64::from(ahead) - f64::from(behind)) / (2.0 * epsilon);
-        }
+        quotient(&self.ahead, &self.behind, epsilon, product);
+    }
+}
+
+/// ε, by which points are moved along a direction; 0 for a direction of length 0.
+pub(crate) fn displacement(position: &[f32], direction: &[f64]) -> f64 {
+    let length = direction.iter().map(|v| v * v).sum::<f64>().sqrt();
+    if length == 0.0 {
+        return 0.0;
+    }
+    let scale = sum_of_squares(position).sqrt() + LEAST_SCALE * (position.len() as f64).sqrt();
+    SHARE * scale / length
+}
+
+/// Overwrites `product` with the difference of two gradients over 2ε; with zeros where ε is 0.
+pub(crate) fn quotient(ahead: &[f32], behind: &[f32], epsilon: f64, product: &mut [f64]) {
+    if epsilon == 0.0 {
+        return product.fill(0.0);
+    }
+    for ((product, &ahead), &behind) in product.iter_mut().zip(ahead).zip(behind) {
+        *product = (f64::from(ahead) - f64::from(behind)) / (2.0 * epsilon);
     }
 }

@@ -6,4 +6,5 @@ mod largest;
 
 pub use gauss_newton::GaussNewtonMeans;
 pub use hessian::HessianProduct;
+pub(crate) use hessian::{displacement, quotient};
 pub use largest::LargestCurvature;

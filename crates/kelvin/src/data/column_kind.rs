@@ -11,8 +11,8 @@ use super::date_form::DateForm;
 use super::levels::MOST_LEVELS;
 use super::nearest::nearest_name;
 
-/// Up to this share of cells that do not fit the others is taken for mistakes.
-const MOST_MISTAKES: f64 = 0.1;
+/// Up to this share of cells that do not fit the others is taken for mistakes, and a single one where it is not more than a tenth.
+const MOST_MISTAKES: f64 = 0.01;
 
 /// What a column is to be taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,7 +110,7 @@ pub(super) fn guessed(words: &[&str]) -> Option<ColumnKind> {
     if PAIRS.iter().any(|pair| is_of(pair)) {
         return Some(ColumnKind::Boolean);
     }
-    let most_mistakes = (MOST_MISTAKES * present.len() as f64) as usize;
+    let most_mistakes = ((MOST_MISTAKES * present.len() as f64) as usize).max(usize::from(present.len() >= 10));
     if DateForm::of(&present).is_some_and(|(_, num_others)| num_others <= most_mistakes) {
         return Some(ColumnKind::Date);
     }
@@ -142,11 +142,12 @@ mod tests {
         assert_eq!(guessed(&["red", "blue"]), Some(ColumnKind::Text));
         assert_eq!(guessed(&["1", "2", "3+"]), Some(ColumnKind::Text));
         assert_eq!(guessed(&["2024-02-29", "2023-01-01"]), Some(ColumnKind::Date));
+        assert_eq!(guessed(&["2024-02-29", "soon"]), Some(ColumnKind::Text));
         let mut numbers: Vec<String> = (0..50).map(|number| number.to_string()).collect();
         numbers.push("abc".into());
         let cells = |numbers: &[String]| guessed(&numbers.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(cells(&numbers), Some(ColumnKind::Number), "one of fifty is a mistake");
-        numbers.extend((0..20).map(|level| format!("level {level}")));
+        numbers.push("B3".into());
         assert_eq!(cells(&numbers), Some(ColumnKind::Text));
         assert_eq!(guessed(&["1", "inf"]), Some(ColumnKind::Number));
     }

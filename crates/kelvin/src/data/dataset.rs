@@ -227,9 +227,9 @@ mod tests {
     #[test]
     fn all_bad_cells_are_told_at_once() {
         let mut text = String::from("a,b,y\n");
-        for row in 0..200 {
-            let a = if row % 40 == 7 { "x".into() } else { row.to_string() };
-            let b = if row % 20 == 3 { "1e999".into() } else { format!("{}", row % 30) };
+        for row in 0..500 {
+            let a = if row % 100 == 7 { "x".into() } else { row.to_string() };
+            let b = if row % 50 == 3 { "1e999".into() } else { format!("{}", row % 30) };
             text += &format!("{a},{b},{row}.5\n");
         }
         let table = Table::from_bytes("t.csv", text.as_bytes()).unwrap();

@@ -1,7 +1,5 @@
 //! From columns as they are to numbers a network reads: what is done with each, as the training rows say.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 
 use super::column_kind::FeatureKind;
@@ -104,6 +102,11 @@ impl Encoder {
         numbers
     }
 
+    /// That of one feature alone.
+    pub(super) fn of_feature(&self, feature: usize) -> Self {
+        Self { columns: vec![self.columns[feature].clone()] }
+    }
+
     /// How each input is scaled.
     pub(super) fn scalings(&self) -> Vec<Scaling> {
         self.columns.iter().flat_map(ColumnEncoder::scalings).collect()
@@ -199,16 +202,4 @@ impl ColumnEncoder {
 /// The level that a code stands for.
 pub(super) fn level_of(levels: &[String], code: f64) -> Option<&str> {
     if code.is_nan() { None } else { Some(&levels[code as usize]) }
-}
-
-/// The numbers of rows as they are, or encoded.
-pub(super) fn encoded<'a>(
-    encoder: Option<&Encoder>,
-    raw: RawRows<'a>,
-    rows: impl ExactSizeIterator<Item = usize>,
-) -> Cow<'a, [f64]> {
-    match encoder {
-        Some(encoder) => encoder.encode(raw, rows).into(),
-        None => rows.flat_map(|row| raw.row(row)).copied().collect(),
-    }
 }

@@ -105,12 +105,12 @@ pub enum DataError {
     /// Two columns have the same name.
     #[error("{file}, line 1: columns {first} and {second} are both named `{column}`\n  rename or remove one of them")]
     DuplicateColumn { file: String, column: String, first: usize, second: usize },
-    /// A row has more or fewer cells than the header.
+    /// Rows have more or fewer cells than the header: the first of them with their numbers of cells, and how many there are.
     #[error(
-        "{file}, line {line}: the header has {expected} cells and this row {found}\n  look for a separator too many \
-         or too few, or a quote that is not closed"
+        "{}\n  look for a separator too many or too few, or a quote that is not closed",
+        ragged_rows(.file, *.expected, .first, *.num_rows)
     )]
-    RaggedRow { file: String, line: u64, expected: usize, found: usize },
+    RaggedRows { file: String, expected: usize, first: Vec<(u64, usize)>, num_rows: usize },
     /// A cell that is needed says nothing.
     #[error(
         "{place}: the value is missing ({})\n  fill it in or remove the row",
@@ -279,7 +279,20 @@ fn counted(count: usize, noun: &str) -> String {
 }
 
 fn decimal_comma(found: &str) -> &'static str {
-    if found.replacen(',', ".", 1).parse::<f64>().is_ok() { " (numbers are written with a point, as 3.5)" } else { "" }
+    if found.contains(',') && found.replacen(',', ".", 1).parse::<f64>().is_ok() {
+        " (numbers are written with a point, as 3.5)"
+    } else {
+        ""
+    }
+}
+
+fn ragged_rows(file: &str, expected: usize, first: &[(u64, usize)], num_rows: usize) -> String {
+    if let [(line, found)] = first {
+        return format!("{file}, line {line}: the header has {expected} cells and this row {found}");
+    }
+    let rows: Vec<String> = first.iter().map(|(line, found)| format!("line {line} ({found})")).collect();
+    let more = if num_rows > first.len() { format!(" … and {} more", num_rows - first.len()) } else { String::new() };
+    format!("{file}: the header has {expected} cells, and {num_rows} rows have others: {}{more}", rows.join(", "))
 }
 
 /// All cells that cannot be used, the first of them one by one.

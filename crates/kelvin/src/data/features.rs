@@ -95,69 +95,51 @@ impl<'a> Features<'a> {
         bad.check()?;
         let mut features =
             Self { names: Vec::new(), kinds: Vec::new(), columns: Vec::new(), left_out: Vec::new(), notes };
-        let mut seen: HashMap<u64, Vec<usize>> = HashMap::new();
+        let mut alike: HashMap<u64, Vec<usize>> = HashMap::new();
         for (column, asked, taken) in taken {
             let name = table.columns()[column].clone();
-            let reason = match taken {
-                None => LeftOutReason::Empty,
-                Some((kind, values)) => {
-                    let values = without_rows(values, without);
-                    match features.reason(&name, &kind, &values, asked, wishes, &mut seen) {
-                        Some(reason) => reason,
-                        None => {
-                            features.note(&name, &kind, &values, asked);
-                            features.names.push(name);
-                            features.kinds.push(kind);
-                            features.columns.push(values);
-                            continue;
-                        }
+            let reason = taken.map_or(Err(LeftOutReason::Empty), |(kind, values)| {
+                let counts_rows = asked.is_none() && kind == FeatureKind::Number && counts_rows(&values);
+                let values = without_rows(values, without);
+                if values.iter().all(|value| value.is_nan()) {
+                    return Err(LeftOutReason::Empty);
+                }
+                if values.iter().all(|value| *value == values[0]) {
+                    return Err(LeftOutReason::Constant);
+                }
+                if counts_rows && names_row_numbers(&name) {
+                    return Err(LeftOutReason::RowNumbers);
+                }
+                if asked.is_none() && is_identifier(&kind, &values) {
+                    return Err(LeftOutReason::Identifier);
+                }
+                let alike = alike.entry(fingerprint(&kind, &values)).or_default();
+                if asked.is_none() && !wishes.keeps_duplicates {
+                    let same = |other: usize| {
+                        says_the_same((&kind, &values), (&features.kinds[other], &features.columns[other]))
+                    };
+                    if let Some(&other) = alike.iter().find(|&&other| same(other)) {
+                        return Err(LeftOutReason::Duplicate { of: features.names[other].clone() });
                     }
                 }
-            };
-            features.left_out.push(LeftOut { column: name, reason });
+                alike.push(features.names.len());
+                if counts_rows {
+                    features.notes.push(format!(
+                        "`{name}` counts the rows; if it says nothing else, leave it out with `--column {name}=drop`"
+                    ));
+                }
+                Ok((kind, values))
+            });
+            match reason {
+                Ok((kind, values)) => {
+                    features.names.push(name);
+                    features.kinds.push(kind);
+                    features.columns.push(values);
+                }
+                Err(reason) => features.left_out.push(LeftOut { column: name, reason }),
+            }
         }
         Ok(features)
-    }
-
-    /// Why a column is to be left out, if it is.
-    fn reason(
-        &self,
-        name: &str,
-        kind: &FeatureKind,
-        values: &[f64],
-        asked: Option<ColumnKind>,
-        wishes: Wishes<'_>,
-        seen: &mut HashMap<u64, Vec<usize>>,
-    ) -> Option<LeftOutReason> {
-        if values.iter().all(|value| value.is_nan()) {
-            return Some(LeftOutReason::Empty);
-        }
-        if values.iter().all(|value| *value == values[0]) {
-            return Some(LeftOutReason::Constant);
-        }
-        if asked.is_none() && is_identifier(kind, values) {
-            return Some(LeftOutReason::Identifier);
-        }
-        if asked.is_none() && *kind == FeatureKind::Number && names_row_numbers(name) && counts_rows(values) {
-            return Some(LeftOutReason::RowNumbers);
-        }
-        let same = seen.entry(fingerprint(kind, values)).or_default();
-        let says_the_same =
-            |&&other: &&usize| says_the_same((kind, values), (&self.kinds[other], &self.columns[other]));
-        let other = same.iter().find(says_the_same).copied();
-        same.push(self.names.len());
-        let other = other.filter(|_| asked.is_none() && !wishes.keeps_duplicates)?;
-        // It is no feature, so the next column has its number.
-        same.pop();
-        Some(LeftOutReason::Duplicate { of: self.names[other].clone() })
-    }
-
-    fn note(&mut self, name: &str, kind: &FeatureKind, values: &[f64], asked: Option<ColumnKind>) {
-        if asked.is_none() && *kind == FeatureKind::Number && counts_rows(values) {
-            self.notes.push(format!(
-                "`{name}` counts the rows; if it says nothing else, leave it out with `--column {name}=drop`"
-            ));
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::dataset::Dataset;
-use super::encoder::{Encoder, RawRows, Scaling, encoded};
+use super::encoder::{Encoder, RawRows, Scaling};
 use super::error::DataError;
 use super::examples::{Examples, Targets};
 use super::target::Target;
@@ -65,16 +65,24 @@ impl Standardiser {
         let file = || dataset.name.clone();
         let too_large = |column: &str| DataError::SpreadTooLarge { file: file(), column: column.to_owned() };
         let encoder = Encoder::fit(dataset.raw_rows(), train);
-        let (names, scalings) = match &encoder {
-            Some(encoder) => (encoder.input_names(&dataset.feature_names), encoder.scalings()),
-            None => (dataset.feature_names.clone(), vec![Scaling::Measured; dataset.num_features()]),
-        };
-        let numbers = encoded(encoder.as_ref(), dataset.raw_rows(), train.iter().copied());
-        let features = names.iter().zip(scalings).enumerate().map(|(input, (name, scaling))| {
-            let present = numbers.iter().skip(input).step_by(names.len()).copied().filter(|value| !value.is_nan());
-            scale_of(scaling, present).ok_or_else(|| too_large(name))
-        });
-        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let mut features = Vec::new();
+        for (feature, name) in dataset.feature_names.iter().enumerate() {
+            let values = train.iter().map(|&row| dataset.row(row)[feature]);
+            match &encoder {
+                None => features.push(Scale::of(values).ok_or_else(|| too_large(name))?),
+                Some(encoder) => {
+                    let one = encoder.of_feature(feature);
+                    let (values, names) = (values.collect::<Vec<f64>>(), one.input_names(std::slice::from_ref(name)));
+                    let raw = RawRows { kinds: &dataset.kinds[feature..][..1], values: &values };
+                    let numbers = one.encode(raw, 0..values.len());
+                    for (input, scaling) in one.scalings().into_iter().enumerate() {
+                        let of_input = numbers.iter().skip(input).step_by(names.len()).copied();
+                        let scale = scale_of(scaling, of_input.filter(|value| !value.is_nan()));
+                        features.push(scale.ok_or_else(|| too_large(&names[input]))?);
+                    }
+                }
+            }
+        }
         let target = match &dataset.target {
             Target::Classes { .. } => None,
             Target::Real(values) if train.iter().all(|&row| values[row] == values[train[0]]) => {
@@ -134,11 +142,18 @@ impl Standardiser {
         rows: &[usize],
         feature_names: &[String],
     ) -> Result<Vec<f32>, DataError> {
-        let numbers = encoded(self.encoder.as_ref(), raw, rows.iter().copied());
-        match &self.encoder {
-            Some(encoder) => self.standardised(file, in_table, &numbers, &encoder.input_names(feature_names)),
-            None => self.standardised(file, in_table, &numbers, feature_names),
+        let names = self.input_names(feature_names);
+        let mut in_table = in_table;
+        let mut inputs = Vec::with_capacity(rows.len() * self.num_inputs());
+        // Some at a time, since their numbers take twice the memory of what is kept.
+        for rows in rows.chunks(1024) {
+            let numbers = match &self.encoder {
+                Some(encoder) => encoder.encode(raw, rows.iter().copied()),
+                None => rows.iter().flat_map(|&row| raw.row(row)).copied().collect(),
+            };
+            inputs.extend(self.standardised(file, in_table.by_ref().take(rows.len()), &numbers, &names)?);
         }
+        Ok(inputs)
     }
 
     /// How many numbers a network takes in for a row.

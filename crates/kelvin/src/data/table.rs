@@ -96,9 +96,19 @@ impl Table {
         let column = |at: usize| if are_words.get(at) == Some(&true) { Column::of_words() } else { Column::default() };
         let cells = (0..columns.len()).map(column).collect();
         let mut table = Self { name: name.to_owned(), columns, cells, lines: RowLines::default(), notes: Vec::new() };
+        let mut ragged = RaggedRows::default();
         while next(&mut reader, &mut record)? {
             let begin = record.position().map_or(0, csv::Position::byte);
-            table.push(reader.get_mut().line_of(begin), &record)?;
+            let line = reader.get_mut().line_of(begin);
+            if record.len() == table.columns.len() {
+                table.push(line, &record);
+            } else {
+                ragged.push(line, record.len());
+            }
+        }
+        if ragged.num_rows > 0 {
+            let (expected, RaggedRows { first, num_rows }) = (table.columns.len(), ragged);
+            return Err(DataError::RaggedRows { file: table.name, expected, first, num_rows });
         }
         if table.num_rows() == 0 {
             return Err(DataError::HeaderOnly { file: table.name, num_columns: table.columns.len() });
@@ -117,15 +127,10 @@ impl Table {
         Ok(table)
     }
 
-    fn push(&mut self, line: u64, record: &StringRecord) -> Result<(), DataError> {
-        let (expected, found) = (self.columns.len(), record.len());
-        if found != expected {
-            return Err(DataError::RaggedRow { file: self.name.clone(), line, expected, found });
-        }
+    fn push(&mut self, line: u64, record: &StringRecord) {
         let row = self.lines.len();
         self.cells.iter_mut().zip(record).for_each(|(column, cell)| column.push(row, cell.trim()));
         self.lines.push(line);
-        Ok(())
     }
 
     /// The file's name as it was given.
@@ -186,6 +191,23 @@ impl Table {
             Cell::Missing => DataError::MissingCell { place, found },
             Cell::Infinite => DataError::NotFinite { place, found },
             Cell::Number(_) | Cell::Text(_) => DataError::NotNumeric { place, found },
+        }
+    }
+}
+
+/// Rows that have other numbers of cells than the header.
+#[derive(Default)]
+struct RaggedRows {
+    /// Lines and numbers of cells of the first ten.
+    first: Vec<(u64, usize)>,
+    num_rows: usize,
+}
+
+impl RaggedRows {
+    fn push(&mut self, line: u64, num_cells: usize) {
+        self.num_rows += 1;
+        if self.first.len() < 10 {
+            self.first.push((line, num_cells));
         }
     }
 }
@@ -273,8 +295,15 @@ mod tests {
         assert_eq!(error(",,\n1,2,3"), DataError::UnnamedColumn { file: file(), position: 1 });
         let expected = DataError::DuplicateColumn { file: file(), column: "a".into(), first: 1, second: 3 };
         assert_eq!(error("a,b, a\n1,2,3"), expected);
-        assert_eq!(error("a,b\n1,2\n3\n"), DataError::RaggedRow { file: file(), line: 3, expected: 2, found: 1 });
-        assert_eq!(error("a,b\n1,2\n\n3,4,5"), DataError::RaggedRow { file: file(), line: 4, expected: 2, found: 3 });
+        let ragged = |text: &str| error(text).to_string();
+        let one = ragged("a,b\n1,2\n\n3,4,5");
+        assert!(one.starts_with("t.csv, line 4: the header has 2 cells and this row 3\n"), "{one}");
+        let many = ragged(&format!("a,b\n1,2\n3\n{}", "4,5,6\n".repeat(11)));
+        assert!(
+            many.starts_with("t.csv: the header has 2 cells, and 12 rows have others: line 3 (1), line 4 (3)"),
+            "{many}"
+        );
+        assert!(many.contains("line 12 (3) … and 2 more\n"), "{many}");
         assert!(matches!(error("5.1,3.5\n4.9,3.0"), DataError::NumbersInHeader { .. }));
         assert_eq!(table("0,1,2\n5,6,7").columns(), ["0", "1", "2"]);
     }

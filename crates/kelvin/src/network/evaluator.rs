@@ -61,6 +61,14 @@ impl Evaluator {
         }
     }
 
+    /// What evaluates the network that stands beside a skip, or all of it where there is none.
+    pub fn beside_skip(&self) -> &Self {
+        match self {
+            Self::Skip { body, .. } => body,
+            _ => self,
+        }
+    }
+
     /// Rearranges row-major inputs once, before many passes.
     pub fn prepare(&self, inputs: &Inputs) -> PreparedInputs {
         match self {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! M of a tensor  =  mean Gauss–Newton diagonal over the tensor and the latest states, divided so that Σ log M over all parameters is 0
-//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}
+//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}      (a share of it: `Potential::step_share`)
 //! ```
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
 //! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
@@ -94,12 +94,6 @@ impl WarmUp {
         let Scratch { layout, rows, work, look, .. } = scratch;
         let look = look.get_or_insert_with(|| Box::new(LookScratch::new(layout)));
         let step = chain.state.step;
-        let key = |index: u64| NoiseKey {
-            seed: name.seed,
-            purpose: Purpose::Curvature,
-            chain: chain.id,
-            step: step * NAMES + index,
-        };
         let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, step, rows);
         let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
         let position = &chain.state.position;
@@ -107,32 +101,73 @@ impl WarmUp {
         look.means.fill(0.0);
         for probe in 0..PROBES {
             let share = 1.0 / PROBES as f64;
-            look.diagonal.add_probe(potential, position, batch, layout, key(probe), share, &mut look.means, work);
+            let key = Self::name(name.seed, chain.id, step, probe);
+            look.diagonal.add_probe(potential, position, batch, layout, key, share, &mut look.means, work);
         }
+        let is_first = chain.state.adapted.num_looks == 0;
+        self.take_means(&look.means, name.seed, step, layout, chain, &mut look.masses);
+        let (position, direction) = (&chain.state.position, &mut chain.state.adapted.direction);
+        let (masses, rounds) = (&look.masses, Self::rounds(is_first));
+        let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
+        self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
+    }
+
+    /// Gauss–Newton probes of a look.
+    pub(super) const PROBES: u64 = PROBES;
+
+    /// Rounds of power iteration of a look.
+    pub(super) fn rounds(is_first: bool) -> usize {
+        if is_first { FIRST_ROUNDS } else { ROUNDS }
+    }
+
+    /// Names the random numbers of a look.
+    pub(super) fn name(seed: u64, chain: u32, step: u64, index: u64) -> NoiseKey {
+        NoiseKey { seed, purpose: Purpose::Curvature, chain, step: step * NAMES + index }
+    }
+
+    /// Counts what the probes of a look found into a chain's means, and overwrites `masses` with those that follow.
+    pub(super) fn take_means(
+        &self,
+        means: &[f64],
+        seed: u64,
+        step: u64,
+        layout: &Layout,
+        chain: &mut Chain,
+        masses: &mut [f64],
+    ) {
         let found = &mut chain.state.adapted;
-        let is_first = found.num_looks == 0;
-        if is_first {
-            found.curvature = vec![0.0; look.means.len()];
+        if found.num_looks == 0 {
+            found.curvature = vec![0.0; means.len()];
             found.direction = vec![0.0; layout.len()];
-            key(PROBES).fill_normal(&mut found.direction);
+            Self::name(seed, chain.id, step, PROBES).fill_normal(&mut found.direction);
         }
-        let weight = 1.0 / (found.num_looks as f64 + 1.0).min(REMEMBERED);
-        if look.means.iter().all(|mean| mean.is_finite()) {
-            for (mean, latest) in found.curvature.iter_mut().zip(&look.means) {
+        let weight = found.weight_of_a_look();
+        if means.iter().all(|mean| mean.is_finite()) {
+            for (mean, latest) in found.curvature.iter_mut().zip(means) {
                 *mean += weight * (latest - *mean);
             }
         }
-        masses(&found.curvature, layout, &mut look.masses);
-        let rounds = if is_first { FIRST_ROUNDS } else { ROUNDS };
-        let (masses, direction) = (&look.masses, &mut found.direction);
-        let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
+        self::masses(&found.curvature, layout, masses);
+    }
+
+    /// Ends a look: the step size is this share of what follows from λmax, and the masses become the chain's.
+    pub(super) fn take_largest(&self, latest: f64, share: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
+        let found = &mut chain.state.adapted;
+        let weight = found.weight_of_a_look();
         found.num_looks += 1;
         // Where curvature is no number the chain itself is about to say so.
         if latest > 0.0 && latest.is_finite() {
             found.largest += weight * (latest - found.largest);
-            found.step_size = 1.0 / found.largest.max(latest).sqrt();
+            found.step_size = share / found.largest.max(latest).sqrt();
         }
-        chain.state.set_mass(layout, &look.masses);
+        chain.state.set_mass(layout, masses);
+    }
+}
+
+impl Adapted {
+    /// How much the next look counts in the means.
+    fn weight_of_a_look(&self) -> f64 {
+        1.0 / (self.num_looks as f64 + 1.0).min(REMEMBERED)
     }
 }
 

@@ -1,1 +1,0 @@
-//! Calls of Python from inside a sampler.

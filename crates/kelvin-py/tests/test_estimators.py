@@ -1,0 +1,188 @@
+"""What estimators predict, keep and refuse."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kelvin
+from conftest import QUICK
+
+
+def test_a_regressor_predicts_with_its_uncertainty(fitted, table):
+    X, y = table
+    mean, std = fitted.predict(X, return_std=True)
+    assert np.abs(mean - y).mean() < 0.2 and (std > 0.05).all()
+    low, high = fitted.predict_interval(X, 0.9)
+    assert (low < mean).all() and (mean < high).all()
+    assert 0.75 < ((low < y) & (y < high)).mean() <= 1.0
+    aleatoric, epistemic, total = fitted.uncertainty(X)
+    np.testing.assert_allclose(aleatoric**2 + epistemic**2, total**2, rtol=1e-12)
+    np.testing.assert_array_equal(total, std)
+    quantiles = fitted.predict_quantiles(X[:5], [0.05, 0.5, 0.95])
+    np.testing.assert_array_equal(quantiles[:, [0, 2]].T, fitted.predict_interval(X[:5], 0.9))
+    assert (np.diff(quantiles, axis=1) > 0).all()
+    # Far from all rows, draws disagree.
+    with pytest.warns(kelvin.KelvinWarning):
+        assert fitted.uncertainty([[9.0, -9.0]]).epistemic[0] > 2 * epistemic.max()
+
+
+def test_a_classifier_predicts_probabilities(classified, table):
+    X, y = table
+    probabilities = classified.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+    assert list(classified.classes_) == ["high", "low", "middle"]
+    assert (classified.predict(X) == np.where(y > 0.5, "high", np.where(y < -0.5, "low", "middle"))).mean() > 0.8
+    aleatoric, epistemic, total = classified.uncertainty(X)
+    entropy = -(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(axis=1)
+    np.testing.assert_allclose(total, entropy, atol=1e-9)
+    assert (aleatoric > 0).all() and (epistemic >= 0).all()
+
+
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(fitted, table):
+    X, y = table
+    again = kelvin.Regressor(**QUICK, n_jobs=1).fit(X, y)
+    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    other = kelvin.Regressor(**{**QUICK, "random_state": 1}).fit(X, y)
+    assert (other.predict(X) != fitted.predict(X)).any()
+
+
+def test_the_model_that_predicts_can_be_asked_for(fitted, table, tmp_path):
+    X, y = table
+    assert "β̂*" in fitted.predictor_
+    linear = kelvin.Regressor(**{**QUICK, "model": "linear"}).fit(X, y)
+    assert "ridge" in linear.predictor_
+    np.testing.assert_allclose(np.diff(linear.predict([[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]), 2), 0.0, atol=1e-5)
+    assert pickle.loads(pickle.dumps(linear)).predictor_ == linear.predictor_
+    fitted.save(tmp_path / "model")
+    assert kelvin.load(tmp_path / "model", model="bayes").predictor_.startswith("β = 1")
+    with pytest.raises(kelvin.InputError, match="there is no model \"best of all\""):
+        kelvin.Regressor(**{**QUICK, "model": "best of all"}).fit(X, y)
+
+
+def test_a_beta_that_is_given_is_the_one_that_predicts(table):
+    X, y = table
+    cold = kelvin.Regressor(**{**QUICK, "model": "best", "beta": 50.0}).fit(X, y)
+    assert cold.beta_ == 50.0 and "β̂*" in cold.predictor_
+    assert {row["beta"] for row in cold.results_["rows"] if row["method"] == "chosen"} == {50.0}
+    with pytest.raises(kelvin.InputError, match="beta must be"):
+        kelvin.Regressor(**QUICK, beta="cold").fit(X, y)
+    with pytest.raises(ValueError, match="selection.beta"):
+        kelvin.Regressor(**QUICK, beta=1e30).fit(X, y)
+
+
+def test_models_are_saved_loaded_and_pickled(fitted, classified, table, tmp_path):
+    X, _ = table
+    for number, model in enumerate([fitted, classified]):
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        model.save(tmp_path / str(number))
+        loaded = kelvin.load(tmp_path / str(number))
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+        assert loaded.get_params()["hidden"] == 16 and loaded.beta_ == model.beta_
+        with pytest.raises(kelvin.KelvinError, match="not empty"):
+            model.save(tmp_path / str(number))
+    np.testing.assert_array_equal(kelvin.load(tmp_path / "1").classes_, classified.classes_)
+    (tmp_path / "0" / "model.json").write_text("{}")
+    with pytest.raises(kelvin.KelvinError, match="damaged"):
+        kelvin.load(tmp_path / "0")
+    with pytest.raises(kelvin.KelvinError, match="no fitted model"):
+        kelvin.load(tmp_path / "nowhere")
+
+
+def test_a_pickle_cannot_write_outside_its_folder(fitted):
+    files = dict(fitted.model_.files())
+    files["../outside"] = b"x"
+    with pytest.raises(kelvin.KelvinError, match="no name of a file"):
+        kelvin._kelvin.Model.from_files(files)
+
+
+def test_they_work_in_pipelines_searches_and_jobs(table):
+    X, y = table
+    model = make_pipeline(StandardScaler(), kelvin.Regressor(**{**QUICK, "budget": 400}, n_jobs=1))
+    assert model.fit(X, y).score(X, y) > 0.8
+    search = GridSearchCV(kelvin.Regressor(**{**QUICK, "budget": 400}, n_jobs=1), {"hidden": [4, 16]}, cv=2, n_jobs=2)
+    search.fit(X, y)
+    assert search.best_params_["hidden"] in (4, 16) and search.best_estimator_.beta_ > 0
+    assert len(cross_val_score(clone(model), X, y, cv=2)) == 2
+
+
+def test_the_report_and_what_notebooks_show(fitted, tmp_path):
+    page = fitted.report(tmp_path / "page.html")
+    assert page.startswith("<!DOCTYPE html") and (tmp_path / "page.html").read_text(encoding="utf-8") == page
+    shown = fitted._repr_mimebundle_()["text/html"]
+    assert "β̂* =" in shown and "test LPD" in shown and "2-16-1" in shown
+    assert "Regressor" in kelvin.Regressor()._repr_html_()
+    assert json.dumps(fitted.results_["beta_star"]) == json.dumps(fitted.beta_)
+
+
+def test_draws_are_arrays_of_chains_and_draws(fitted):
+    groups = fitted.draws()
+    kernel = groups["posterior"]["dense1.kernel"]
+    assert kernel.shape[0] == 2 and kernel.shape[2:] == (2, 16)
+    assert groups["sample_stats"]["potential_energy"].shape == kernel.shape[:2]
+    assert fitted.to_arviz() is not None
+
+
+def test_a_fit_in_a_folder_is_a_run_folder(table, tmp_path):
+    X, y = table
+    model = kelvin.Regressor(**QUICK, folder=tmp_path / "run").fit(X, y)
+    assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "run" / "model.json").exists()
+    loaded = kelvin.load(tmp_path / "run", model="beta-star")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    with pytest.raises(kelvin.KelvinError):
+        kelvin.Regressor(**QUICK, folder=tmp_path / "run", random_state=9).fit(X, y)
+
+
+def test_few_rows_are_fitted_and_too_few_are_refused(table):
+    X, y = table
+    for rows in (4, 10, 19):
+        assert kelvin.Regressor(**{**QUICK, "budget": 200}).fit(X[:rows], y[:rows]).predict(X).shape == (160,)
+    with pytest.raises(ValueError, match="minimum of 4"):
+        kelvin.Regressor(**QUICK).fit(X[:2], y[:2])
+
+
+def test_frames_keep_their_names_and_text_is_named(table):
+    pandas = pytest.importorskip("pandas")
+    X, y = table
+    frame = pandas.DataFrame(X, columns=["left", "right"])
+    model = kelvin.Regressor(**QUICK).fit(frame, y)
+    assert list(model.feature_names_in_) == ["left", "right"]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(frame[["left", "right"]]))
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["right", "left"]])
+    words = frame.assign(colour=["red"] * len(frame))
+    with pytest.raises(kelvin.InputError, match="`colour` holds 'red'"):
+        kelvin.Regressor(**QUICK).fit(words, y)
+
+
+def test_what_makes_no_sense_is_told(table):
+    X, y = table
+    for settings, message in [
+        ({"settings": {"model.noise": 1}}, "did you mean `model.noise_variance`"),
+        ({"settings": {"run.seed": 3}}, "random_state"),
+        ({"sampler": "nuts"}, "sampler must be"),
+        ({"budget": "soon"}, "budget must be"),
+        ({"device": "tpu"}, "device must be"),
+    ]:
+        with pytest.raises(kelvin.InputError, match=message):
+            kelvin.Regressor(**{**QUICK, **settings}).fit(X, y)
+    with pytest.raises(ValueError, match="only one class"):
+        kelvin.Classifier(**QUICK).fit(X, np.ones(len(X), dtype=int))
+    with pytest.raises(kelvin.InputError, match="level must be"):
+        kelvin.Regressor(**QUICK).fit(X, y).predict_interval(X, 90)
+
+
+def test_presets_are_run_in_their_folder(tmp_path):
+    run = kelvin.run("concrete", quick=True, budget=400, folder=tmp_path / "run", progress=False, settings={"selection.epochs": 200})
+    assert run.results["name"] == "concrete-quick" and run.beta == run.results["beta_star"]
+    assert (run.folder / "report.html").exists()
+    assert isinstance(kelvin.load(run.folder), kelvin.Regressor)
+    assert kelvin.load(run.folder, model="bayes").predict(np.zeros((1, 8))).shape == (1,)
+    with pytest.raises(kelvin.InputError, match="concrete"):
+        kelvin.run("concret")
