@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use kelvin::data::ColumnKind;
 use kelvin::predictive::PredictiveModel;
 use kelvin_study::findings::{HeldOutModel, ModelKind};
+use kelvin_study::folder::Shard;
 use kelvin_study::settings::LikelihoodName;
 
 mod budget;
@@ -326,6 +327,9 @@ pub struct SelectArguments {
     /// Also score the β of every start with a chain of its own, as the paper's table of selectors does (joint, map and guo)
     #[arg(long)]
     pub each_start: bool,
+    /// Ask one shard of the methods alone, 3/8 for the third of eight; `kelvin merge` puts shards together
+    #[arg(long, value_name = "I/N", requires = "out")]
+    pub shard: Option<Shard>,
     /// New or empty folder for selection.json, which `kelvin report` lays out beside runs; nothing is written without it
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -1,16 +1,21 @@
-//! `kelvin merge`: a study from its shards, or a sweep from runs of its repetitions.
+//! `kelvin merge`: a study or a selection from its shards, or a sweep from runs of its repetitions.
 
-use kelvin_study::folder::stored_run;
+use kelvin_report::tables::{printed, stored_selection_table};
+use kelvin_study::folder::{merge_selections, stored_run};
 use kelvin_study::study::Piece;
 
 use super::conduct::{Asked, carry_out, threads};
 use super::resume::result_of;
 use crate::arguments::MergeArguments;
+use crate::output::print_result;
 use crate::source::Source;
 
 pub fn merge(arguments: &MergeArguments) -> anyhow::Result<()> {
     let MergeArguments { run, repetitions, conduct } = arguments;
     threads(conduct.threads)?;
+    if let Some(selection) = merge_selections(run, |selection| stored_selection_table(selection).to_csv())? {
+        return print_result(&printed(stored_selection_table(&selection)).to_text());
+    }
     let (record, mut settings) = stored_run(repetitions.first().unwrap_or(run))?;
     if !repetitions.is_empty() {
         settings.run.only_repetition = None;

@@ -10,7 +10,7 @@ use kelvin_report::tables::{
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::SEARCHING;
-use kelvin_study::folder::{SELECTION, SelectResult, StoredSelection, open_folder};
+use kelvin_study::folder::{SELECTION, SelectResult, SelectionShard, StoredSelection, data_hashes, open_folder};
 use kelvin_study::problem::Problem;
 use kelvin_study::study::{Methods, Outcome, SelectStudy, Selected, Workload};
 
@@ -22,7 +22,9 @@ use crate::terminal::Terminal;
 use crate::{device, source};
 
 pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
-    let SelectArguments { source, method, all, starts, each_start: each, out, seed, overrides, conduct } = arguments;
+    let SelectArguments { source, method, all, starts, each_start: each, shard, out, seed, overrides, conduct } =
+        arguments;
+    let out = out.map(|out| shard.map_or_else(|| out.clone(), |shard| shard.folder(&out)));
     for name in &method {
         selector(name, &[]).map_err(|error| WrongFlags(format!("--method: {error}")))?;
     }
@@ -48,7 +50,8 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let study = SelectStudy {
         experiment,
         automatic: source.automatic,
-        methods,
+        methods: methods.clone(),
+        shard,
         num_starts: starts,
         each_start: each,
         observer: Arc::new(Terminal::new(conduct.quiet || conduct.json)),
@@ -58,7 +61,12 @@ pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let Selected { experiment, choices, refusals, of_starts, num_not_asked, prices } = selected;
 
     let name = &experiment.settings.name;
-    let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts);
+    let of_shard = shard.map(|shard| SelectionShard {
+        shard,
+        asked: methods.names(&experiment.settings.run.grid).into_iter().map(str::to_owned).collect(),
+        data_sha256: data_hashes(&experiment.problem).data,
+    });
+    let result = SelectResult::new(&experiment, starts, &choices, &refusals, &of_starts).of_shard(of_shard);
     let classes = matches!(experiment.problem.likelihood.kind(), TargetKind::Classes { .. });
     let lines: Vec<Line<'_>> = choices.iter().map(Line::from).collect();
     let table = selection_table(name, &lines, classes);

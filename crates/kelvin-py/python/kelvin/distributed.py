@@ -113,7 +113,7 @@ def carry_out(arguments: Sequence[str]) -> Ended:
     """Runs the program to its end, wherever this is called. It is told to stop when the process that called it is gone."""
     begun = time.monotonic()
     while True:
-        done = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=_end_with_parent)
+        done = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, preexec_fn=_FIRST)
         ended = Ended(done.returncode, done.stderr[-4000:].strip())
         # A task before this one, whose worker was lost, may still be storing what it has.
         if "is being written by" not in ended.said or time.monotonic() - begun > _PATIENCE:
@@ -122,12 +122,15 @@ def carry_out(arguments: Sequence[str]) -> Ended:
 
 
 def _end_with_parent() -> None:
-    if sys.platform == "linux":
-        import ctypes
-        import signal
+    import ctypes
+    import signal
 
-        pr_set_pdeathsig = 1
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    pr_set_pdeathsig = 1
+    ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
+
+
+#: What a process of the program does first; elsewhere than on Linux it ends by itself.
+_FIRST = _end_with_parent if sys.platform == "linux" else None
 
 
 def _program(asked: Union[None, str, Path]) -> str:

@@ -9,6 +9,8 @@ const ROW: f64 = 19.0;
 const LINE_KEY: f64 = 24.0;
 const SIGN_KEY: f64 = 14.0;
 const GAP: f64 = 20.0;
+/// The most entries.
+const MOST: usize = 60;
 
 /// One entry: a name and how its key looks.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +62,16 @@ pub(super) fn entries<'a>(layers: impl Iterator<Item = &'a Layer>) -> Vec<Entry>
             None if name.is_empty() => {}
             None => entries.push(entry),
         }
+    }
+    shortened(entries)
+}
+
+/// The first of very many entries: a legend leaves room for the plot.
+fn shortened(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let more = entries.len().saturating_sub(MOST);
+    entries.truncate(MOST);
+    if let (1.., Some(last)) = (more, entries.last_mut()) {
+        last.name = format!("and {} more", more + 1);
     }
     entries
 }
@@ -126,5 +138,14 @@ mod tests {
         let height = |width| draw(&mut Svg::default(), &entries, 0.0, 0.0, width);
         assert_eq!(height(1000.0), ROW);
         assert_eq!(height(100.0), 4.0 * ROW);
+    }
+    #[test]
+    fn very_many_series_leave_room_for_the_plot() {
+        let of = |count: usize| -> Vec<Layer> {
+            (0..count).map(|i| Line::new(format!("series {i}"), Colour::TM, vec![]).into()).collect()
+        };
+        assert_eq!(entries(of(MOST).iter()).last().unwrap().name, "series 59");
+        let shortened = entries(of(1000).iter());
+        assert_eq!((shortened.len(), shortened[MOST - 1].name.as_str()), (MOST, "and 941 more"));
     }
 }

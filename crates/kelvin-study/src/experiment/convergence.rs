@@ -7,6 +7,7 @@
 //! The error over rows is another one (`findings/cross_validation.rs`): no number of draws makes it smaller.
 
 use kelvin::predictive::{ByModel, Predictive, PredictiveError, PredictiveModel};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::running_scores::RunningScores;
@@ -101,7 +102,7 @@ pub(crate) fn lpd_error(chains: &[&Predictive]) -> Result<ByModel<f64>, Predicti
     let without = |left_out: usize| {
         pooled_lpd(chains.iter().enumerate().filter(|(index, _)| *index != left_out).map(|(_, chain)| *chain))
     };
-    let values: Vec<ByModel<f64>> = (0..chains.len()).map(without).collect::<Result<_, _>>()?;
+    let values: Vec<ByModel<f64>> = (0..chains.len()).into_par_iter().map(without).collect::<Result<_, _>>()?;
     Ok(ByModel::from_fn(|model| jackknife(&values.iter().map(|lpd| *lpd.get(model)).collect::<Vec<_>>())))
 }
 
@@ -110,8 +111,9 @@ fn few_draws_bias(chains: &[&Predictive]) -> Result<ByModel<f64>, PredictiveErro
     let (count, half) = (chains.len(), chains.len() / 2);
     let all = pooled_lpd(chains.iter().copied())?;
     let mut sums = ByModel { standard: 0.0, tempered: 0.0 };
-    for first in 0..count {
-        let lpd = pooled_lpd((first..first + half.max(1)).map(|index| chains[index % count]))?;
+    let of_half = |first: usize| pooled_lpd((first..first + half.max(1)).map(|index| chains[index % count]));
+    let halves: Vec<ByModel<f64>> = (0..count).into_par_iter().map(of_half).collect::<Result<_, _>>()?;
+    for lpd in halves {
         sums.standard += lpd.standard / count as f64;
         sums.tempered += lpd.tempered / count as f64;
     }

@@ -11,6 +11,7 @@ mod provenance;
 mod record;
 mod run_folder;
 mod selection_file;
+mod selection_shards;
 mod shard;
 mod status;
 
@@ -28,7 +29,10 @@ pub use run_folder::{
     stored_run, write, writer,
 };
 pub(crate) use run_folder::{record_of, run_path};
-pub use selection_file::{SELECTION, SelectResult, StoredChoice, StoredSelection, is_selection, open_folder};
+pub use selection_file::{
+    SELECTION, SelectResult, SelectionShard, StoredChoice, StoredSelection, is_selection, open_folder,
+};
+pub use selection_shards::merge_selections;
 pub use shard::{SHARDS, Shard};
 pub use status::{ChainStatus, Moment, Phase, Stage, Status, duration};
 pub(crate) use status::{StatusFile, Timeline};

@@ -18,14 +18,14 @@ pub struct Parts {
     pub search: PartStatus,
     /// The shards, in order; empty of a study that is made in one piece.
     pub shards: Vec<PartStatus>,
-    /// What puts them together.
+    /// What puts them together; of a study in one piece, its chains.
     pub merge: PartStatus,
 }
 
 /// How far a part is.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PartStatus {
-    /// "search", "shard 3/8" or "merge".
+    /// "search", "shard 3/8" or "merge"; "chains" of a study in one piece.
     pub name: String,
     /// What it is doing.
     pub state: PartState,
@@ -106,10 +106,12 @@ impl Parts {
             PartStatus::of(format!("shard {shard}"), &folder, folder.join(HASHES).exists())
         };
         let is_merging = is_searched && stage != Some(Stage::Searched);
+        let shards: Vec<PartStatus> = Shard::found_in(run).into_iter().map(shard).collect::<Result<_>>()?;
+        let rest = if shards.is_empty() { "chains" } else { "merge" };
         Ok(Self {
             search: PartStatus::of_run("search", run, is_searched, true)?,
-            shards: Shard::found_in(run).into_iter().map(shard).collect::<Result<_>>()?,
-            merge: PartStatus::of_run("merge", run, is_merged, is_merging)?,
+            shards,
+            merge: PartStatus::of_run(rest, run, is_merged, is_merging)?,
         })
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::findings::{Choice, Refusal, StartChoice};
 use crate::folder::run_folder::{SETTINGS, write};
+use crate::folder::shard::Shard;
 use crate::version::this_kelvin;
 
 /// The name of the file of choices in a folder of `kelvin select`.
@@ -32,6 +33,20 @@ pub struct SelectResult<'a> {
     /// What each start chose on its own, where that was asked for.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     each_start: &'a [StartChoice],
+    /// Which shard of a selection it is; none of a whole one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<SelectionShard>,
+}
+
+/// What a shard's selection.json has beside its choices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SelectionShard {
+    /// Which of the shards it is.
+    pub shard: Shard,
+    /// The methods of all shards, in order.
+    pub asked: Vec<String>,
+    /// SHA-256 of the numbers that were read.
+    pub data_sha256: String,
 }
 
 impl<'a> SelectResult<'a> {
@@ -54,7 +69,13 @@ impl<'a> SelectResult<'a> {
             methods,
             refused,
             each_start,
+            shard: None,
         }
+    }
+
+    /// The same as a shard of a selection.
+    pub fn of_shard(self, shard: Option<SelectionShard>) -> Self {
+        Self { shard, ..self }
     }
 
     /// Writes selection.json, the settings as they were asked for (`asked`, TOML), and `table` as CSV: all or none of them.

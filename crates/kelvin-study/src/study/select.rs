@@ -12,6 +12,7 @@ use kelvin::selection::{
 use crate::error::{Result, StudyError};
 use crate::experiment::{Experiment, Searched};
 use crate::findings::{Choice, Refusal, StartChoice, WhichWay, which_way};
+use crate::folder::Shard;
 use crate::study::cancel::Cancel;
 use crate::study::conduct::Outcome;
 use crate::study::each_start::each_start;
@@ -34,7 +35,7 @@ pub enum Methods {
 
 impl Methods {
     /// The names of the methods, of all there are for a grid.
-    pub(crate) fn names(&self, grid: &[f64]) -> Vec<&'static str> {
+    pub fn names(&self, grid: &[f64]) -> Vec<&'static str> {
         all_selectors(grid).iter().map(|one| one.name()).filter(|name| self.include(name)).collect()
     }
 
@@ -55,6 +56,8 @@ pub struct SelectStudy {
     pub automatic: bool,
     /// The methods to compare.
     pub methods: Methods,
+    /// The shard of the methods that is asked here; all of them where there is none.
+    pub shard: Option<Shard>,
     /// The number of starts of each search, and of chains at each β.
     pub num_starts: u32,
     /// Whether what each start chose on its own is scored too.
@@ -96,7 +99,7 @@ impl SelectStudy {
     }
 
     fn ask_and_judge(self) -> Result<Selected> {
-        let Self { mut experiment, automatic, methods, num_starts, each_start: each, observer, cancel } = self;
+        let Self { mut experiment, automatic, methods, shard, num_starts, each_start: each, observer, cancel } = self;
         let relay = Relay::new(cancel, observer);
         let searched = match automatic {
             true => tune(&mut experiment, &relay, num_starts)?,
@@ -106,7 +109,11 @@ impl SelectStudy {
         let grid = &experiment.settings.run.grid;
         let all = all_selectors(grid);
         let num_methods = all.len();
-        let selectors: Vec<Box<dyn Selector>> = all.into_iter().filter(|one| methods.include(one.name())).collect();
+        let mut selectors: Vec<Box<dyn Selector>> = all.into_iter().filter(|one| methods.include(one.name())).collect();
+        let num_not_asked = num_methods - selectors.len();
+        if let Some(shard) = shard {
+            selectors = own_selectors(selectors, grid, shard);
+        }
         let are_named = matches!(methods, Methods::Named(_));
         let (selections, refusals) = ask(&laboratory, &selectors, grid, are_named)?;
         let choices = judge(&experiment, &laboratory, selections)?;
@@ -116,9 +123,20 @@ impl SelectStudy {
         };
         let prices = laboratory.prices();
         drop(laboratory);
-        let num_not_asked = num_methods - selectors.len();
         Ok(Selected { experiment, choices, refusals, of_starts, num_not_asked, prices })
     }
+}
+
+/// The selectors of a shard; those on the grid stay together, since they share its chains.
+fn own_selectors(selectors: Vec<Box<dyn Selector>>, grid: &[f64], shard: Shard) -> Vec<Box<dyn Selector>> {
+    let on_grid: Vec<&str> = grid_selectors(grid).iter().map(Selector::name).collect();
+    let (of_grid, others): (Vec<_>, Vec<_>) = selectors.into_iter().partition(|one| on_grid.contains(&one.name()));
+    let mut pieces: Vec<Vec<Box<dyn Selector>>> = others.into_iter().map(|one| vec![one]).collect();
+    if !of_grid.is_empty() {
+        pieces.push(of_grid);
+    }
+    let own = shard.own(pieces.len());
+    pieces.into_iter().skip(own.start).take(own.len()).flatten().collect()
 }
 
 /// Finds the step size of a table's chains, as `kelvin run` does; the search it needs is not made again.
