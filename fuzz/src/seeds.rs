@@ -170,7 +170,6 @@ pub fn checkpoints() -> Vec<Vec<u8>> {
         is_owner: &|| true,
         tell: &|_| {},
         suffix: "",
-        is_owner: &|| true,
     };
     let spec = |repetition| ChainSpec {
         label: "β = 1".into(),
