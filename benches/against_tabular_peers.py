@@ -37,7 +37,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument("--kelvin", type=Path, default=Path("target/release/kelvin"), help="the kelvin binary")
     parser.add_argument("--threads", type=int, default=2, help="kelvin's threads")
     parser.add_argument("--option", action="append", default=[], help="a word for `kelvin run` (may be repeated)")
-    parser.add_argument("--name", default="kelvin", help="what kelvin is called in the scores, to compare options")
+    parser.add_argument("--name", default="kelvin", help="what kelvin is called in the scores (kelvin …), to compare options")
     return parser.parse_args()
 
 
@@ -106,7 +106,7 @@ def print_table(arguments: argparse.Namespace) -> None:
     import pandas
     from tables.summary import report
 
-    print(report(pandas.read_csv(arguments.scores)))
+    print(report(pandas.read_csv(arguments.scores), arguments.name))
 
 
 if __name__ == "__main__":

@@ -5,11 +5,11 @@ import pandas
 from .catalogue import TABLES
 
 NUM_RESAMPLES = 10_000
-KELVIN = "kelvin"
 
 
-def common_scores(scores: pandas.DataFrame) -> pandas.DataFrame:
-    """Only the (table, split) pairs that every method has, so that all are judged on the same rows."""
+def common_scores(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
+    """Peers and the kelvin of this name; only the (table, split) pairs that every method has, so that all are judged on the same rows."""
+    scores = scores[~scores["method"].str.startswith("kelvin") | (scores["method"] == own)]
     methods = scores["method"].nunique()
     return scores.groupby(["table", "split"]).filter(lambda rows: rows["method"].nunique() == methods)
 
@@ -26,22 +26,22 @@ def ranks(scores: pandas.DataFrame) -> pandas.DataFrame:
     return wide.rank(axis=1).groupby("table").mean()
 
 
-def rank_summary(scores: pandas.DataFrame) -> pandas.DataFrame:
+def rank_summary(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
     """Mean rank with its error (bootstrap over tables), and how far kelvin is ahead with the error of that."""
     table_ranks = ranks(scores)
     generator = numpy.random.default_rng(0)
     picks = generator.integers(len(table_ranks), size=(NUM_RESAMPLES, len(table_ranks)))
     resampled = table_ranks.to_numpy()[picks].mean(axis=1)
-    own = list(table_ranks.columns).index(KELVIN) if KELVIN in table_ranks else 0
-    behind = resampled - resampled[:, [own]]
+    place = list(table_ranks.columns).index(own)
+    behind = resampled - resampled[:, [place]]
     summary = pandas.DataFrame(
         {
             "mean rank": table_ranks.mean(),
             "±": resampled.std(axis=0),
-            "behind kelvin": table_ranks.mean() - table_ranks.mean().iloc[own],
+            "behind kelvin": table_ranks.mean() - table_ranks.mean().iloc[place],
             "± ": behind.std(axis=0),
             "best on": (table_ranks.rank(axis=1) == 1).sum(),
-            "90 % coverage": by_table(scores, "coverage").mean() * 100,
+            "in 90 %": by_table(scores, "coverage").mean() * 100,
             "median s": by_table(scores, "seconds").median(),
         }
     )
@@ -49,7 +49,7 @@ def rank_summary(scores: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def markdown(frame: pandas.DataFrame, digits: int, head: str) -> str:
-    """A Markdown table; the smallest number of a row in bold where `digits` is asked for scores."""
+    """A Markdown table; of scores of tables the smallest of a row in bold."""
     lines = [f"| {head} | " + " | ".join(frame.columns) + " |", "|---|" + "---:|" * frame.shape[1]]
     for name, row in frame.iterrows():
         best = row.min()
@@ -58,13 +58,13 @@ def markdown(frame: pandas.DataFrame, digits: int, head: str) -> str:
     return "\n".join(lines)
 
 
-def report(scores: pandas.DataFrame) -> str:
+def report(scores: pandas.DataFrame, own: str) -> str:
     """All tables as Markdown."""
-    scores = common_scores(scores)
+    scores = common_scores(scores, own)
     splits = scores.groupby("table")["split"].nunique()
     parts = [
         f"{len(splits)} tables, {int(splits.sum())} splits.",
-        markdown(rank_summary(scores), 2, "method"),
+        markdown(rank_summary(scores, own), 2, "method"),
         "Negative log-likelihood of a test row, in the target's own units (mean over splits; smaller is better):",
         markdown(by_table(scores, "nll"), 3, "table"),
         "CRPS (classes: Brier score):",
