@@ -219,7 +219,6 @@ fn what_is_missing_is_named_and_nothing_is_merged() {
     let other = "--set=sampler.momentum=0.97";
     succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=other", other, "--stage=search"]]));
     succeeds(here, &["resume", "other", "--shard=1/3", "--quiet"]);
-    std::fs::remove_dir_all(here.join("run/shards/1-of-3")).unwrap();
     std::fs::rename(here.join("other/shards/1-of-3"), here.join("run/shards/1-of-3")).unwrap();
     refuses(here, &["merge", "run"], &["shard 1/3 has other settings"]);
 }
