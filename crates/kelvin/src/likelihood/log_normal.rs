@@ -106,22 +106,25 @@ impl Model for LogNormal {
         true
     }
 
-    /// The first sum is Σ e^{−S} q², the second Σ ½ S + log y, the third Σ q.
+    /// With r = z − μ the first sum is Σ e^{−S} r², the second Σ ½ S + log y, the third Σ r, the fourth Σ e^S: none of them knows β.
     fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {
         sums.count += outputs.len() / WIDTH;
         let (log_mean, log_std) = (self.log_mean as f32, self.log_std as f32);
-        let [first, second, third] =
+        let [first, second, third, fourth] =
             dispatch(Differentiate { targets, beta: given.beta as f32, log_mean, log_std, outputs });
         sums.first += first;
         sums.second += second;
         sums.third += third;
+        sums.fourth += fourth;
     }
 
     fn total(&self, given: Given<'_>, sums: &RowSums) -> LogLikelihood {
-        let (n, quadratic) = (sums.count as f64, 0.5 * given.beta * sums.first);
+        let (n, shift) = (sums.count as f64, (1.0 / given.beta - 1.0) * self.log_std);
+        let squares = sums.first - 2.0 * shift * sums.third + shift * shift * sums.fourth;
+        let quadratic = 0.5 * given.beta * squares;
         LogLikelihood {
             value: n * (0.5 * (given.beta / TAU).ln() - self.log_std.ln()) - sums.second - quadratic,
-            log_beta_gradient: 0.5 * n - quadratic - self.log_std * sums.third,
+            log_beta_gradient: 0.5 * n - quadratic - self.log_std * (sums.third - shift * sums.fourth),
         }
     }
 
@@ -155,7 +158,7 @@ impl Model for LogNormal {
     }
 }
 
-/// Replaces outputs by the derivatives of log p, and returns Σ e^{−S} q², Σ ½ S + log y and Σ q.
+/// Replaces outputs by the derivatives of log p, and returns Σ e^{−S} r², Σ ½ S + log y, Σ r and Σ e^S.
 struct Differentiate<'a> {
     targets: TargetRows<'a>,
     beta: f32,
@@ -165,15 +168,17 @@ struct Differentiate<'a> {
 }
 
 impl WithSimd for Differentiate<'_> {
-    type Output = [f64; 3];
+    type Output = [f64; 4];
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> [f64; 3] {
+    fn with_simd<S: Simd>(self, _: S) -> [f64; 4] {
         const LANES: usize = 16;
         const MIDDLE: f32 = self::MIDDLE as f32;
         const REACH: f32 = self::REACH as f32;
         let Self { targets, beta, log_mean, log_std, outputs } = self;
-        let (mut squares, mut levels, mut shifts) = ([0.0f64; LANES], [0.0f64; LANES], [0.0f64; LANES]);
+        let (mut squares, mut levels) = ([0.0f64; LANES], [0.0f64; LANES]);
+        let (mut residuals, mut variances) = ([0.0f64; LANES], [0.0f64; LANES]);
+        let shift = (1.0 / beta - 1.0) * log_std;
         for (block, outputs) in outputs.chunks_mut(LANES * WIDTH).enumerate() {
             let num_rows = outputs.len() / WIDTH;
             let mut wanted = [1.0; LANES];
@@ -185,24 +190,25 @@ impl WithSimd for Differentiate<'_> {
             for lane in 0..LANES {
                 let bent = tanh::<S>((spread[lane] - MIDDLE) / REACH);
                 let level = MIDDLE + REACH * bent;
-                let (precision, log_y) = (exp::<S>(-level), ln::<S>(wanted[lane]));
-                let shift = (1.0 / beta - 1.0) * log_std * exp::<S>(level);
-                let residual = (log_y - log_mean) / log_std - mean[lane] - shift;
-                let square = precision * residual * residual;
+                let (precision, variance, log_y) = (exp::<S>(-level), exp::<S>(level), ln::<S>(wanted[lane]));
+                let residual = (log_y - log_mean) / log_std - mean[lane];
+                let moved = residual - shift * variance;
                 // Rows that complete a block are of no one.
                 if lane < num_rows {
-                    squares[lane] += f64::from(square);
+                    squares[lane] += f64::from(precision * residual * residual);
                     levels[lane] += f64::from(0.5 * level + log_y);
-                    shifts[lane] += f64::from(residual);
+                    residuals[lane] += f64::from(residual);
+                    variances[lane] += f64::from(variance);
                 }
-                mean[lane] = beta * precision * residual;
-                spread[lane] = (0.5 * beta * square - 0.5 + (1.0 - beta) * log_std * residual) * (1.0 - bent * bent);
+                mean[lane] = beta * precision * moved;
+                spread[lane] = (0.5 * beta * precision * moved * moved - 0.5 + (1.0 - beta) * log_std * moved)
+                    * (1.0 - bent * bent);
             }
             for (lane, row) in outputs.chunks_exact_mut(WIDTH).enumerate() {
                 (row[0], row[1]) = (mean[lane], spread[lane]);
             }
         }
-        [squares.iter().sum(), levels.iter().sum(), shifts.iter().sum()]
+        [squares, levels, residuals, variances].map(|sums| sums.iter().sum())
     }
 }
 

@@ -18,10 +18,11 @@ pub(crate) struct Given<'a> {
 pub(super) struct RowSums {
     /// How many rows.
     pub count: usize,
-    /// Three sums whose meaning each likelihood gives them.
+    /// Sums whose meaning each likelihood gives them.
     pub first: f64,
     pub second: f64,
     pub third: f64,
+    pub fourth: f64,
 }
 
 /// Targets of a block of rows.
