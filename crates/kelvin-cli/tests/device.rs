@@ -112,7 +112,7 @@ fn predictions_of_tables_need_no_gpu_and_other_devices_are_refused() {
     assert_eq!(kelvin(folder.path(), &run).status.code(), Some(0));
     let predict = kelvin(folder.path(), &["predict", "r", "--input", "t.csv"]);
     assert_eq!(predict.status.code(), Some(0));
-    assert!(errors(&predict).starts_with("predicting with ") && errors(&predict).lines().count() < 4);
+    assert!(errors(&predict).starts_with("predicting with ") && !errors(&predict).contains("GPU"));
     let cpu = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--device", "cpu"]);
     assert_eq!(predict.stdout, cpu.stdout);
     let cuda = kelvin(folder.path(), &["predict", "r", "--input", "t.csv", "--device", "cuda"]);
