@@ -197,8 +197,9 @@ fn noise_in_proportion_has_its_known_posterior() {
         },
         own_variance: 1.0,
         answers: Answers::Positive,
-        learning_rate: 0.002,
-        every: 16,
+        // Where the noise is small the energy is steep.
+        learning_rate: 0.0005,
+        every: 48,
         range: |parameter| [(-0.4, 2.4), (-3.4, 3.4), (-1.2, 1.8), (-4.2, 2.4)][parameter],
     };
     check("noise in proportion", &case, 44);
