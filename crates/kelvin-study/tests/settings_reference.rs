@@ -411,7 +411,6 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "BatchSize" => "whole number or `\"full\"` for all training rows",
         "Vec<Layer>" => "list of [layers](#layers)",
         "NetworkName" => "word",
-        "Vec<LikelihoodName>" => "list of words",
         "BTreeMap<String, ColumnKind>" => "table of words: `number`, `boolean`, `text`, `date` or `drop`",
         _ if source.item(inner).is_some_and(|item| item.members.iter().any(|m| !m.type_name.is_empty())) => {
             "word or table"

@@ -225,7 +225,7 @@ fn student_t_noise_that_varies_has_its_known_posterior() {
         likelihood: Likelihood::VaryingStudentT,
         density: |outputs, _, y| student_t(y, outputs[0], bounded(outputs[1])),
         own_variance: 1.0,
-        are_counts: false,
+        answers: Answers::Numbers,
         learning_rate: 0.004,
         every: 16,
         range: |_| (-4.2, 4.2),
