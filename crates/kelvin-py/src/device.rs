@@ -5,8 +5,10 @@ use std::sync::Arc;
 use kelvin::sampler::{CpuEngine, Engine, EngineError};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::experiment::Experiment;
-use kelvin_study::problem::Problem;
+use kelvin_study::findings::RunCommand;
+use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::Settings;
+use kelvin_study::study::{Cost, Worker, Workload};
 
 use crate::conduct::Told;
 use crate::error::Failure;
@@ -64,6 +66,20 @@ impl Device {
         }
         Ok(experiment)
     }
+}
+
+/// What a study costs, to be told from its data before they are taken.
+pub fn cost(command: RunCommand, settings: &Settings, data: &SourceData) -> Result<Cost, Failure> {
+    Ok(Cost::of(&Workload::Study(command), settings, data, false)?)
+}
+
+/// Refuses what would take more hours than `run.most_hours`, before anything long is begun.
+pub fn check_cost(cost: &Cost, experiment: &Experiment) -> Result<(), Failure> {
+    let worker = match experiment.engine.moves_chains_together() {
+        true => Worker::Gpu,
+        false => Worker::Cores(rayon::current_num_threads()),
+    };
+    Ok(cost.check(worker, experiment.settings.run.most_hours)?)
 }
 
 #[cfg(feature = "cuda")]

@@ -8,13 +8,13 @@ use kelvin_report::text::few_names;
 use kelvin_report::{cases, present};
 use kelvin_study::error::ExperimentError;
 use kelvin_study::findings::RunCommand;
-use kelvin_study::problem::Problem;
+use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 
 use crate::conduct::{Conduct, Told, carry_out};
-use crate::device::Device;
+use crate::device::{Device, check_cost, cost};
 use crate::error::Failure;
 use crate::model::{Model, kind_named};
 use crate::request::Request;
@@ -68,11 +68,13 @@ fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told:
     notes_of(&dataset).into_iter().for_each(|note| told.note(note));
     let prepared = request.prepare(&dataset)?;
     let settings = prepared.settings;
+    let cost = cost(RunCommand::Run, &settings, &SourceData::Table(dataset.clone()))?;
     let problem = match dataset.num_rows() {
         few if few < Split::FEWEST_ROWS => Problem::of_division(dataset, few_rows(few)?, &settings)?,
         _ => Problem::new(dataset, &settings)?,
     };
     let mut experiment = place.device.experiment(problem, settings, told)?;
+    check_cost(&cost, &experiment)?;
     if let Some(time) = prepared.time {
         experiment.spend(2, time)?;
     }

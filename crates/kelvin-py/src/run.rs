@@ -11,7 +11,7 @@ use kelvin_study::study::{Outcome, Study, StudyObserver};
 use pyo3::prelude::*;
 
 use crate::conduct::{Conduct, carry_out};
-use crate::device::Device;
+use crate::device::{Device, check_cost, cost};
 use crate::request::Request;
 
 /// Carries out a run, with or without its grid, or goes on with what its folder holds of it; the path of the folder.
@@ -33,8 +33,10 @@ pub fn run_experiment(
     let command = if grid { RunCommand::RunGrid } else { RunCommand::Run };
     carry_out(py, Conduct { threads, progress }, move |cancel, told| {
         let (prepared, data) = request.prepare_named(&name, data_folder.as_deref())?;
+        let cost = cost(command, &prepared.settings, &data)?;
         let problem = Problem::new(data, &prepared.settings)?;
         let mut experiment = device.experiment(problem, prepared.settings, told)?;
+        check_cost(&cost, &experiment)?;
         if let Some(time) = prepared.time {
             let temperatures = 2 + if grid { experiment.settings.run.grid.len() } else { 0 };
             experiment.spend(temperatures, time)?;
