@@ -118,9 +118,11 @@ fn draw_band(svg: &mut Svg, line: &Line, frame: &Frame) {
 
 /// The place of a band's end, at most one frame beyond the edges, so that its slope is kept and the file stays sane.
 fn beyond(frame: &Frame, value: f64) -> f64 {
-    let height = frame.y.start - frame.y.end;
+    // A legend of very many names may leave a plot no height.
+    let (top, bottom) = (frame.y.end.min(frame.y.start), frame.y.end.max(frame.y.start));
+    let height = bottom - top;
     let place = frame.y.place(value).unwrap_or_else(|| frame.y.clamp(value));
-    place.clamp(frame.y.end - 20.0 * height, frame.y.start + 20.0 * height)
+    place.clamp(top - 20.0 * height, bottom + 20.0 * height)
 }
 
 fn draw_references(svg: &mut Svg, chart: &Chart, frame: &Frame) {

@@ -100,18 +100,24 @@ impl StoredMembers {
     }
 }
 
-/// Writes a checkpoint of these chains, each taken from where it is stored. Ids are to come in order.
+/// Writes a checkpoint of these chains, each taken from where it is stored, and says where they are in it. Ids are to come in order.
 pub(crate) fn write_members(
     path: &Path,
     identity: &str,
     reach: Option<Reach>,
     members: &[(u32, &StoredMembers)],
-) -> Result<(), CheckpointError> {
+) -> Result<StoredMembers, CheckpointError> {
     let head = [encoded(&identity), encoded(&reach), encoded(&(members.len() as u64))].concat();
     let size = |(id, stored): &(u32, &StoredMembers)| {
         encoded(id).len() as u64 + stored.place(*id).map_or(0, |place| place.end - place.start)
     };
     let length = head.len() as u64 + members.iter().map(size).sum::<u64>();
+    let mut end = (file::HEADER + head.len()) as u64;
+    let places = members.iter().map(|(id, stored)| {
+        end += size(&(*id, *stored));
+        (*id, end - stored.place(*id).map_or(0, |place| place.end - place.start)..end)
+    });
+    let written = StoredMembers { path: path.into(), reach, places: places.collect() };
     file::write_pieces(path, length, |write| {
         write(&head)?;
         for (id, stored) in members {
@@ -119,7 +125,8 @@ pub(crate) fn write_members(
             write(&stored.bytes(*id)?.unwrap_or_default())?;
         }
         Ok(())
-    })
+    })?;
+    Ok(written)
 }
 
 fn encoded(value: &impl serde::Serialize) -> Vec<u8> {
@@ -180,7 +187,8 @@ mod tests {
         write(&at("whole"), &[0, 5, 70, 300], 1.0);
         let [a, b] = ["a", "b"].map(|name| StoredMembers::find(&at(name), "run").unwrap().unwrap());
         assert_eq!(([5, 300, 70].map(|id| a.has(id)), b.has(70)), ([true, true, false], true));
-        write_members(&at("put"), "run", None, &[(0, &b), (5, &a), (70, &b), (300, &a)]).unwrap();
+        let put = write_members(&at("put"), "run", None, &[(0, &b), (5, &a), (70, &b), (300, &a)]).unwrap();
+        assert_eq!(put.places, StoredMembers::find(&at("put"), "run").unwrap().unwrap().places);
         assert_eq!(std::fs::read(at("put")).unwrap(), std::fs::read(at("whole")).unwrap());
         assert_eq!(a.member(300).unwrap().unwrap().seconds, 1.0);
         assert!(a.member(70).unwrap().is_none());

@@ -17,14 +17,9 @@ pub struct StoredChains {
 }
 
 impl StoredChains {
-    /// The chains of a checkpoint of this run.
-    ///
-    /// # Errors
-    /// If it is not there, damaged, or of another run.
-    pub fn open(path: &Path, identity: &str) -> Result<Self, ExperimentError> {
-        let missing = || CheckpointError::Damaged { path: path.into(), reason: "it is missing".into() };
-        let members = StoredMembers::find(path, identity)?.ok_or_else(missing)?;
-        Ok(Self { members, path: path.into() })
+    /// The chains of a checkpoint that was just written or checked.
+    pub(crate) fn of(members: StoredMembers, path: PathBuf) -> Self {
+        Self { members, path }
     }
 
     /// A chain as it ended; `draws` is the file of what it kept.

@@ -157,10 +157,15 @@ impl Sources {
         self.gather(run, wanted, "search", identity, false).map(|_| ())
     }
 
-    /// Writes the chains of each population, with their draws, into the run's folder; from where each came.
-    pub fn gather_chains(&self, run: &RunFolder, wanted: &[Wanted], are_whole: bool) -> Result<Vec<ChainOrigin>> {
+    /// Writes the chains of each population, with their draws, into the run's folder; what was written, and from where each chain came.
+    pub fn gather_chains(
+        &self,
+        run: &RunFolder,
+        wanted: &[Wanted],
+        are_whole: bool,
+    ) -> Result<(Vec<StoredMembers>, Vec<ChainOrigin>)> {
         let identity = |record: &RunRecord| record.identity_of_chains();
-        let owners = self.gather(run, wanted, "sampling", identity, are_whole)?;
+        let (written, owners) = self.gather(run, wanted, "sampling", identity, are_whole)?;
         let mut origins: Vec<ChainOrigin> = Vec::new();
         for (chain, owner) in wanted.iter().flat_map(|wanted| &wanted.chains).zip(owners) {
             let source = &self.finished[owner];
@@ -174,10 +179,10 @@ impl Sources {
                 None => origins.push(ChainOrigin::new(&source.circumstances, chain.name.clone())),
             }
         }
-        Ok(origins)
+        Ok((written, origins))
     }
 
-    /// Writes the checkpoints of these populations; the source of each chain, in order.
+    /// Writes the checkpoints of these populations, and the source of each chain, in order.
     fn gather(
         &self,
         run: &RunFolder,
@@ -185,7 +190,7 @@ impl Sources {
         stage: &str,
         identity: impl Fn(&RunRecord) -> String,
         are_whole: bool,
-    ) -> Result<Vec<usize>> {
+    ) -> Result<(Vec<StoredMembers>, Vec<usize>)> {
         let (mut missing, mut owners): (Vec<(usize, usize)>, Vec<usize>) = Default::default();
         let mut gathered = Vec::new();
         for (number, wanted) in wanted.iter().enumerate() {
@@ -212,14 +217,15 @@ impl Sources {
             gathered.push((wanted, holders, members));
         }
         self.check_complete(run, wanted, &missing, are_whole)?;
+        let mut written = Vec::new();
         for (wanted, holders, members) in gathered {
             let Some((_, first)) = members.first().map(|&(_, at)| &holders[at]) else { continue };
             let members: Vec<(u32, &StoredMembers)> = members.iter().map(|&(id, at)| (id, &holders[at].1)).collect();
             let path = run.checkpoints().join(format!("{stage}{}.checkpoint", wanted.suffix));
             let name = format!("{}{}", identity(run.record()), wanted.suffix);
-            write_members(&path, &name, first.reach(), &members).map_err(ExperimentError::from)?;
+            written.push(write_members(&path, &name, first.reach(), &members).map_err(ExperimentError::from)?);
         }
-        Ok(owners)
+        Ok((written, owners))
     }
 
     /// A chain that was made twice has the same bits twice.

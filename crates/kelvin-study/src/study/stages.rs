@@ -11,7 +11,7 @@ use kelvin::draws::DrawsError;
 use kelvin::sampler::{Chain, DrawReading, Observer};
 use kelvin::selection::JointChoice;
 
-use crate::checkpoint::CheckpointError;
+use crate::checkpoint::{CheckpointError, StoredMembers};
 use crate::durable::{DrawFiles, Durable, Recovery, StoredChains};
 use crate::error::{ExperimentError, Result, StudyError, refused, resume_command};
 use crate::experiment::{AuditPlan, AuditRow, ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
@@ -261,7 +261,7 @@ impl Stages {
     }
 
     /// Puts the chains of these populations together from where they were sampled.
-    fn gather(&self, sources: &Sources, asked: &[Asked<'_>]) -> Result<()> {
+    fn gather(&self, sources: &Sources, asked: &[Asked<'_>]) -> Result<Vec<StoredMembers>> {
         let wanted = |asked: &Asked<'_>| {
             let chain = |spec: &ChainSpec| WantedChain {
                 id: spec.slot.id(spec.repetition),
@@ -272,11 +272,12 @@ impl Stages {
         };
         sources.check_versions()?;
         let wanted: Vec<Wanted> = asked.iter().map(wanted).collect();
-        let origins = sources.gather_chains(&self.folder, &wanted, self.decides_on_the_way())?;
+        let (written, origins) = sources.gather_chains(&self.folder, &wanted, self.decides_on_the_way())?;
         if let Some(difference) = chains_differ(&origins) {
             self.observer.note(&Note::ChainsDiffer(&difference));
         }
-        self.folder.write_origins(origins)
+        self.folder.write_origins(origins)?;
+        Ok(written)
     }
 
     /// Whether chains of one temperature decide together when they have seen enough.
@@ -316,10 +317,10 @@ impl Stages {
         let Some(sources) = self.sources()? else { return Ok(SweepChains::Here(self.sample(&specs)?)) };
         let part = Part { experiment: &self.experiment, rows: PartRows::Own };
         let asked = Asked { part, name: String::new(), specs };
-        self.gather(&sources, std::slice::from_ref(&asked))?;
+        let written = self.gather(&sources, std::slice::from_ref(&asked))?;
         self.folder.status().write_stage(Stage::Scoring);
-        let path = self.folder.checkpoints().join("sampling.checkpoint");
-        let chains = StoredChains::open(&path, &self.folder.record().identity_of_chains())?;
+        let Some(written) = written.into_iter().next() else { return Ok(SweepChains::Here(Vec::new())) };
+        let chains = StoredChains::of(written, self.folder.checkpoints().join("sampling.checkpoint"));
         let with_draws = |spec: ChainSpec| {
             let draws = self.folder.draws(&spec.draws_name());
             (spec, draws)
