@@ -107,7 +107,7 @@ pub(super) fn guessed(words: &[&str]) -> Option<ColumnKind> {
     let is_of = |pair: &(&str, &str)| {
         present.iter().all(|word| word.eq_ignore_ascii_case(pair.0) || word.eq_ignore_ascii_case(pair.1))
     };
-    if PAIRS.iter().any(|pair| is_of(pair)) {
+    if PAIRS.iter().any(is_of) {
         return Some(ColumnKind::Boolean);
     }
     let most_mistakes = ((MOST_MISTAKES * present.len() as f64) as usize).max(usize::from(present.len() >= 10));

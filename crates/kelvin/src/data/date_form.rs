@@ -78,7 +78,7 @@ impl DateForm {
     /// The date, and what follows: after a `T`, or after a space where a digit and `:` come next.
     fn split_time(self, text: &str) -> (&str, &str) {
         let at = text.bytes().enumerate().position(|(at, byte)| {
-            let rest = text[at + 1..].as_bytes();
+            let rest = &text.as_bytes()[at + 1..];
             let is_time = rest.iter().take(2).all(u8::is_ascii_digit) && rest.get(2) == Some(&b':')
                 || rest.first().is_some_and(u8::is_ascii_digit) && rest.get(1) == Some(&b':');
             is_time && (byte == b' ' || byte == b'T' && self == Self::YearMonthDay)
@@ -135,7 +135,7 @@ fn month_named(text: &str) -> Option<i64> {
     ];
     let text = text.to_ascii_lowercase();
     let is_name = |name: &&str| **name == *text || name[..3] == *text || **name == *"september" && text == "sept";
-    NAMES.iter().position(|name| is_name(&name)).map(|at| at as i64 + 1)
+    NAMES.iter().position(is_name).map(|at| at as i64 + 1)
 }
 
 fn is_leap(year: i64) -> bool {

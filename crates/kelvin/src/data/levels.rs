@@ -79,7 +79,7 @@ impl Levels {
             LevelInput::Frequency if level.is_none() => f64::NAN,
             LevelInput::Frequency => (count.copied().unwrap_or(0) as f64).ln_1p(),
             LevelInput::Other if level.is_none() => is(!self.has_missing),
-            LevelInput::Other => is(!has_own && !(self.is_hashed && count.is_some())),
+            LevelInput::Other => is(!(has_own || self.is_hashed && count.is_some())),
             LevelInput::Missing => is(level.is_none()),
         };
         self.inputs().into_iter().map(number).collect()

@@ -87,8 +87,7 @@ mod tests {
 
     #[test]
     fn logarithms_have_the_error_that_is_stated() {
-        for x in every(-87 * 1024..88 * 1024).map(|power| exp::<pulp::Scalar>(power)).chain([1.0, 0.5, 2.0, 1.0 + 1e-6])
-        {
+        for x in every(-87 * 1024..88 * 1024).map(exp::<pulp::Scalar>).chain([1.0, 0.5, 2.0, 1.0 + 1e-6]) {
             let (found, wanted) = (f64::from(ln::<pulp::Scalar>(x)), f64::from(x).ln());
             assert!((found - wanted).abs() < 1.2e-7 * (1.0 + wanted.abs()), "{x}: {found} {wanted}");
         }
