@@ -4,5 +4,5 @@ mod pieces;
 mod runs;
 mod stored;
 
-pub use runs::{DrawFiles, Durable, Recovery};
+pub use runs::{DrawFiles, Durable, Recovery, TimedChoices};
 pub use stored::StoredChains;

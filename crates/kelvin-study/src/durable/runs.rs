@@ -22,6 +22,9 @@ use kelvin::potential::Posterior;
 use kelvin::sampler::{Chain, Observer};
 use kelvin::selection::JointChoice;
 
+/// What searches chose, and the seconds that each took.
+pub type TimedChoices = (Vec<JointChoice>, Vec<f64>);
+
 /// Where a running experiment is stored, how often, and what may stop it.
 #[derive(Clone, Copy)]
 pub struct Durable<'a> {
@@ -215,7 +218,7 @@ impl Experiment {
         repetitions: &[u32],
         path: &Path,
         identity: &str,
-    ) -> Result<Option<(Vec<JointChoice>, Vec<f64>)>, ExperimentError> {
+    ) -> Result<Option<TimedChoices>, ExperimentError> {
         let population = self.searches(repetitions)?;
         let Some(stored) = Checkpoint::read(path, identity)? else { return Ok(None) };
         let (mut choices, mut seconds) = (Vec::new(), Vec::new());
