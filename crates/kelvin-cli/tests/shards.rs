@@ -344,7 +344,8 @@ fn a_selection_in_shards_is_that_of_one_process() {
     succeeds(here, &arguments(&[&select, &SHORT, &small, &["--out=whole"]]));
     let shard =
         |shard: &str| succeeds(here, &arguments(&[&select, &SHORT, &small, &["--out=parts", "--shard", shard]]));
-    (shard("1/3"), shard("3/3"));
+    shard("1/3");
+    shard("3/3");
     refuses(here, &["merge", "parts"], &["are missing: 2/3", "nothing was merged"]);
     shard("2/3");
     succeeds(here, &["merge", "parts"]);

@@ -137,6 +137,9 @@ struct Watch<'a> {
     seen: Mutex<Vec<Seen>>,
 }
 
+/// Places that were looked at, and the step at which the search diverged, if it did.
+type Searched = (Vec<Seen>, Option<u64>);
+
 impl Watch<'_> {
     fn look(&self, chain: &Chain) {
         let beta = chain.state.log_beta.exp();
@@ -148,7 +151,8 @@ impl Watch<'_> {
             Ok(validation_lpd) => {
                 let mut seen = self.seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 // Only the best place is asked for later.
-                let is_best = seen.iter().all(|other| !(other.validation_lpd >= validation_lpd));
+                let best = seen.iter().map(|other| other.validation_lpd).fold(f64::NEG_INFINITY, f64::max);
+                let is_best = validation_lpd > best;
                 if is_best {
                     seen.iter_mut().for_each(|other| other.position.clear());
                 }
@@ -184,7 +188,7 @@ pub fn search_beta<'py>(
     plan: SearchPlan,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = start.as_array().to_vec();
-    let work = move |cancel: &Cancel| -> Result<Result<(Vec<Seen>, Option<u64>), PyErr>, Failure> {
+    let work = move |cancel: &Cancel| -> Result<PyResult<Searched>, Failure> {
         let question = |error: &dyn std::fmt::Display| Failure::question(error.to_string());
         let batches = Batches::new(plan.num_rows, plan.batch_size).map_err(|error| question(&error))?;
         let num_steps = plan.epochs * batches.steps_per_epoch();

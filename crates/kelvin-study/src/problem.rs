@@ -84,7 +84,7 @@ pub struct Problem {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProblemSource {
     /// A table, with how it was split and standardised.
-    Table(TableSource),
+    Table(Box<TableSource>),
     /// Images, which have their own division and are only divided by 255.
     Images(ImageSource),
 }
@@ -197,7 +197,7 @@ impl Problem {
             out_of_distribution: None,
             network,
             likelihood,
-            source: ProblemSource::Table(TableSource { dataset, split, standardiser }),
+            source: ProblemSource::Table(Box::new(TableSource { dataset, split, standardiser })),
         })
     }
 

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use rayon::ThreadPool;
 use rayon::prelude::*;
 
+use super::batched_potential::BatchedPotential;
 use super::chain::{Chain, Divergence};
 use super::langevin::Langevin;
 use super::lockstep_look::LockstepLook;
@@ -19,28 +20,6 @@ use crate::vector::{clip_factor, sum_of_squares};
 
 /// Numbers in all positions from which on chains are spread over threads; below, waking them takes longer than the work.
 const FEWEST_NUMBERS_TO_SPREAD: usize = 1 << 15;
-
-/// An energy of several positions at once.
-pub trait BatchedPotential {
-    /// Why it can fail.
-    type Error;
-
-    /// The named tensors of a position.
-    fn layout(&self) -> &Layout;
-
-    /// Overwrites `gradients` with ∇U and `energies` with U of each position, row by row. An energy of minibatches takes the rows that it names by
-    /// `step`; the same step may be asked several times, at positions close to each other.
-    ///
-    /// # Errors
-    /// Whatever stops the chains.
-    fn evaluate(
-        &mut self,
-        step: u64,
-        positions: &[f32],
-        gradients: &mut [f32],
-        energies: &mut [f64],
-    ) -> Result<(), Self::Error>;
-}
 
 /// How far chains are to go together.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! A look of the warm-up at all chains that step together: `WarmUp::look`, with every pair of gradients evaluated for all of them at once.
 
+use super::batched_potential::BatchedPotential;
 use super::chain::Chain;
-use super::lockstep::BatchedPotential;
 use super::warm_up::WarmUp;
 use crate::curvature::{displacement, quotient};
 use crate::network::Layout;

@@ -3,6 +3,7 @@
 mod adapted;
 mod baoa;
 mod baoab;
+mod batched_potential;
 mod batches;
 mod chain;
 mod dual_averaging;
@@ -28,6 +29,7 @@ mod warm_up;
 mod worked_steps;
 
 pub use adapted::Adapted;
+pub use batched_potential::BatchedPotential;
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
 pub use dynamics::{Coefficients, Conditions};
@@ -36,7 +38,7 @@ pub use hmc::{Hmc, HmcRecord};
 pub use integrator::Integrator;
 pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};
 pub use langevin::Langevin;
-pub use lockstep::{BatchedPotential, LockstepObserver, LockstepPlan, run_lockstep};
+pub use lockstep::{LockstepObserver, LockstepPlan, run_lockstep};
 pub use mass::{LayerwiseMass, MassRule};
 pub use motion::Motion;
 pub use population::{DrawReading, Keep, Observer, Plan, Silent, run_population};
