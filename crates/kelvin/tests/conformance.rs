@@ -157,7 +157,7 @@ impl Problem {
 
 /// A regression for the fused evaluator, a classification for the dense one, images with batch norm; then networks with a skip or tanh, under
 /// likelihoods with parameters or outputs of their own and priors with learned scales.
-fn problems() -> [Problem; 6] {
+fn problems() -> [Problem; 7] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
