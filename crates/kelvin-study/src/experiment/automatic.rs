@@ -63,8 +63,8 @@ const OF_NUMBERS: [LikelihoodName; 4] = [
     LikelihoodName::StudentT,
     LikelihoodName::VaryingStudentT,
 ];
-/// Those of counts, which come before.
-const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::Poisson, LikelihoodName::NegativeBinomial];
+/// Those of counts, which come before; the negative binomial has Poisson as its limit, and so costs nothing where that is the truth.
+const OF_COUNTS: [LikelihoodName; 2] = [LikelihoodName::NegativeBinomial, LikelihoodName::Poisson];
 /// Targets beyond this are no counts of events, whatever they are.
 const LARGEST_COUNT: f64 = 1000.0;
 
