@@ -43,7 +43,7 @@ fn a_setting_of_the_data_is_heard_before_the_data_are_read() {
 
     let output = kelvin(folder.path(), &["run", "--data", "t.csv", "--target", "y", "--set", "data.target=b"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("use --target, --drop and --task"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("use --target, --drop, --column and --task"));
 }
 
 fn kelvin_presets(folder: &Path) -> Vec<u8> {

@@ -112,7 +112,7 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
 
     write_idx(&here.join("new.idx"), 3, 12, 12);
     let out = succeeds(here, &["predict", "run", "--input", "new.idx"]);
-    assert!(out.starts_with("class,p(horizontal),p(vertical),p(rising),p(falling)\n"), "{out}");
+    assert!(out.starts_with("class,p(horizontal),p(vertical),p(rising),p(falling),aleatoric,epistemic\n"), "{out}");
     let predictions = rows(&out);
     assert_eq!(predictions.len(), 3);
     for row in &predictions {

@@ -245,7 +245,8 @@ mod tests {
         }
         let dataset =
             Dataset::from_table(&Table::from_bytes("t.csv", csv.as_bytes()).unwrap(), "y", &[], None).unwrap();
-        let mut settings = automatic_settings("t", DataSettings::default(), &dataset, RunSettings::default());
+        let data = DataSettings { source: "t.csv".into(), target: "y".into(), ..DataSettings::default() };
+        let mut settings = automatic_settings("t", data, &dataset, RunSettings::default());
         settings.model.hidden = Some(Vec::new());
         let experiment = Experiment::new(Problem::new(dataset, &settings).unwrap(), settings).unwrap();
         let choice = experiment.select(&[0], &kelvin::sampler::Silent).unwrap().remove(0);
