@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use crate::durable::StoredChains;
 use crate::error::{ExperimentError, Result};
 use crate::experiment::{ChainSpec, Experiment, SampledChain};
-use kelvin::draws::Draws;
-use kelvin::potential::Potential;
 
 /// The sampled chains of a sweep, in the order in which they were asked for.
 pub(crate) enum SweepChains {
@@ -66,16 +64,14 @@ impl SweepChains {
         }
     }
 
-    /// A chain with what it measured and predicts; where it is read, without weights and without what training rows say, which a group of many
-    /// chains has no use for.
+    /// A chain with what it measured and predicts; where it is read, without the weights it ended at and without what training rows say, which a
+    /// group of many chains has no use for. Its draws stay in their file.
     pub fn measured(&self, experiment: &Experiment, index: usize) -> Result<SweepChain<'_>, ExperimentError> {
         let chain = match self.get(experiment, index)? {
             SweepChain::Read(chain) => *chain,
             here => return Ok(here),
         };
         let SampledChain { spec, chain, draws, scores, seconds } = chain;
-        let series = draws.series().map(Clone::clone);
-        let draws = Draws::unstored(experiment.posterior.dim()).with_series(series).unwrap_or(draws);
         let scores = crate::experiment::RunningScores { training: None, ..scores };
         let chain = chain.without_weights();
         Ok(SweepChain::Read(Box::new(SampledChain { spec, chain, draws, scores, seconds })))
