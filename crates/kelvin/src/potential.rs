@@ -63,6 +63,12 @@ pub trait Potential: Sync {
         1.0
     }
 
+    /// Whether places may curve far more than those that chains warm up in, as where widths of weights or of noise are part of the position: chains that
+    /// found their step size themselves then watch it for as long as they run (`sampler/step_watch.rs`), for one gradient in eighty.
+    fn curvature_grows(&self) -> bool {
+        true
+    }
+
     /// A fresh workspace.
     fn workspace(&self) -> Self::Workspace;
 
@@ -371,6 +377,10 @@ impl Potential for Posterior {
         // With all of it one chain in eight left its noise's posterior for a while: h√λmax, 1 when it was found, had become 1.4 in the median and 2 in some.
         const WHERE_NOISE_IS_LEARNED: f64 = 0.7;
         if self.likelihood.identifies_beta() { 1.0 } else { WHERE_NOISE_IS_LEARNED }
+    }
+
+    fn curvature_grows(&self) -> bool {
+        !self.likelihood.identifies_beta() || self.prior.isotropic_variance().is_none()
     }
 
     fn workspace(&self) -> Workspace {

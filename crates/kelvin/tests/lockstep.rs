@@ -150,6 +150,29 @@ fn chains_together_are_the_chains_alone() {
     }
 }
 
+/// A step that no longer fits, in place of a valley that narrows.
+#[test]
+fn steps_that_became_too_long_are_shortened_together_as_alone() {
+    for (name, rule) in samplers().into_iter().filter(|(_, rule)| rule.warm_up.is_some()) {
+        let mut valley = Valley::new();
+        let (mut alone, mut together) = (chains(&valley), chains(&valley));
+        let mut found = Vec::new();
+        for num_steps in [500, 520] {
+            let plan = Plan { seed: 5, batches: Batches::full(1), num_steps, keep: KEEP };
+            run_population(&valley, &rule, &plan, &mut alone, &|_: usize, _: &Chain| {});
+            let plan = LockstepPlan { seed: 5, num_steps, keep: KEEP };
+            run_lockstep(&mut valley, &rule, &plan, &mut together, None, &mut Kept::default()).unwrap();
+            assert!(alone.iter().zip(&together).all(|(alone, together)| alone.state == together.state), "{name}");
+            found = alone.iter().map(|chain| chain.state.adapted.step_size).collect();
+            alone.iter_mut().chain(&mut together).for_each(|chain| chain.state.adapted.step_size *= 1.8);
+        }
+        for (shortened, chain) in found.iter().zip(&alone) {
+            let fitting = chain.state.adapted.largest.sqrt().recip();
+            assert!((0.9..1.1).contains(&(shortened / fitting)), "{name}: {shortened} where {fitting} fits");
+        }
+    }
+}
+
 #[test]
 fn they_go_on_where_they_were_stopped() {
     for (name, rule) in samplers() {

@@ -132,6 +132,8 @@ impl<P: Potential> Rule<P> for Langevin {
         if let Some(warm_up) = &self.warm_up {
             if warm_up.looks_at(step) {
                 warm_up.look(potential, name, likelihood_weight, chain, scratch);
+            } else if potential.curvature_grows() && warm_up.watches_at(step) {
+                warm_up.watch(potential, name, likelihood_weight, chain, scratch);
             }
         } else if let MassRule::Layerwise(estimate) = &self.mass
             && step.is_multiple_of(name.batches.steps_per_epoch())

@@ -148,6 +148,9 @@ pub fn run_lockstep<P: BatchedPotential>(
         if let Some(warm_up) = rule.warm_up.filter(|warm_up| warm_up.looks_at(step)) {
             let look = look.get_or_insert_with(|| LockstepLook::new(chains.len(), &layout));
             look.look(&warm_up, potential, plan.seed, step, chains)?;
+        } else if let Some(warm_up) = rule.warm_up.filter(|warm_up| warm_up.watches_at(step)) {
+            let look = look.get_or_insert_with(|| LockstepLook::new(chains.len(), &layout));
+            look.watch(&warm_up, potential, step, chains)?;
         }
         step_together(potential, rule, plan, step, &layout, chains, pool, &mut batch)?;
         let steps = step + 1;

@@ -97,6 +97,22 @@ impl LockstepLook {
         Ok(())
     }
 
+    /// `WarmUp::watch` of all chains.
+    pub fn watch<P: BatchedPotential>(
+        &mut self,
+        warm_up: &WarmUp,
+        potential: &mut P,
+        step: u64,
+        chains: &mut [Chain],
+    ) -> Result<(), P::Error> {
+        let masses: Vec<Vec<f64>> = chains.iter().map(|chain| chain.state.mass.clone()).collect();
+        let latest = self.largest(potential, step, WarmUp::ROUNDS_OF_WATCH, chains, &masses)?;
+        for (chain, latest) in chains.iter_mut().zip(latest) {
+            warm_up.keep_within(latest, 1.0, chain);
+        }
+        Ok(())
+    }
+
     /// λmax of each chain by power iteration from where its last one ended.
     fn largest<P: BatchedPotential>(
         &mut self,

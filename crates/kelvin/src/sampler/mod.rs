@@ -23,6 +23,7 @@ mod rule;
 mod sghmc;
 mod sgld;
 mod sgnht;
+mod step_watch;
 mod trajectory;
 mod warm_up;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
 //! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
 //! first fifth of the warm-up keeps at most 0.95 of the momentum in a step, since a chain that falls from a random start has much heat to lose.
-//! After the warm-up masses and step size stay, so that the chain has a stationary law.
+//! After the warm-up masses and step size stay, so that the chain has a stationary law; `step_watch.rs` says when a step is shortened after all.
 //!
 //! A look costs 2 + 2·3 gradients (2·20 more at the first); some 120 looks make a warm-up of 10 000 steps. What was found is part of [`ChainState`], random
 //! numbers are named by the step: a chain that goes on in the middle of its warm-up goes on bit by bit.
