@@ -28,7 +28,8 @@ pub struct Conduct {
 /// What work tells the thread that waits for it.
 #[derive(Default)]
 pub struct Told {
-    moment: Mutex<Option<Moment>>,
+    /// The last moment of each stage that Python was not told yet.
+    moments: Mutex<Vec<Moment>>,
     notes: Mutex<Vec<String>>,
 }
 
@@ -41,7 +42,11 @@ impl Told {
 
 impl StudyObserver for Told {
     fn progress(&self, moment: &Moment) {
-        *lock(&self.moment) = Some(moment.clone());
+        let mut moments = lock(&self.moments);
+        if moments.last().is_some_and(|last| last.stage == moment.stage) {
+            moments.pop();
+        }
+        moments.push(moment.clone());
     }
 
     fn note(&self, note: &Note<'_>) {
@@ -105,14 +110,13 @@ pub fn carry_out<T: Send + 'static>(
 
 fn show(py: Python<'_>, conduct: &Conduct, told: &Told) -> PyResult<()> {
     let Some(progress) = &conduct.progress else { return Ok(()) };
-    let moment = lock(&told.moment).take();
+    let moments = std::mem::take(&mut *lock(&told.moments));
     let notes = std::mem::take(&mut *lock(&told.notes));
-    if moment.is_none() && notes.is_empty() {
-        return Ok(());
+    for Moment { stage, steps_done, steps, steps_per_second, seconds_left, .. } in moments {
+        progress.call1(py, (stage.name(), steps_done, steps, steps_per_second, seconds_left, Vec::<String>::new()))?;
     }
-    let (stage, done, steps, rate, left) = moment.map_or((None, 0, 0, None, None), |moment| {
-        (Some(moment.stage.name()), moment.steps_done, moment.steps, moment.steps_per_second, moment.seconds_left)
-    });
-    progress.call1(py, (stage, done, steps, rate, left, notes))?;
+    if !notes.is_empty() {
+        progress.call1(py, (None::<&str>, 0, 0, None::<f64>, None::<f64>, notes))?;
+    }
     Ok(())
 }

@@ -154,7 +154,8 @@ impl ChainGroup<'_> {
         if let Some(rhat) = measured.rhat {
             warnings.extend(limits.check_agreement(&self.label, rhat));
         }
-        if let Some(ess) = measured.bulk_ess {
+        // Where sampling had targets, those of predictions have judged what the draws are worth.
+        if let Some(ess) = measured.bulk_ess.filter(|_| experiment.settings.stopping.is_none()) {
             warnings.extend(limits.check_effective_draws(&self.label, ess, self.num_draws()));
         }
         warnings

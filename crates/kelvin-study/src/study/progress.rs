@@ -185,6 +185,8 @@ impl Progress {
             let _ = thread.join();
             self.watched.write();
             let Watched { stage, members, began, observer, .. } = &*self.watched;
+            // So that a stage shorter than the ticker's beat is told of too.
+            observer.progress(&self.watched.moment());
             let (num_members, seconds) = (members.len(), began.elapsed().as_secs_f64());
             observer.stage_ended(&StageEnd { stage: *stage, num_members, seconds, finished });
         }
