@@ -184,6 +184,15 @@ impl Program {
         found
     }
 
+    /// Whether what a layer writes may grow by any factor while the kernels that read it shrink by as much, and the outputs stay what they are: it is cut off at 0, and
+    /// only dense layers read it.
+    pub fn rescales_into_next(&self, value: usize) -> bool {
+        let Value { norm, relu, .. } = self.values[value];
+        let is_reader = |operation: &&Operation| operation.reads().any(|from| from == value);
+        relu && norm.is_none()
+            && self.operations.iter().filter(is_reader).all(|reader| matches!(reader, Operation::Dense { .. }))
+    }
+
     /// Multiply-adds of one row on its way forward: those of dense layers and of convolutions, beside which all else is little.
     pub fn multiply_adds(&self) -> u64 {
         let one = |operation: &Operation| match operation {

@@ -10,6 +10,10 @@
 //! must suit the narrowest scale, and with a maximum. A large tensor forgets A: its scale is that of its weights. Neal 1996, "Bayesian
 //! learning for neural networks", has the same prior with scales that are sampled.
 //!
+//! Where a network cannot tell a scale from the next one, it is not learned: max(0, x) lets a hidden layer's kernel and biases grow by any factor while all kernels that
+//! read it shrink by as much, and the outputs stay what they are. Learned scales would leave that direction all but flat, and chains to wander along it. So such a
+//! kernel is N(0, A²/fan-in), and the scale of what it feeds is learned: the same family of functions, with one scale fewer a layer.
+//!
 //! Outputs that say how far targets spread (log σ²(x)) have scales of their own, which are held closer to a smaller A: a few rows must not make the noise
 //! of others wild. With automatic relevance determination each input has its own scale wherever inputs are read.
 
@@ -33,9 +37,16 @@ struct Group {
     step: usize,
     /// 1/v.
     fan_in: f64,
-    shape: f64,
-    /// a A².
-    rate: f64,
+    scale: Scale,
+}
+
+/// What is known of s².
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Scale {
+    /// A².
+    Fixed(f64),
+    /// a, and a A².
+    Learned { shape: f64, rate: f64 },
 }
 
 impl Group {
@@ -43,11 +54,40 @@ impl Group {
         self.range.len().div_ceil(self.step)
     }
 
-    /// a A² + ½ Σ θ²/v, and what it is divided by for ŝ².
-    fn posterior(&self, parameters: &[f32]) -> (f64, f64) {
+    /// ½ Σ θ²/v.
+    fn half_squares(&self, parameters: &[f32]) -> f64 {
         let squares: f64 =
             parameters[self.range.clone()].iter().step_by(self.step).map(|&theta| f64::from(theta).powi(2)).sum();
-        (self.rate + 0.5 * self.fan_in * squares, self.shape + 0.5 * self.len() as f64)
+        0.5 * self.fan_in * squares
+    }
+
+    fn log_normaliser(&self) -> f64 {
+        let half = 0.5 * self.len() as f64;
+        let of_scale = match self.scale {
+            Scale::Fixed(variance) => -half * variance.ln(),
+            Scale::Learned { shape, rate } => ln_gamma(shape + half) - ln_gamma(shape) + shape * rate.ln(),
+        };
+        of_scale + half * (self.fan_in / std::f64::consts::TAU).ln()
+    }
+
+    /// −log p(θ) without what does not depend on θ.
+    fn energy(&self, parameters: &[f32]) -> f64 {
+        let half_squares = self.half_squares(parameters);
+        match self.scale {
+            Scale::Fixed(variance) => half_squares / variance,
+            Scale::Learned { shape, rate } => (shape + 0.5 * self.len() as f64) * (rate + half_squares).ln(),
+        }
+    }
+
+    /// 1/(ŝ² v).
+    fn precision(&self, parameters: &[f32]) -> f64 {
+        let of_scale = match self.scale {
+            Scale::Fixed(variance) => 1.0 / variance,
+            Scale::Learned { shape, rate } => {
+                (shape + 0.5 * self.len() as f64) / (rate + self.half_squares(parameters))
+            }
+        };
+        self.fan_in * of_scale
     }
 }
 
@@ -77,77 +117,75 @@ impl LearnedScales {
         let program = network.program();
         let outputs = program.output_layers();
         let mut groups = Vec::new();
-        let mut push = |range: Range<usize>, step: usize, fan_in: usize, is_spread: bool| {
+        let mut push = |range: Range<usize>, step: usize, fan_in: usize, scale: Scale| {
+            groups.push(Group { range, step, fan_in: fan_in as f64, scale });
+        };
+        let learned = |is_spread: bool| {
             let (shape, variance) =
                 if is_spread { (SHAPE_OF_SPREAD, SHARE_OF_SPREAD * variance) } else { (SHAPE, variance) };
-            groups.push(Group { range, step, fan_in: fan_in as f64, shape, rate: shape * variance });
+            Scale::Learned { shape, rate: shape * variance }
         };
+        let free = learned(false);
         for (number, operation) in program.operations.iter().enumerate() {
             let spread = of.spread_output.filter(|_| outputs.contains(&number));
             match operation {
-                Operation::Dense { from, kernel, bias, .. } => {
+                Operation::Dense { from, to, kernel, bias } => {
                     let (units, fan_in) = (bias.len(), kernel.len() / bias.len());
-                    let rows = if of.each_input && *from == 0 { fan_in } else { 1 };
+                    let each_input = of.each_input && *from == 0;
+                    let rows = if each_input { fan_in } else { 1 };
+                    let of_kernel = match !each_input && program.rescales_into_next(*to) {
+                        true => Scale::Fixed(variance),
+                        false => free,
+                    };
                     for row in 0..rows {
                         let len = kernel.len() / rows;
                         let range = kernel.start + row * len..kernel.start + (row + 1) * len;
                         match spread {
-                            None => push(range, 1, fan_in, false),
+                            None => push(range, 1, fan_in, of_kernel),
                             Some(spread) => {
                                 for unit in 0..units {
-                                    push(range.start + unit..range.end, units, fan_in, unit == spread);
+                                    push(range.start + unit..range.end, units, fan_in, learned(unit == spread));
                                 }
                             }
                         }
                     }
                     match spread {
-                        None => push(bias.clone(), 1, 1, false),
+                        None => push(bias.clone(), 1, 1, free),
                         // A level of its own for each: no more of a spread than of a mean.
-                        Some(_) => bias.clone().for_each(|place| push(place..place + 1, 1, 1, false)),
+                        Some(_) => bias.clone().for_each(|place| push(place..place + 1, 1, 1, free)),
                     }
                 }
                 Operation::Conv { kernel, bias, .. } => {
-                    push(kernel.clone(), 1, kernel.len() / bias.len(), false);
-                    push(bias.clone(), 1, 1, false);
+                    push(kernel.clone(), 1, kernel.len() / bias.len(), free);
+                    push(bias.clone(), 1, 1, free);
                 }
                 Operation::FilterResponseNorm { scale, offset, .. } => {
-                    push(scale.clone(), 1, 1, false);
-                    push(offset.clone(), 1, 1, false);
+                    push(scale.clone(), 1, 1, free);
+                    push(offset.clone(), 1, 1, free);
                 }
-                Operation::Threshold { threshold, .. } => push(threshold.clone(), 1, 1, false),
+                Operation::Threshold { threshold, .. } => push(threshold.clone(), 1, 1, free),
                 Operation::BatchNorm { number } => {
                     let norm = &program.norms[*number];
-                    push(norm.scale.clone(), 1, 1, false);
-                    push(norm.offset.clone(), 1, 1, false);
+                    push(norm.scale.clone(), 1, 1, free);
+                    push(norm.offset.clone(), 1, 1, free);
                 }
                 Operation::Tanh { .. } | Operation::Pool { .. } | Operation::Add { .. } | Operation::Copy { .. } => {}
             }
         }
-        let log_normaliser = |group: &Group| {
-            let half = 0.5 * group.len() as f64;
-            ln_gamma(group.shape + half) - ln_gamma(group.shape)
-                + group.shape * group.rate.ln()
-                + half * (group.fan_in / std::f64::consts::TAU).ln()
-        };
-        let log_normaliser = groups.iter().map(log_normaliser).sum();
+        let log_normaliser = groups.iter().map(Group::log_normaliser).sum();
         Ok(Self { groups, log_normaliser })
     }
 }
 
 impl Prior for LearnedScales {
     fn log_density(&self, parameters: &[f32]) -> f64 {
-        let of_group = |group: &Group| {
-            let (rate, shape) = group.posterior(parameters);
-            shape * rate.ln()
-        };
-        self.log_normaliser - self.groups.iter().map(of_group).sum::<f64>()
+        self.log_normaliser - self.groups.iter().map(|group| group.energy(parameters)).sum::<f64>()
     }
 
     fn add_energy_gradient(&self, parameters: &[f32], scale: f64, gradient: &mut [f32]) {
         let scale = scale as f32;
         for group in &self.groups {
-            let (rate, shape) = group.posterior(parameters);
-            let precision = (group.fan_in * shape / rate) as f32;
+            let precision = group.precision(parameters) as f32;
             let own = gradient[group.range.clone()].iter_mut().zip(&parameters[group.range.clone()]);
             for (gradient, &theta) in own.step_by(group.step) {
                 *gradient = scale * *gradient + precision * theta;
@@ -193,11 +231,30 @@ mod tests {
     fn only_kernels_that_feed_a_spread_are_held_closer() {
         let prior = &every()[1];
         let layout = network().layout();
-        let close: Vec<usize> =
-            prior.groups.iter().filter(|group| group.shape > SHAPE).map(|g| g.range.start).collect();
+        let is_close = |group: &&Group| matches!(group.scale, Scale::Learned { shape, .. } if shape > SHAPE);
+        let close: Vec<usize> = prior.groups.iter().filter(is_close).map(|group| group.range.start).collect();
         let start =
             |name: &str| layout.tensors().iter().find(|tensor| tensor.name.ends_with(name)).unwrap().range.start;
         assert_eq!(close, [start("dense2.kernel") + 1, start("shortcut.dense1.kernel") + 1]);
+    }
+
+    /// Two hidden layers: both grow by a factor while what reads them shrinks. With ReLU these factors change no output, so that only the output's kernel and the shortcut's learn theirs.
+    #[test]
+    fn scales_that_outputs_do_not_tell_apart_are_not_learned() {
+        let fixed = |activation, each_input| {
+            let network = Network::table(3, &[4, 4], 1, activation, true).unwrap();
+            let prior =
+                LearnedScales::new(&network, VARIANCE, ScaleGroups { each_input, spread_output: None }).unwrap();
+            let layout = network.layout();
+            let name_of = |group: &Group| {
+                layout.tensors().iter().find(|tensor| tensor.range.contains(&group.range.start)).unwrap().name.clone()
+            };
+            let is_fixed = |group: &&Group| group.scale == Scale::Fixed(VARIANCE);
+            prior.groups.iter().filter(is_fixed).map(name_of).collect::<Vec<String>>()
+        };
+        assert_eq!(fixed(Activation::Relu, false), ["residual1.dense1.kernel", "residual1.dense2.kernel"]);
+        assert_eq!(fixed(Activation::Relu, true), ["residual1.dense2.kernel"]);
+        assert_eq!(fixed(Activation::Tanh, false), [""; 0]);
     }
 
     #[test]
