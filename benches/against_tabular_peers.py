@@ -11,9 +11,11 @@ Tables come from packages that ship their data (benches/tables/catalogue.py), fe
 repository. Each is split at random, four fifths to learn from and one fifth to be judged on, seeds 0, 1, …; nothing is tuned on the judged rows.
 Peers (benches/tables/peers.py) run with their defaults on columns prepared once for all of them; kelvin gets the CSV as it came.
 A line of --scores is one (table, split, method); what is there is not computed again. Everything runs on one thread but kelvin (--threads).
+Seconds are of the processor, over all threads: what else runs on the machine does not change them much.
 """
 import argparse
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -63,13 +65,13 @@ def score_peers(arguments: argparse.Namespace) -> None:
         for name, predict in PEERS.items():
             if scores.has(table.name, seed, name):
                 continue
-            start = time.perf_counter()
+            start = time.process_time()
             try:
                 prediction = predict(split, seed)
             except Exception as error:  # a peer that fails on a table is said, and has no score there
                 print(f"{table.name} {seed} {name}: {type(error).__name__}: {error}", flush=True)
                 continue
-            seconds = time.perf_counter() - start
+            seconds = time.process_time() - start
             if split.classes:
                 found = class_scores(prediction, split.y_test)
             else:
@@ -89,16 +91,22 @@ def score_kelvin(arguments: argparse.Namespace) -> None:
         if scores.has(table.name, seed, arguments.name):
             continue
         folder = arguments.cache / "kelvin" / arguments.name / f"{table.name}-{seed}"
-        start = time.perf_counter()
+        start = seconds_of_programs()
         try:
             fit(program, table, split, folder)
             found = judge(program, table, split, folder)
         except RuntimeError as error:
             print(f"{table.name} {seed}: {error}", flush=True)
             continue
-        seconds = time.perf_counter() - start
+        seconds = seconds_of_programs() - start
         scores.add(table.name, seed, arguments.name, seconds, found, chosen_model(folder))
         print(f"{table.name} {seed}: NLL {found['nll']:.4f}, {seconds:.1f} s, {chosen_model(folder)}", flush=True)
+
+
+def seconds_of_programs() -> float:
+    """Processor time of all programs that were run so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def print_table(arguments: argparse.Namespace) -> None:

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use kelvin::data::{Dataset, Split, Table, Task};
-use kelvin_study::experiment::{after_a_trial, learning_scales, provisional_settings, suitable_likelihoods};
+use kelvin_study::experiment::{
+    after_a_trial, choosing_hidden, learning_scales, provisional_settings, suitable_likelihoods,
+};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting, preset, with_override};
 use kelvin_study::study::{Cost, Worker, Workload};
 
 use crate::arguments::{
-    Budget, CommonArguments, DeviceArgument, LikelihoodArgument, SamplerArgument, SourceArguments, TaskArgument,
+    Budget, CommonArguments, DeviceArgument, Hidden, LikelihoodArgument, SamplerArgument, SourceArguments, TaskArgument,
 };
 use crate::device;
 use crate::output::{WrongFlags, say};
@@ -31,10 +33,11 @@ pub struct Source {
 }
 
 /// How a run is to be sampled and judged.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Sampling {
     pub sampler: Option<SamplerArgument>,
     pub likelihood: Option<LikelihoodArgument>,
+    pub hidden: Option<Hidden>,
     pub folds: Option<u32>,
     pub splits: Option<u32>,
     pub budget: Option<Budget>,
@@ -43,7 +46,7 @@ pub struct Sampling {
 
 /// Reads settings and rows of a sweep or a selection, which sample as the settings say.
 pub fn read(source: &SourceArguments, common: &CommonArguments, work: &Workload) -> anyhow::Result<Source> {
-    read_for(source, common, Sampling { sampler: Some(SamplerArgument::Paper), ..Sampling::default() }, work)
+    read_for(source, common, &Sampling { sampler: Some(SamplerArgument::Paper), ..Sampling::default() }, work)
 }
 
 /// Reads settings and rows, and tells or refuses what the work would cost before anything long is begun. `--seed`, then `--sampler`, `--quick`,
@@ -51,7 +54,7 @@ pub fn read(source: &SourceArguments, common: &CommonArguments, work: &Workload)
 pub fn read_for(
     source: &SourceArguments,
     common: &CommonArguments,
-    sampling: Sampling,
+    sampling: &Sampling,
     work: &Workload,
 ) -> anyhow::Result<Source> {
     let seed = common.seed.unwrap_or(RunSettings::default().seed);
@@ -62,6 +65,7 @@ pub fn read_for(
             if common.seed.is_some() {
                 settings.run.seed = seed;
             }
+            settings = with_hidden(settings, sampling)?;
             settings = with_overrides(settings, &common.overrides)?;
             settings.model.likelihood = match sampling.likelihood {
                 Some(LikelihoodArgument::Auto) => {
@@ -86,10 +90,11 @@ pub fn read_for(
                 Some(likelihoods) => learning_scales(provisional, likelihoods),
                 None => provisional,
             };
+            let provisional = with_hidden(provisional, sampling)?;
             let data = SourceData::Table(dataset);
             price(work, &adjusted(provisional.clone(), &data)?.0, &data, common, has_trial)?;
             let settings = match &data {
-                SourceData::Table(dataset) if has_trial => after_a_trial(provisional, dataset),
+                SourceData::Table(dataset) if has_trial => with_hidden(after_a_trial(provisional, dataset), sampling)?,
                 _ => provisional,
             };
             let (settings, time) = adjusted(settings, &data)?;
@@ -130,7 +135,7 @@ fn learned_likelihoods(
     common: &CommonArguments,
     provisional: &Settings,
     dataset: &Dataset,
-    sampling: Sampling,
+    sampling: &Sampling,
 ) -> anyhow::Result<Option<Vec<LikelihoodName>>> {
     let suitable = suitable_likelihoods(dataset, provisional.data.task);
     if let (Some(_), true) = (sampling.likelihood, suitable.is_empty()) {
@@ -154,15 +159,30 @@ fn learned_likelihoods(
     }
 }
 
+/// The hidden layers that are asked for.
+fn with_hidden(mut settings: Settings, sampling: &Sampling) -> anyhow::Result<Settings> {
+    match &sampling.hidden {
+        None => {}
+        Some(Hidden::Auto) => settings = choosing_hidden(settings),
+        Some(Hidden::Widths(widths)) => settings.model.hidden = Some(widths.clone()),
+    }
+    settings.check()?;
+    Ok(settings)
+}
+
 /// The settings as flags and `--set` change them, and the time that sampling may take.
 fn adjusted(
     mut settings: Settings,
     data: &SourceData,
     source: &SourceArguments,
     common: &CommonArguments,
-    sampling: Sampling,
+    sampling: &Sampling,
 ) -> anyhow::Result<(Settings, Option<Duration>)> {
     let is_adaptive = is_adaptive(source, common, &settings, data, sampling.sampler)?;
+    if sampling.hidden == Some(Hidden::Auto) && !is_adaptive {
+        let reason = "`--hidden auto` goes with adaptive chains on a table; give widths, or leave out --sampler and settings of the sampler";
+        return Err(WrongFlags(reason.into()).into());
+    }
     if is_adaptive && let SourceData::Table(dataset) = data {
         let num_parameters = data.network(&settings)?.layout().len();
         settings = settings.adaptive(dataset.num_rows(), num_parameters);
@@ -249,7 +269,7 @@ fn is_adaptive(
 }
 
 /// Sets folds and budget as asked; the time that sampling may take, where it was asked for as such.
-fn judge(settings: &mut Settings, data: &SourceData, asked: Sampling) -> anyhow::Result<Option<Duration>> {
+fn judge(settings: &mut Settings, data: &SourceData, asked: &Sampling) -> anyhow::Result<Option<Duration>> {
     let flags = [
         ("--folds", asked.folds.is_some_and(|folds| folds > 0)),
         ("--splits", asked.splits.is_some()),

@@ -4,7 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use kelvin::data::{Dataset, Split, Task};
-use kelvin_study::experiment::{after_a_trial, learning_scales, provisional_settings, suitable_likelihoods};
+use kelvin_study::experiment::{
+    after_a_trial, choosing_hidden, learning_scales, provisional_settings, suitable_likelihoods,
+};
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting, preset, with_override};
 use pyo3::prelude::*;
@@ -22,6 +24,8 @@ pub struct Request {
     sampler: Option<String>,
     /// How numbers scatter: a likelihood's name, or `"auto"`; by the sampler and the settings if not given.
     likelihood: Option<String>,
+    /// Whether hidden layers are to be chosen by short chains.
+    choose_hidden: bool,
     /// A rough answer in seconds.
     quick: bool,
     /// Cross-validation, 0 for none; the settings' own if not given.
@@ -69,9 +73,11 @@ impl Request {
             Some(likelihoods) => learning_scales(provisional, likelihoods),
             None => provisional,
         };
+        let with_hidden = |settings| if self.choose_hidden { choosing_hidden(settings) } else { settings };
+        let provisional = with_hidden(provisional);
         // Refused before the trial, which takes a moment.
         self.adjusted(provisional.clone(), &data, false)?;
-        let settings = if has_trial { after_a_trial(provisional, dataset) } else { provisional };
+        let settings = if has_trial { with_hidden(after_a_trial(provisional, dataset)) } else { provisional };
         let settings = self.adjusted(settings, &data, false)?;
         // A rate that was asked for is not tuned.
         let rate_is_given = self.overrides.iter().any(|text| text.trim().starts_with("sampler.learning_rate"));
@@ -124,6 +130,11 @@ impl Request {
 
     fn adjusted(&self, mut settings: Settings, data: &SourceData, is_file: bool) -> Result<Settings, Failure> {
         let is_adaptive = self.is_adaptive(&settings, data, is_file)?;
+        if self.choose_hidden && !is_adaptive {
+            return Err(Failure::question(
+                "hidden=\"auto\" goes with adaptive chains; give widths, or leave out the sampler and its settings",
+            ));
+        }
         match data {
             SourceData::Table(dataset) => {
                 if is_adaptive {

@@ -55,7 +55,10 @@ impl StudyObserver for StopAfter {
 }
 
 fn study(folder: &Path, dataset: &Dataset, stop_after: usize) -> Option<Findings> {
-    let settings = settings(dataset);
+    study_with(folder, dataset, settings(dataset), stop_after)
+}
+
+fn study_with(folder: &Path, dataset: &Dataset, settings: Settings, stop_after: usize) -> Option<Findings> {
     let experiment = Experiment::new(Problem::new(dataset.clone(), &settings).unwrap(), settings).unwrap();
     let cancel = Cancel::default();
     let mut study = Study::new(RunCommand::Run, experiment);
@@ -109,4 +112,30 @@ fn constant_noise_and_one_are_kept_and_a_stop_on_the_way_changes_nothing() {
     }
     let toml = String::from_utf8(read(whole.path(), "experiment.toml")).unwrap();
     assert!(toml.contains("likelihood = \"learned_gaussian\"") && !toml.contains("likelihoods"), "{toml}");
+}
+
+/// Half of what the targets hold is no linear function of the features, which a network without hidden layers cannot follow.
+#[test]
+fn hidden_layers_are_chosen_by_rows_that_were_held_out() {
+    let dataset = table(|_| 0.1);
+    let mut settings = settings(&dataset);
+    settings.run.likelihoods.clear();
+    settings.run.hidden_layers = vec![vec![], vec![8], vec![9]];
+    let (whole, cut) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let findings = study_with(whole.path(), &dataset, settings.clone(), 0).unwrap();
+    let trials = findings.trials.iter().find(|trials| trials.of == Tried::Hidden).unwrap();
+    assert_eq!((trials.chosen.as_str(), trials.candidates.len()), ("8 units", 3), "{trials:?}");
+    assert_eq!(trials.candidates.last().unwrap().what.label, "no hidden layer", "{trials:?}");
+    assert_eq!(findings.trials.last().unwrap().of, Tried::Beta);
+
+    for stop_after in 1..=2 {
+        assert!(study_with(cut.path(), &dataset, settings.clone(), stop_after).is_none());
+    }
+    study_with(cut.path(), &dataset, settings, 0).unwrap();
+    let read = |folder: &Path, name: &str| std::fs::read(folder.join(name)).unwrap();
+    for name in ["model.json", "experiment.toml"] {
+        assert_eq!(read(cut.path(), name), read(whole.path(), name), "{name}");
+    }
+    let toml = String::from_utf8(read(whole.path(), "experiment.toml")).unwrap();
+    assert!(toml.contains("hidden = [8]") && !toml.contains("hidden_layers"), "{toml}");
 }

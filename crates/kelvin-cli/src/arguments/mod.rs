@@ -10,10 +10,12 @@ use kelvin_study::folder::Shard;
 use kelvin_study::settings::LikelihoodName;
 
 mod budget;
+mod hidden;
 mod part;
 mod submit;
 
 pub use budget::Budget;
+pub use hidden::Hidden;
 pub use part::{MergeArguments, PartArguments, StageArgument, StatusArguments};
 pub use submit::SubmitArguments;
 
@@ -230,6 +232,10 @@ pub struct RunArguments {
     /// How numbers scatter around what the network says [default: auto for your own table, sampled adaptively]
     #[arg(long, value_name = "LIKELIHOOD")]
     pub likelihood: Option<LikelihoodArgument>,
+    /// Widths of the hidden layers (64, or 64,32; none for a linear model), or auto: tries 64, 128 and 64,64 by short chains, and takes the first within one
+    /// standard error of the best held-out score, at the price of three trials [default: 64]
+    #[arg(long, value_name = "WIDTHS")]
+    pub hidden: Option<Hidden>,
     /// Cross-validation over so many folds, of tables; 0 for none [default: 5 up to 20,000 rows, and none with --quick or --sampler paper]
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(0..=100), conflicts_with = "splits")]
     pub folds: Option<u32>,

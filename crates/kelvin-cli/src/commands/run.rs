@@ -36,9 +36,9 @@ pub fn run(arguments: &RunArguments) -> anyhow::Result<()> {
     let common = &arguments.common;
     threads(common.conduct.threads)?;
     let command = if arguments.grid { RunCommand::RunGrid } else { RunCommand::Run };
-    let RunArguments { sampler, likelihood, folds, splits, budget, exact, .. } = *arguments;
-    let sampling = Sampling { sampler, likelihood, folds, splits, budget, exact };
-    let source = source::read_for(&arguments.source, common, sampling, &Workload::Study(command))?;
+    let RunArguments { sampler, likelihood, ref hidden, folds, splits, budget, exact, .. } = *arguments;
+    let sampling = Sampling { sampler, likelihood, hidden: hidden.clone(), folds, splits, budget, exact };
+    let source = source::read_for(&arguments.source, common, &sampling, &Workload::Study(command))?;
     let asked = Asked::new(command, arguments.part, common.out.as_deref(), common.fresh);
     carry_out(asked, source, &common.conduct, result)
 }

@@ -39,7 +39,7 @@ pub fn submit(arguments: &SubmitArguments) -> anyhow::Result<()> {
     let work = Workload::Study(command);
     let source = match command {
         RunCommand::Sweep => source::read(source, &common, &work)?,
-        _ => source::read_for(source, &common, Sampling { folds: arguments.folds, ..Sampling::default() }, &work)?,
+        _ => source::read_for(source, &common, &Sampling { folds: arguments.folds, ..Sampling::default() }, &work)?,
     };
     let name = source.settings.name.clone();
     let run = prepare(command, source, common.out.as_deref(), common.fresh, &common.conduct)?;

@@ -43,7 +43,7 @@ class _Estimator(BaseEstimator):
     def __init__(
         self,
         *,
-        hidden: Union[None, int, Sequence[int]] = None,
+        hidden: Union[None, str, int, Sequence[int]] = None,
         beta: Union[str, float] = "auto",
         model: str = "best",
         likelihood: str = "auto",
@@ -232,8 +232,9 @@ class Regressor(RegressorMixin, _Estimator):
 
     Parameters
     ----------
-    hidden : int or sequence of int, optional
-        Widths of the hidden layers; kelvin's default if not given.
+    hidden : int, sequence of int or "auto", optional
+        Widths of the hidden layers; kelvin's default if not given. With ``"auto"`` a few are tried by short chains, and the first within one standard error
+        of the best held-out score is used.
     beta : "auto" or float
         The inverse temperature β of the posterior: chosen from the data, or this one.
     model : str

@@ -72,20 +72,23 @@ def request(
     budget: Budget = None,
     beta: Union[str, float] = "auto",
     chains: Optional[int] = None,
-    hidden: Union[None, int, Sequence[int]] = None,
+    hidden: Union[None, str, int, Sequence[int]] = None,
     settings: Optional[Mapping[str, Any]] = None,
 ) -> Dict[str, Any]:
     """What the extension module is asked for."""
     by_name = overrides(settings) + beta_override(beta)
     if chains is not None:
         by_name.append(f"run.chains={int(chains)}")
-    if hidden is not None:
+    if isinstance(hidden, str) and hidden != "auto":
+        raise InputError(f'hidden must be a width, a sequence of widths, "auto" or None, got {hidden!r}')
+    if hidden is not None and not isinstance(hidden, str):
         widths = [int(hidden)] if isinstance(hidden, numbers.Integral) else [int(width) for width in hidden]
         by_name.append(f"model.hidden={widths}")
     return {
         "seed": seed,
         "sampler": None if sampler == "auto" else sampler,
         "likelihood": None if likelihood == "auto" else likelihood,
+        "choose_hidden": isinstance(hidden, str),
         "quick": bool(quick),
         "folds": None if folds is None else int(folds),
         "overrides": by_name,

@@ -35,6 +35,7 @@ pub fn predicting_text(found: &Predicting) -> String {
 pub fn trials_text(found: &Trials) -> String {
     let what = match found.of {
         Tried::Likelihood => "How numbers scatter",
+        Tried::Hidden => "Hidden layers",
         Tried::Beta => "Temperature",
     };
     let score = |candidate: &Candidate| {
@@ -45,8 +46,9 @@ pub fn trials_text(found: &Trials) -> String {
         format!("{} {}{behind}", candidate.what.label, fixed(candidate.lpd, 3))
     };
     let all: Vec<String> = found.candidates.iter().map(score).collect();
+    let first = if found.of == Tried::Hidden { "first" } else { "simplest" };
     format!(
-        "{what}: {}, the simplest within one standard error of the best. LPD of short chains at {} rows that they had not seen: {}.",
+        "{what}: {}, the {first} within one standard error of the best. LPD of short chains at {} rows that they had not seen: {}.",
         found.chosen,
         found.num_judged,
         all.join("; ")

@@ -110,6 +110,16 @@ pub fn learning_scales(mut provisional: Settings, likelihoods: &[LikelihoodName]
     provisional
 }
 
+/// Hidden layers that are tried where they are to be chosen: the default first, which is kept unless another scores better by more than an error.
+const HIDDEN_TO_TRY: [&[usize]; 3] = [&[64], &[128], &[64, 64]];
+
+/// The same settings, to choose among hidden layers by short chains: the first of them until then.
+pub fn choosing_hidden(mut settings: Settings) -> Settings {
+    settings.model.hidden = Some(HIDDEN_TO_TRY[0].to_vec());
+    settings.run.hidden_layers = HIDDEN_TO_TRY.iter().map(|widths| widths.to_vec()).collect();
+    settings
+}
+
 fn settings_for(
     name: &str,
     data: DataSettings,

@@ -24,7 +24,9 @@ mod swag;
 mod watched_rows;
 
 pub use audit::{AuditCost, AuditPlan, AuditRow, HmcSummary};
-pub use automatic::{after_a_trial, automatic_settings, learning_scales, provisional_settings, suitable_likelihoods};
+pub use automatic::{
+    after_a_trial, automatic_settings, choosing_hidden, learning_scales, provisional_settings, suitable_likelihoods,
+};
 pub(crate) use baselines::{Baselines, network_draw};
 pub use chain_spec::{ChainSpec, Slot, StartingPoint};
 pub use convergence::Convergence;

@@ -1,4 +1,4 @@
-//! What a run tried by short chains before it chose: likelihoods, or inverse temperatures, and how they scored on rows that were not seen.
+//! What a run tried by short chains before it chose: likelihoods, hidden layers or inverse temperatures, and how they scored on rows that were not seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +11,8 @@ use crate::findings::predicting::{Candidate, JudgedOn, num_judged, ranked};
 pub enum Tried {
     /// The distribution of a target given the network's outputs.
     Likelihood,
+    /// The widths of the network's hidden layers.
+    Hidden,
     /// The inverse temperature, where the likelihood learns its noise and so has none to tell.
     Beta,
 }

@@ -39,6 +39,9 @@ pub struct RunRecord {
     /// The likelihood that was chosen among those tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_likelihood: Option<LikelihoodName>,
+    /// The widths of hidden layers that were chosen among those tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_hidden: Option<Vec<usize>>,
     /// SHA-256 of the numbers that were read.
     data_sha256: String,
     #[serde(default)]
@@ -90,6 +93,7 @@ impl RunRecord {
             conduct: Some((settings.run.checkpoint_seconds, settings.run.most_hours)),
             tuned_learning_rate: None,
             chosen_likelihood: None,
+            chosen_hidden: None,
             data_sha256: hashes.data,
             out_of_distribution_sha256: hashes.out_of_distribution,
             working_folder: absolute(Path::new(".")),
@@ -236,6 +240,10 @@ impl RunRecord {
         if self.chosen_likelihood.is_some() {
             settings.model.likelihood = self.chosen_likelihood;
             settings.run.likelihoods.clear();
+        }
+        if self.chosen_hidden.is_some() {
+            settings.model.hidden = self.chosen_hidden.clone();
+            settings.run.hidden_layers.clear();
         }
     }
 

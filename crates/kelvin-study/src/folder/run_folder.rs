@@ -189,6 +189,13 @@ impl RunFolder {
         self.write_settings(settings)
     }
 
+    /// Writes the hidden layers that were chosen among those tried, in the same order.
+    pub(crate) fn write_hidden(&mut self, settings: &Settings) -> Result<()> {
+        self.record.chosen_hidden = settings.model.hidden.clone();
+        self.write_record()?;
+        self.write_settings(settings)
+    }
+
     fn write_record(&self) -> Result<()> {
         self.write_json(RECORD, &self.record.sealed()?)
     }

@@ -98,8 +98,9 @@ impl Settings {
     pub fn quick_adaptive(mut self) -> Self {
         self.run.chains = self.run.chains.min(2);
         (self.run.folds, self.run.splits) = (None, None);
-        // The simplest of the likelihoods, without a trial.
+        // The simplest of the likelihoods and the first of the networks, without a trial.
         self.run.likelihoods.clear();
+        self.run.hidden_layers.clear();
         let gradients = self.sampler.epochs * 4 / 20;
         self = self.with_budget(gradients);
         self.name.push_str("-quick");

@@ -52,6 +52,16 @@ impl Settings {
         let wide = |width: &usize| (1..=65_536).contains(width);
         let hidden = model.hidden.as_deref().unwrap_or_default();
         check(hidden.iter().all(wide), "model.hidden", "widths from 1 to 65536", format!("{hidden:?}"))?;
+        let tried = &self.run.hidden_layers;
+        check(
+            tried.iter().flatten().all(wide),
+            "run.hidden_layers",
+            "lists of widths from 1 to 65536",
+            format!("{tried:?}"),
+        )?;
+        let is_dense = model.hidden.is_some() || (model.network.is_none() && model.layers.is_none());
+        let needs = "a dense network, whose hidden layers may be chosen";
+        check(tried.is_empty() || is_dense, "run.hidden_layers", needs, format!("{tried:?}"))?;
         share("model.batch_norm_momentum", model.batch_norm_momentum.unwrap_or(0.0))?;
         positive("model.batch_norm_epsilon", model.batch_norm_epsilon.unwrap_or(1.0))?;
         positive("model.noise_variance", model.noise_variance)?;

@@ -91,7 +91,7 @@ impl DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 37] = [
+pub(crate) const OPTIONAL: [&str; 38] = [
     "data.halves",
     "data.train_images",
     "data.validation_images",
@@ -125,6 +125,7 @@ pub(crate) const OPTIONAL: [&str; 37] = [
     "run.exact",
     "run.all_rows",
     "run.likelihoods",
+    "run.hidden_layers",
     "run.sampled_repetitions",
     "run.only_repetition",
     "run.checkpoint_seconds",
@@ -247,6 +248,10 @@ pub struct RunSettings {
     /// is used in place of `model.likelihood`. None are tried if empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub likelihoods: Vec<LikelihoodName>,
+    /// Widths of hidden layers that a `run` on a table tries by short chains, in order of preference (`[[64], [128], [64, 64]]`): the first within one
+    /// standard error of the best held-out LPD is used in place of `model.hidden`. None are tried if empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hidden_layers: Vec<Vec<usize>>,
     /// Repetitions of a `sweep`, each with its own start and random numbers on the same split.
     pub repetitions: u32,
     /// Sample chains only in the first so many repetitions of a `sweep`, for models whose chains are expensive; in all of them if not
@@ -278,6 +283,7 @@ impl Default for RunSettings {
             exact: false,
             all_rows: false,
             likelihoods: Vec::new(),
+            hidden_layers: Vec::new(),
             repetitions: 5,
             sampled_repetitions: None,
             only_repetition: None,

@@ -114,7 +114,7 @@ impl Cost {
                 ]
             }
         };
-        let network = data.network(settings)?;
+        let network = dearest_network(settings, data)?;
         let found = Self::of_rows(work, settings, &network, rows, has_trial);
         match (data, work) {
             (SourceData::Table(table), Workload::Study(RunCommand::Run | RunCommand::RunGrid)) => {
@@ -224,6 +224,20 @@ impl Cost {
         let about = if self.is_the_most { "at most about" } else { "about" };
         format!("{self}: {about} {} on {on}", duration(self.seconds(worker)))
     }
+}
+
+/// The network, or the dearest of those that a run is to choose among.
+fn dearest_network(settings: &Settings, data: &SourceData) -> Result<Network, ExperimentError> {
+    let mut dearest = data.network(settings)?;
+    for widths in &settings.run.hidden_layers {
+        let mut settings = settings.clone();
+        settings.model.hidden = Some(widths.clone());
+        let network = settings.model.build(dearest.input(), dearest.num_outputs())?;
+        if network.program().multiply_adds() > dearest.program().multiply_adds() {
+            dearest = network;
+        }
+    }
+    Ok(dearest)
 }
 
 /// Multiply-adds of a row's outputs, and of its gradient.

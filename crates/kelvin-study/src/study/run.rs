@@ -16,7 +16,7 @@ use crate::study::held_out_models::FinishedPart;
 use crate::study::observer::Note;
 use crate::study::predictors::{learned_from_all_rows, saved_predictors};
 use crate::study::stages::{Asked, Part, PartRows, Stages, chosen_draws, divergence_warnings, selection_warnings};
-use crate::study::trials::{choose_beta, choose_likelihood};
+use crate::study::trials::{choose_beta, choose_hidden, choose_likelihood};
 
 /// Carries out a run, or resumes what its folder holds.
 pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> {
@@ -27,7 +27,9 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
         stages.observer.note(&Note::AuditCost(cost));
     }
     let mut trials = Vec::from_iter(choose_likelihood(stages)?);
-    let tried_beta = choose_beta(stages)?;
+    let of_hidden = choose_hidden(stages)?;
+    let tried_beta = choose_beta(stages, of_hidden.is_some())?;
+    trials.extend(of_hidden);
     let mut folds = fold_experiments(&stages.experiment)?;
     let (searches, fold_searches) = search(stages, &folds)?;
     let choice = &searches[best_choice(&searches)?].choice;
