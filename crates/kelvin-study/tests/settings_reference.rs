@@ -405,6 +405,7 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "bool" => "`true` or `false`",
         "Vec<f64>" => "list of numbers",
         "Vec<usize>" => "list of whole numbers",
+        "Vec<Vec<usize>>" => "list of lists of whole numbers",
         "Vec<String>" => "list of texts",
         "Vec<LikelihoodName>" => "list of words",
         "(f64, f64)" => "list of two numbers",
