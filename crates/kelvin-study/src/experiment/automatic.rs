@@ -100,12 +100,14 @@ fn skewness(numbers: &[f64]) -> f64 {
 }
 
 /// Provisional settings that learn the scales of the weights, and of numbers the noise, with a linear skip beside the hidden layers. Of several
-/// likelihoods the run chooses; there are none for classes.
+/// likelihoods the run chooses; there are none for classes. Only the likelihood is tempered: a prior whose scales are integrated out has no power that is a
+/// prior of such scales. With p(θ | s)^β, normalised, beside p(s) in place of it, β would divide A² and nothing else, and the scales are learned.
 pub fn learning_scales(mut provisional: Settings, likelihoods: &[LikelihoodName]) -> Settings {
     let model = &mut provisional.model;
     model.likelihood = likelihoods.first().copied();
     model.skip = true;
     (model.prior, model.prior_variance) = (PriorName::LearnedScales, 1.0);
+    provisional.sampler.tempering = Tempering::Likelihood;
     provisional.run.likelihoods = if likelihoods.len() > 1 { likelihoods.to_vec() } else { Vec::new() };
     provisional
 }
