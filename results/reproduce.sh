@@ -8,6 +8,12 @@
 #   results/reproduce.sh priors    the three sweeps with other priors, side by side
 #   results/reproduce.sh schedules    searches with a constant rate beside the cosine one
 #   results/reproduce.sh refine    β̂* refined by validation LPD beside the grid, on several splits
+#   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh strengths:cifar10-da    other strengths of augmentation, β = 1 to 100 (40 minutes of an H200; STRENGTHS="0.5" for one)
+#   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh selectors:cifar10 selectors:cifar10-da    Guo, MAP and MLE as the paper's table has them (an hour of an H200
+#     each; SHARD=1/3, 2/3 and 3/3 take a third each, then MERGE=1)
+#   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh differences    where the paper and kelvin differ: chains of a quarter of the length with one thing changed
+#     at a time (8 minutes of an H200 each; VARIANTS="norm_epsilon free_norms" for some of them)
+#   SHIFTS=1 …    images under noise, blur and less contrast as well, and Fashion-MNIST beside MNIST; all other numbers stay (checkpoints grow tenfold)
 #   SHORT=1 results/reproduce.sh …    tries the script out: short chains, one repetition or split, nothing written into results/
 # Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval, mnist-small and schedules, about a quarter of
 # an hour each for priors and refine.
@@ -101,11 +107,79 @@ schedules() {
   python3 results/schedule_table.py "$results/schedules" "$work/schedules"
 }
 
-for name in "${sweeps[@]}"; do
-  if [ "$name" = priors ] || [ "$name" = refine ] || [ "$name" = schedules ]; then
-    "$name"
-    continue
+# One thing at a time that the paper may have done otherwise; f32 is no setting.
+differences() {
+  local name own preset=cifar10 quarter
+  # A quarter of the epochs, with ramp, burn-in and cycles in proportion: 15 draws a chain.
+  quarter=(--set sampler.epochs=500 --set sampler.burn_in=125 --set sampler.ramp_start=25 --set sampler.ramp_end=37 --set sampler.cycle=25)
+  if [ -n "${SHORT:-}" ]; then preset=cifar10-small quarter=(); fi
+  for name in ${VARIANTS:-as_specified norm_epsilon free_norms training_masses unit_masses f32}; do
+    case "$name" in
+      as_specified) own=() ;;
+      norm_epsilon) own=(--set model.batch_norm_epsilon=1e-3) ;;
+      free_norms) own=(--set model.prior=gaussian_free_norms) ;;
+      training_masses) own=(--set sampler.preconditioner_statistics=batch) ;;
+      unit_masses) own=(--set sampler.preconditioner=none) ;;
+      f32) own=(--precision f32) ;;
+      *) echo "there is no variant $name" >&2 && exit 1 ;;
+    esac
+    "$kelvin" sweep $preset "${short[@]}" "${quarter[@]}" --repetitions 4 --set 'run.grid=[1.0, 1000.0]' --set sampler.draws=scored \
+      --set "data.halves=${HALVES:-permuted}" "${own[@]}" --quiet --out "$work/differences/$name" > /dev/null
+  done
+  mkdir -p "$results/differences"
+  python3 results/differences_table.py "$results/differences" "$work/differences"
+}
+
+# One repetition at each strength; 0 and 1 are cifar10 and cifar10-da themselves.
+strengths() {
+  local strength into
+  for strength in ${STRENGTHS:-0.25 0.5 0.75}; do
+    into="$results/$1/strength-$strength"
+    mkdir -p "$into"
+    "$kelvin" sweep "$1" "${short[@]}" --set "data.augmentation=$strength" --set run.sampled_repetitions=1 --set 'run.grid=[1.0, 3.0, 10.0, 30.0, 100.0]' \
+      --set sampler.draws=scored --set "data.halves=${HALVES:-permuted}" --out "$work/strengths/$1-$strength" | sed '/^run folder:/d' > "$into/tables.md"
+    keep "$work/strengths/$1-$strength" "$into"
+  done
+}
+
+# A chain of its own for the β of every start, as the paper's table has it; a shard asks its share of the methods.
+selectors() {
+  local folder="$work/selectors/$1" share=()
+  mkdir -p "$work/selectors" "$results/$1/selectors"
+  if [ -n "${MERGE:-}" ]; then
+    "$kelvin" merge "$folder"
+  else
+    if [ -n "${SHARD:-}" ]; then share=(--shard "$SHARD"); fi
+    "$kelvin" select "$1" "${short[@]}" --starts 5 --each-start --method joint --method map --method guo --set "data.halves=${HALVES:-permuted}" --quiet \
+      "${share[@]}" --out "$folder"
   fi
+  if [ -e "$folder/selection.json" ]; then
+    cp "$folder/selection.json" "$results/$1/selectors/"
+    "$kelvin" report "$folder" --compare paper --format markdown --out "$work/selectors/report-$1" > "$results/$1/selectors/README.md"
+  fi
+}
+
+# What results/ has of a run folder: settings, the scores of every chain and all that follows from them.
+keep() {
+  local run=$1 into=$2 file
+  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "$into/"
+  for file in out_of_distribution.csv corruptions.csv learning_theory.csv; do
+    if [ -e "$run/$file" ]; then cp "$run/$file" "$into/"; fi
+  done
+  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "$into/"
+}
+
+for name in "${sweeps[@]}"; do
+  case "$name" in
+    priors | refine | schedules | differences)
+      "$name"
+      continue
+      ;;
+    strengths:* | selectors:*)
+      "${name%%:*}" "${name#*:}"
+      continue
+      ;;
+  esac
   run="$work/results-${name/:/-}"
   into="$results/${name/:/\/repetition-}"
   mkdir -p "$into"
@@ -120,15 +194,15 @@ for name in "${sweeps[@]}"; do
   case "$name" in
     mnist* | cifar10*) own+=(--set "data.halves=${HALVES:-permuted}") ;;
   esac
+  case "${SHIFTS:+$name}" in
+    mnist*) own+=(--set "data.corruptions=['noise', 'blur', 'contrast']" --set data.out_of_distribution=fashion-mnist) ;;
+    cifar10* | stripes*) own+=(--set "data.corruptions=['noise', 'blur', 'contrast']") ;;
+  esac
   "$kelvin" sweep "${name%:*}" "${short[@]}" "${own[@]}" --out "$run" | sed '/^run folder:/d' > "$into/tables.md"
   seconds=$(($(date +%s) - start))
-  cp "$run"/{experiment.toml,scores.csv,results.csv,summary.csv,kinetic_temperature.csv,agreement.csv,wall_clock.csv,warnings.json} "$into/"
-  for file in out_of_distribution.csv learning_theory.csv; do
-    if [ -e "$run/$file" ]; then cp "$run/$file" "$into/"; fi
-  done
+  keep "$run" "$into"
   # A piece is to be put together with others: the potential energies of its draws are what R̂ is made of.
   if [ "$name" != "${name%:*}" ]; then cp "$run/metrics.csv" "$into/"; fi
-  cp "$run"/figures/*.svg "$run"/figures/lpd_test.png "$into/"
   if [ "$name" = "${name%:*}" ]; then runs+=("$run"); fi
   echo "$name: $seconds s of wall-clock on $(nproc) cores"
 done
@@ -146,3 +220,5 @@ if [ $# -eq 0 ]; then
     } >> "$results/beside_the_paper.md"
   fi
 fi
+# Tables of the pages, from the scores that are kept now.
+if [ -z "${SHORT:-}" ]; then python3 results/tables.py; fi

@@ -65,6 +65,7 @@ pub fn overrides() -> Vec<Vec<u8>> {
         "model.layers=[{ residual = { body = [{ conv = { filters = 1, kernel = 3 } }, 'batch_norm'] } }]",
         "run.grid=[0.1, 1.0, 10.0]",
         "data.out_of_distribution=rings\ndata.train_images=100",
+        "data.corruptions=['noise', 'blur', 'contrast']",
         "selection.schedule={ piecewise = [[2, 0.1]] }",
         "sampler.batch_size=full",
         "model.network=dense\nmodel.hidden=[32, 16]",

@@ -105,7 +105,8 @@ impl Comparison {
         }
         let apart = (stored - now).abs() / (1.0 + stored.abs().max(now.abs()));
         self.largest = self.largest.max(if apart.is_nan() { f64::INFINITY } else { apart });
-        let is_share = ["coverage", "calibration", "accuracy", "ece", "brier", "auroc", "predicted", "unsteady"];
+        let is_share =
+            ["coverage", "calibration", "accuracy", "ece", "brier", "auroc", "aupr", "fpr95", "predicted", "unsteady"];
         let jump = if is_share.iter().any(|part| key.contains(part)) { self.jump } else { 0.0 };
         apart <= self.tolerance + jump
     }

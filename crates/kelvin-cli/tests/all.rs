@@ -17,6 +17,7 @@ mod faults;
 mod images;
 mod only_repetition;
 mod report;
+mod results_pages;
 mod sampled_repetitions;
 mod select;
 mod select_small_models;

@@ -85,7 +85,9 @@ fn a_run_of_images_has_the_tables_and_figures_of_tables_and_predicts_new_images(
     assert_eq!(found.len(), 3 + 5);
     for row in found {
         let doubt = &row["out_of_distribution"]["standard"];
-        assert!((0.0..=1.0).contains(&doubt["entropy_auroc"].as_f64().unwrap()), "{doubt}");
+        for name in ["entropy_auroc", "entropy_aupr", "entropy_fpr95"] {
+            assert!((0.0..=1.0).contains(&doubt[name].as_f64().unwrap()), "{name} of {doubt}");
+        }
         assert!(doubt["mean_entropy"].as_f64().unwrap() > 0.0);
         assert_eq!(doubt["mutual_information_auroc"].is_null(), row["method"] == "sgd", "one draw cannot disagree");
         assert!(row["test"]["classification"]["standard"]["mean_mutual_information"].is_number());
@@ -139,8 +141,46 @@ fn a_run_for_people_shows_doubt_in_a_second_table() {
     let mut arguments = vec!["run", "stripes", "--out", "run", "--set", "sampler.epochs=6"];
     arguments.extend(&TINY[..TINY.len() - 1]);
     let out = succeeds(folder.path(), &arguments);
-    assert!(out.contains("accuracy %") && out.contains("Doubt on test images and rings"), "{out}");
+    assert!(out.contains("accuracy %") && out.contains("Uncertainty on test images and rings"), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 104), "{out}");
+}
+
+/// Each kind in each strength is a set of rows, in scores.csv and in the table by strength; the other numbers do not change.
+#[test]
+fn corrupted_test_images_are_scored_by_strength() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let corruptions = ["--set", "data.corruptions=['noise', 'contrast']"];
+    let run = |out: &str, more: &[&str]| {
+        let mut arguments = vec!["run", "stripes", "--out", out, "--set", "run.chains=1"];
+        arguments.extend(more);
+        tiny(here, &arguments)
+    };
+    let (plain, corrupted) = (run("plain", &[]), run("corrupted", &corruptions));
+    for (plain, row) in plain["rows"].as_array().unwrap().iter().zip(corrupted["rows"].as_array().unwrap()) {
+        assert!(plain.get("corrupted").is_none() && plain["test"] == row["test"]);
+        let found = row["corrupted"].as_array().unwrap();
+        let names: Vec<String> = found
+            .iter()
+            .map(|at| format!("{}-{}", at["corruption"]["kind"].as_str().unwrap(), at["corruption"]["strength"]))
+            .collect();
+        assert_eq!((names.len(), names[0].as_str(), names[9].as_str()), (10, "noise-1", "contrast-5"));
+        assert!(found.iter().all(|at| at["scores"]["classification"]["standard"]["ece"].is_number()));
+        assert_ne!(found[0]["scores"], found[9]["scores"]);
+    }
+    let scores = rows(&std::fs::read_to_string(here.join("corrupted/scores.csv")).unwrap());
+    let sets: Vec<&str> = scores.iter().take(13).map(|row| row["set"].as_str()).collect();
+    assert_eq!((sets[3], sets[12]), ("noise-1", "contrast-5"));
+    // The table has the mean over kinds of each strength, and the test images themselves at 0.
+    let table = rows(&std::fs::read_to_string(here.join("corrupted/corruptions.csv")).unwrap());
+    let shown = |column: &str| table[0][column].parse::<f64>().unwrap();
+    let accuracy = |set: &str| -> f64 {
+        100.0 * scores.iter().find(|row| row["set"] == set).unwrap()["accuracy_sm"].parse::<f64>().unwrap()
+    };
+    assert_eq!((table[0]["method"].as_str(), table[0]["score"].as_str()), ("SGD", "accuracy %"));
+    assert!((shown("0") - accuracy("test")).abs() < 0.01, "{table:?}");
+    assert!((shown("5") - (accuracy("noise-5") + accuracy("contrast-5")) / 2.0).abs() < 0.01, "{table:?}");
+    assert!(!here.join("plain/corruptions.csv").exists());
 }
 
 /// There are fewer held-out stripes than a quick run takes of larger sets.
@@ -229,6 +269,13 @@ fn what_does_not_go_together_is_refused_by_name() {
     set("stripes", "model.layers=['rellu']", &["no layer `rellu`", "did you mean `relu`?"]);
     set("stripes", "model.layers=[{ dense = { units = 3 } }]", &["last dense layer has 4 units", "got 3 units"]);
     set("stripes", "data.out_of_distribution=concrete", &["`concrete` is a table"]);
+    set("stripes", "data.corruptions=['noize']", &["data.corruptions", "noise", "contrast"]);
+    set(
+        "stripes",
+        "data.corruptions=['blur', 'noise', 'blur']",
+        &["data.corruptions must be", "each corruption once", "blur twice"],
+    );
+    set("concrete", "data.corruptions=['blur']", &["data.corruptions does not apply", "`concrete` is a table"]);
     set("stripes", "data.out_of_distribution=ringz", &["no data set is named `ringz`", "did you mean `rings`?"]);
     assert_eq!(std::fs::read_dir(here).unwrap().count(), 0, "nothing was written");
 }

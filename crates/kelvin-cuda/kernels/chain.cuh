@@ -33,6 +33,8 @@ struct ParameterBlock {
     u32 len;
     // Where the tensor begins.
     u32 tensor_first;
+    // Whether the prior says anything of the tensor.
+    u32 has_prior;
 };
 
 // The partial sums of a tensor's gradient: [chain][split][number].

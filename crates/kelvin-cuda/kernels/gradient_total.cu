@@ -1,6 +1,6 @@
 // Adds up the partial sums of each tensor's gradient, weighs them and adds the prior's; one block a parameter block.
 //
-//   g = scale·Σ over splits + θ/σ_p²       Σ g² of the block, and of all blocks
+//   g = scale·Σ over splits + θ/σ_p² (without the second where there is no prior)      Σ g² of the block, and of all blocks
 //
 // Reads each partial sum once, in their order, and θ, and writes g where there are several: 4·splits + 8 bytes a
 // parameter (8 of a single one), sixteen bytes at a time where all four parameters lie so. The last block to end adds
@@ -113,6 +113,7 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
         }
     }
     const float scale = (float)arguments.cells[chain].gradient_scale;
+    const float inverse_variance = block.has_prior ? arguments.inverse_variance : 0.0f;
     const bool stores = arguments.keeps || source.num_splits != 1;
     float squares = 0.0f;
 #pragma unroll
@@ -120,7 +121,7 @@ DEVICE float total(const GradientTotalArguments& arguments, const ParameterBlock
         if (arguments.finishes) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
-                sums[k].of[i] = fmaf(arguments.inverse_variance, positions[k].of[i], scale * sums[k].of[i]);
+                sums[k].of[i] = fmaf(inverse_variance, positions[k].of[i], scale * sums[k].of[i]);
                 squares = fmaf(sums[k].of[i], sums[k].of[i], squares);
             }
         }

@@ -92,6 +92,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
     if (cell.stopped) return;
     const StepNumbers at = arguments.steps[(u64)chain * arguments.num_rows + cell.row];
     const float scale = (float)cell.gradient_scale;
+    const float inverse_variance = block.has_prior ? arguments.inverse_variance : 0.0f;
     const double mass = arguments.masses[(u64)chain * arguments.num_tensors + block.tensor];
     if (threadIdx.x == 0) {
         const double norm = sqrt(arguments.square_sums[chain]);
@@ -118,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 3) langevin(const Langevin
         if (first + offset < block.first || first + offset >= end) continue;
         float force = g[i / 4][i % 4], position = theta[i / 4][i % 4];
         const float normal = noise[i / 4][i % 4];
-        if (is_single) force = fmaf(arguments.inverse_variance, position, scale * force);
+        if (is_single) force = fmaf(inverse_variance, position, scale * force);
 #if INTEGRATOR == 0
         const float momentum = fmaf(by.spread, normal, fmaf(by.kick, force, by.keep * m[i / 4][i % 4]));
         position = fmaf(by.drift, momentum, position);

@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::error::ExperimentError;
 use crate::settings::{DataSettings, Settings, TaskSetting};
 use kelvin::data::{
-    Dataset, Examples, FeatureKind, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Roles, Split, Standardiser,
-    Table, Targets, known_dataset, known_datasets,
+    Corruption, Dataset, Examples, FeatureKind, Halves, ImageDataset, ImageSet, Inputs, KnownDataset, Roles, Split,
+    Standardiser, Table, Targets, known_dataset, known_datasets,
 };
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Shape};
@@ -74,6 +74,8 @@ pub struct Problem {
     pub test: Examples,
     /// Test rows of another set; its classes are others, so its targets mean nothing.
     pub out_of_distribution: Option<Examples>,
+    /// The test images, corrupted; none if no corruptions are named.
+    pub corrupted: Vec<(Corruption, Examples)>,
     /// The network, built for these rows.
     pub network: Network,
     /// What an output says of a target.
@@ -195,6 +197,7 @@ impl Problem {
             validation: standardiser.examples(&dataset, &split.val)?,
             test: standardiser.examples(&dataset, &split.test)?,
             out_of_distribution: None,
+            corrupted: Vec::new(),
             network,
             likelihood,
             source: ProblemSource::Table(Box::new(TableSource { dataset, split, standardiser })),
@@ -233,12 +236,17 @@ impl Problem {
             examples
         });
         let train = examples(first(images.train, "data.train_images", data.train_images)?);
+        let test = first(images.test, "data.test_images", data.test_images)?;
+        let corrupted = Corruption::all_of(&data.corruptions)
+            .map(|corruption| (corruption, examples(corruption.of(&test, settings.run.seed))))
+            .collect();
         Ok(Self {
             training_sample: sample(&train, settings.run.seed),
             train,
             validation: examples(first(images.validation, "data.validation_images", data.validation_images)?),
-            test: examples(first(images.test, "data.test_images", data.test_images)?),
+            test: examples(test),
             out_of_distribution,
+            corrupted,
             network,
             likelihood: Likelihood::Categorical { num_classes },
             source: ProblemSource::Images(ImageSource {
@@ -343,6 +351,7 @@ fn refuse_image_settings(data: &DataSettings) -> Result<(), ExperimentError> {
         ("data.validation_images", data.validation_images.is_some()),
         ("data.test_images", data.test_images.is_some()),
         ("data.out_of_distribution", data.out_of_distribution.is_some()),
+        ("data.corruptions", !data.corruptions.is_empty()),
     ];
     match given.into_iter().find(|(_, given)| *given) {
         None => Ok(()),

@@ -407,7 +407,7 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "Vec<usize>" => "list of whole numbers",
         "Vec<Vec<usize>>" => "list of lists of whole numbers",
         "Vec<String>" => "list of texts",
-        "Vec<LikelihoodName>" => "list of words",
+        "Vec<LikelihoodName>" | "Vec<CorruptionKind>" => "list of words",
         "(f64, f64)" => "list of two numbers",
         "BatchSize" => "whole number or `\"full\"` for all training rows",
         "Vec<Layer>" => "list of [layers](#layers)",

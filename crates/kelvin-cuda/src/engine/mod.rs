@@ -9,6 +9,7 @@ mod faults;
 mod population;
 
 use std::error::Error;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use kelvin::data::{Examples, Inputs, Targets};
@@ -43,7 +44,8 @@ struct Place {
 struct Subject {
     network: Network,
     likelihood: Likelihood,
-    prior_variance: Option<f64>,
+    /// The variance, and where there is none.
+    prior: Option<(f64, Vec<Range<usize>>)>,
     examples: ExamplesIdentity,
 }
 
@@ -66,7 +68,7 @@ impl Subject {
         Self {
             network: posterior.network().clone(),
             likelihood: posterior.likelihood(),
-            prior_variance: posterior.prior().isotropic_variance(),
+            prior: posterior.prior().gaussian_except().map(|(variance, without)| (variance, without.to_vec())),
             examples: ExamplesIdentity(posterior.examples().clone()),
         }
     }

@@ -155,7 +155,7 @@ plain! {
     /// `chain.cuh`.
     StepNumbers { keep: f64, kick: f64, drift: f64, heat: f64 }
     /// `chain.cuh`.
-    ParameterBlock { tensor: u32, first: u32, len: u32, tensor_first: u32 }
+    ParameterBlock { tensor: u32, first: u32, len: u32, tensor_first: u32, has_prior: u32 }
     /// `chain.cuh`.
     TensorBlocks { first: u32, count: u32 }
     /// `gradient_total.cu`: the partial sums of a tensor.

@@ -31,7 +31,7 @@ pub enum GeneralEngineError {
     /// The device knows one prior.
     #[error(
         "the prior (model.prior) is none that its kernels have: they have independent Gaussians of one variance \
-         (model.prior = \"gaussian\"); take that one, or sample on the CPU (--device cpu)"
+         (model.prior = \"gaussian\" or \"gaussian_free_norms\"); take that one, or sample on the CPU (--device cpu)"
     )]
     Prior,
 }
@@ -81,7 +81,7 @@ impl GeneralEngine {
         posterior: &Posterior,
         precision: Precision,
     ) -> Result<Self, GeneralEngineError> {
-        let variance = posterior.prior().isotropic_variance().ok_or(GeneralEngineError::Prior)?;
+        let (variance, without_prior) = posterior.prior().gaussian_except().ok_or(GeneralEngineError::Prior)?;
         let program = posterior.network().program();
         let mut plan = Plan::new(program);
         plan.packed_input = precision == Precision::Half && wants_packed_input(device.limits(), &plan);
@@ -90,7 +90,7 @@ impl GeneralEngine {
         let core = Core {
             plan,
             fast,
-            blocks: ParameterBlocks::new(&device, &program.layout)?,
+            blocks: ParameterBlocks::new(&device, &program.layout, without_prior)?,
             compiled: Compiled::new(&*device, precision, program)?,
             precision,
             data: DeviceData::new(&device, posterior.examples())?,

@@ -1,5 +1,6 @@
 //! How the parameter vector is cut into blocks that do not straddle tensors, on the host and on the device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use kelvin::network::Layout;
@@ -25,10 +26,12 @@ pub struct ParameterBlocks {
     pub tensors: Buffer<TensorBlocks>,
 }
 
-fn cut(layout: &Layout) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
+/// Tensors begin and end where ranges without a prior do.
+fn cut(layout: &Layout, without_prior: &[Range<usize>]) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
     let (mut blocks, mut tensors) = (Vec::new(), Vec::new());
     for (number, tensor) in layout.tensors().iter().enumerate() {
         let before = blocks.len();
+        let has_prior = !without_prior.iter().any(|range| range.contains(&tensor.range.start));
         let mut first = tensor.range.start;
         while first < tensor.range.end {
             let end = ((first / BLOCK + 1) * BLOCK).min(tensor.range.end);
@@ -37,6 +40,7 @@ fn cut(layout: &Layout) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
                 first: first as u32,
                 len: (end - first) as u32,
                 tensor_first: tensor.range.start as u32,
+                has_prior: has_prior.into(),
             });
             first = end;
         }
@@ -46,9 +50,9 @@ fn cut(layout: &Layout) -> (Vec<ParameterBlock>, Vec<TensorBlocks>) {
 }
 
 impl ParameterBlocks {
-    /// Cuts a layout, and copies the blocks to the device.
-    pub fn new(device: &Arc<dyn Device>, layout: &Layout) -> Result<Self, DeviceError> {
-        let (blocks, tensors) = cut(layout);
+    /// Cuts a layout, of which the prior says nothing in some ranges, and copies the blocks to the device.
+    pub fn new(device: &Arc<dyn Device>, layout: &Layout, without_prior: &[Range<usize>]) -> Result<Self, DeviceError> {
+        let (blocks, tensors) = cut(layout, without_prior);
         Ok(Self {
             parameter_stride: layout.len().next_multiple_of(64),
             tensor_lens: layout.tensors().iter().map(|tensor| tensor.range.len()).collect(),
@@ -82,12 +86,14 @@ mod tests {
     #[test]
     fn blocks_cover_every_parameter_once_and_no_boundary() {
         let layout = Network::mnist_cnn().layout();
-        let (blocks, tensors) = cut(&layout);
+        let free = layout.tensors()[2].range.clone();
+        let (blocks, tensors) = cut(&layout, std::slice::from_ref(&free));
         let mut next = 0;
         for block in &blocks {
             assert_eq!(block.first, next);
             next += block.len;
             let range = &layout.tensors()[block.tensor as usize].range;
+            assert_eq!(block.has_prior == 0, block.tensor == 2);
             assert!(range.start <= block.first as usize && next as usize <= range.end);
             assert_eq!(block.first as usize / BLOCK, (next as usize - 1) / BLOCK);
         }

@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex};
 use crate::networks::{examples, parameters, posterior, relative_error, resnet};
 use crate::support::device_for_tests;
 use kelvin::data::Augmentation;
-use kelvin::network::{Layer, Network, Rows, Shape};
+use kelvin::likelihood::Likelihood;
+use kelvin::network::{Layer, Network, Role, Rows, Shape};
 use kelvin::potential::Posterior;
+use kelvin::prior::{GaussianFreeNorms, IsotropicGaussian, Prior};
 use kelvin::sampler::{
     AscentObjective, Batches, Chain, ChainState, ClipScope, Integrator, JointAscent, Keep, Langevin, LayerwiseMass,
     LogBeta, MassRule, Observer, Plan, PriorShare, Silent, run_population,
@@ -152,6 +154,51 @@ fn samplers_take_the_steps_of_the_cpu() {
             }
         }
     }
+}
+
+/// Sampling with and without masses, and the ascent of a posterior: scales and offsets are not pulled to 0.
+#[test]
+fn norms_without_a_prior_move_as_on_the_cpu() {
+    let Some(device) = device_for_tests() else { return };
+    let network = network_with_norm();
+    let examples = examples(&network, NUM_IMAGES, true);
+    let likelihood = Likelihood::Categorical { num_classes: network.num_outputs() };
+    // So narrow that all else is pulled hard.
+    let of = |prior: Box<dyn Prior>| {
+        Posterior::with_evaluator(&network, network.general_evaluator(), likelihood, prior, &examples).unwrap()
+    };
+    let posterior = of(Box::new(GaussianFreeNorms::new(0.01, &network.layout()).unwrap()));
+    let engine = engine(&device, &posterior, 2, 3);
+    let masses = MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() });
+    for mass in [MassRule::Fixed, masses] {
+        let rule = Langevin { mass, ..rule(Integrator::Sghmc) };
+        let sampled_on_cpu = |posterior: &Posterior| {
+            let (mut chains, remember) = (chains(&network, 3), Remember::default());
+            run_population(posterior, &rule, &plan(12, 0.0), &mut chains, &remember);
+            (chains, remember)
+        };
+        let (wanted, on_cpu) = sampled_on_cpu(&posterior);
+        let (mut found, on_device) = (chains(&network, 3), Remember::default());
+        engine.sample(&rule, &plan(12, 0.0), &mut found, &on_device).unwrap();
+        assert_same_course("norms without a prior", (&found, &on_device), (&wanted, &on_cpu), 1e-4);
+        let (gaussian, _) = sampled_on_cpu(&of(Box::new(IsotropicGaussian::new(0.01).unwrap())));
+        let scale = network.layout().tensors().iter().find(|tensor| tensor.role == Role::Scale).unwrap().range.clone();
+        let apart = relative_error(&gaussian[2].state.position[scale.clone()], &wanted[2].state.position[scale]);
+        assert!(apart > 1e-3, "a prior on scales would not have been noticed: {apart:e}");
+    }
+    let rule = JointAscent {
+        objective: AscentObjective { prior: PriorShare::Once, log_beta: LogBeta::Free },
+        learning_rate: Schedule::Constant { value: 1e-4 },
+        momentum: 0.9,
+        weight_decay: 0.0,
+        clip_norm: 1e3,
+        clip_scope: ClipScope::All,
+    };
+    let (mut found, mut wanted) = (chains(&network, 2), chains(&network, 2));
+    let (on_device, on_cpu) = (Remember::default(), Remember::default());
+    engine.search(&rule, &plan(4, 0.0), &mut found, &on_device).unwrap();
+    run_population(&posterior, &rule, &plan(4, 0.0), &mut wanted, &on_cpu);
+    assert_same_course("ascent without a prior on norms", (&found, &on_device), (&wanted, &on_cpu), 1e-4);
 }
 
 #[test]

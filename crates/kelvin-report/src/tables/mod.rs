@@ -1,6 +1,7 @@
 //! Tables as values, and the tables of runs, sweeps, selections and the paper.
 
 mod audit_table;
+mod corruption_table;
 mod diagnosis;
 mod folds_table;
 mod latex;
@@ -13,6 +14,7 @@ mod run_table;
 mod selection_table;
 mod table;
 mod theory_table;
+mod uncertainty_table;
 
 pub use diagnosis::{BAND, Search, Temperature, Tensor, Tensors, searches, temperatures, tensors};
 pub(crate) use named_run::NamedRun;

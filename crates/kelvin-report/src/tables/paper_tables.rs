@@ -5,7 +5,8 @@ use kelvin_study::csv_text::csv_text;
 use kelvin_study::experiment::OutOfDistributionScores;
 use kelvin_study::findings::{Criterion, distinct_repetitions, grid_choice};
 
-use crate::tables::table::Table;
+use crate::tables::table::{Alignment, Table};
+use crate::tables::uncertainty_table::Uncertainty;
 use kelvin_study::findings::{Agreement, BETA_STAR, Findings, Method, Row, are_classes, deviation, mean_and_std};
 use kelvin_study::number::{fixed, significant};
 
@@ -71,7 +72,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// What stands in the cells of a table with a line for SGD and others for chains.
-    fn what_is_shown(&self) -> String {
+    pub fn what_is_shown(&self) -> String {
         let all = format!("mean ± SD over {} repetitions", self.repetitions);
         if let Some(only) = self.only {
             return format!("repetition {only} of {} alone", self.repetitions);
@@ -196,35 +197,40 @@ impl<'a> Sweep<'a> {
         table
     }
 
-    /// Doubt on the images of another set, and how well it tells them from the test images, under the standard model.
+    /// Uncertainty on the images of another set, and how well it separates them from the test images, under the standard model.
     pub fn out_of_distribution(&self, other: &str) -> Table {
-        let header = ["method", "H other", "AUROC H", "I other", "AUROC I"];
+        let header = ["method", "of", "mean", "AUROC", "AUPR", "FPR95"];
         let title = format!(
-            "Doubt on {other} against test images: entropy H, mutual information I (nats), {}",
+            "Uncertainty on {other} against test images: entropy H, mutual information I (nats), {}",
             self.what_is_shown()
         );
         let mut table = Table::new(title, header);
-        let mut push = |name: &str, rows: Vec<&Row>| {
-            let of = |value: fn(&OutOfDistributionScores) -> Option<f64>| {
-                let scores = rows.iter().filter_map(|row| row.out_of_distribution.as_ref());
-                let values: Vec<f64> = scores.filter_map(|scores| value(&scores.standard)).collect();
-                mean_and_spread(&values, Spread::StandardDeviation)
-            };
-            table.push([
-                name.to_owned(),
-                of(|scores| Some(scores.mean_entropy)),
-                of(|scores| scores.entropy_auroc),
-                // One draw cannot disagree.
-                of(|scores| scores.mutual_information_auroc.map(|_| scores.mean_mutual_information)),
-                of(|scores| scores.mutual_information_auroc),
-            ]);
-        };
-        push("SGD", self.of(Method::Sgd));
-        for beta in self.grid_betas() {
-            push(&format!("β = {}", significant(beta, 3)), self.at(beta));
+        table.alignments[1] = Alignment::Left;
+        for (name, rows) in self.methods() {
+            let scores: Vec<&OutOfDistributionScores> =
+                rows.iter().filter_map(|row| Some(&row.out_of_distribution.as_ref()?.standard)).collect();
+            let num_draws = rows.iter().map(|row| row.num_draws).min().unwrap_or(0);
+            for of in Uncertainty::of_draws(num_draws) {
+                let mut cells = vec![name.clone(), of.symbol().into()];
+                let over_repetitions = |value: &dyn Fn(&OutOfDistributionScores) -> Option<f64>| {
+                    let values: Vec<f64> = scores.iter().filter_map(|scores| value(scores)).collect();
+                    mean_and_spread(&values, Spread::StandardDeviation)
+                };
+                cells.push(over_repetitions(&|scores| Some(of.mean(scores))));
+                cells.extend((0..3).map(|at| over_repetitions(&|scores| of.separation(scores)[at])));
+                table.push(cells);
+            }
         }
-        push(&format!("β = {BETA_STAR}"), self.of(Method::Chosen));
         table
+    }
+
+    /// SGD, each β of the grid and β̂*, each with its rows.
+    pub fn methods(&self) -> Vec<(String, Vec<&'a Row>)> {
+        let grid = self.grid_betas().into_iter();
+        let mut methods = vec![("SGD".to_owned(), self.of(Method::Sgd))];
+        methods.extend(grid.map(|beta| (format!("β = {}", significant(beta, 3)), self.at(beta))));
+        methods.push((format!("β = {BETA_STAR}"), self.of(Method::Chosen)));
+        methods
     }
 
     /// Mean seconds of one repetition by method.

@@ -1,6 +1,6 @@
 //! The table of a run: SGD, β = 1, β̂* and the grid, side by side.
 
-use kelvin::predictive::{ByModel, Scores};
+use kelvin::predictive::Scores;
 
 use crate::tables::table::Table;
 use kelvin_study::findings::Row;
@@ -81,35 +81,4 @@ pub fn chains_table(rows: &[Row]) -> Table {
         ]);
     }
     table
-}
-
-/// Doubt on the test images and on those of another set, and how well it tells the two apart; nothing where no other set
-/// is named.
-pub fn out_of_distribution_table(other: Option<&str>, rows: &[Row]) -> Option<Table> {
-    let header = ["method", "H test", "H other", "AUROC SM", "TM", "I test", "I other", "AUROC SM", "TM"];
-    let title =
-        format!("Doubt on test images and {}: entropy H, mutual information I (nats, SM), AUROC of each", other?);
-    let mut table = Table::new(title, header);
-    for row in rows {
-        let (Some(ByModel { standard, tempered }), Scores::Classification(test)) =
-            (&row.out_of_distribution, &row.test)
-        else {
-            continue;
-        };
-        let or_dash = |value: Option<f64>| value.map_or("–".into(), |value| fixed(value, 3));
-        // One draw cannot disagree.
-        let information = |value: f64| Some(value).filter(|_| row.num_draws > 1);
-        table.push([
-            row.label.clone(),
-            fixed(test.standard.mean_entropy, 3),
-            fixed(standard.mean_entropy, 3),
-            or_dash(standard.entropy_auroc),
-            or_dash(tempered.entropy_auroc),
-            or_dash(information(test.standard.mean_mutual_information)),
-            or_dash(information(standard.mean_mutual_information)),
-            or_dash(standard.mutual_information_auroc),
-            or_dash(tempered.mutual_information_auroc),
-        ]);
-    }
-    Some(table)
 }

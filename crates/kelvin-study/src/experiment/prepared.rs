@@ -7,7 +7,7 @@ use crate::experiment::chain_spec::{Slot, StartingPoint};
 use crate::problem::Problem;
 use crate::settings::check::num_steps;
 use crate::settings::{BatchSize, Preconditioner, PreconditionerStatistics, Settings, Start};
-use kelvin::data::Augmentation;
+use kelvin::data::{Augmentation, Corruption};
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
@@ -33,6 +33,8 @@ pub struct Experiment {
     pub test: HeldOut,
     /// Images of another data set; none if none is named.
     pub out_of_distribution: Option<HeldOut>,
+    /// The test images, corrupted; none if no corruptions are named.
+    pub corrupted: Vec<(Corruption, HeldOut)>,
     /// The training rows at which WAIC and other quantities of learning theory are computed.
     pub training_sample: HeldOut,
     /// The device that moves chains and evaluates draws.
@@ -64,10 +66,20 @@ impl Experiment {
         let held_out = |examples: &_| posterior.held_out(examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);
+        let corrupted = problem.corrupted.iter().map(|(corruption, rows)| (*corruption, held_out(rows))).collect();
         let training_sample = held_out(&problem.training_sample);
         settings.check_against(problem.train.len(), problem.network.has_batch_norm())?;
-        let experiment =
-            Self { settings, problem, posterior, validation, test, out_of_distribution, training_sample, engine };
+        let experiment = Self {
+            settings,
+            problem,
+            posterior,
+            validation,
+            test,
+            out_of_distribution,
+            corrupted,
+            training_sample,
+            engine,
+        };
         experiment.selection_steps()?;
         experiment.sampler_steps()?;
         Ok(experiment)

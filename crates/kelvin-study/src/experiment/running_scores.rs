@@ -3,6 +3,7 @@
 use crate::error::ExperimentError;
 use crate::experiment::prepared::Experiment;
 use crate::experiment::watched_rows::WatchedRows;
+use kelvin::data::Corruption;
 use kelvin::diagnostics::TrainingDensities;
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
@@ -20,18 +21,15 @@ pub struct HeldOutPredictives {
     pub test: Predictive,
     /// At the rows of another set.
     pub out_of_distribution: Option<Predictive>,
+    /// At the corrupted test images.
+    pub corrupted: Vec<(Corruption, Predictive)>,
 }
 
 impl HeldOutPredictives {
     /// Of no draws yet, at this inverse temperature.
     pub fn new(experiment: &Experiment, inverse_temperature: f64) -> Result<Self, ExperimentError> {
-        let at = |held_out: &HeldOut| {
-            Predictive::new(experiment.problem.likelihood, held_out.targets(), inverse_temperature)
-        };
-        Ok(Self {
-            validation: at(&experiment.validation)?,
-            test: at(&experiment.test)?,
-            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
+        Self::of_sets(experiment, |held_out| {
+            Ok(Predictive::new(experiment.problem.likelihood, held_out.targets(), inverse_temperature)?)
         })
     }
 
@@ -40,31 +38,39 @@ impl HeldOutPredictives {
     /// # Errors
     /// Where draws cannot be read, or their outputs are no numbers.
     pub fn of_draws(experiment: &Experiment, inverse_temperature: f64, draws: &Draws) -> Result<Self, ExperimentError> {
-        let at = |held_out: &HeldOut| experiment.predictive(held_out, inverse_temperature, [draws]);
+        Self::of_sets(experiment, |held_out| experiment.predictive(held_out, inverse_temperature, [draws]))
+    }
+
+    fn of_sets(
+        experiment: &Experiment,
+        at: impl Fn(&HeldOut) -> Result<Predictive, ExperimentError>,
+    ) -> Result<Self, ExperimentError> {
+        let corrupted = experiment.corrupted.iter().map(|(corruption, held_out)| Ok((*corruption, at(held_out)?)));
         Ok(Self {
             validation: at(&experiment.validation)?,
             test: at(&experiment.test)?,
-            out_of_distribution: experiment.out_of_distribution.as_ref().map(at).transpose()?,
+            out_of_distribution: experiment.out_of_distribution.as_ref().map(&at).transpose()?,
+            corrupted: corrupted.collect::<Result<_, ExperimentError>>()?,
         })
     }
 
     /// Counts the draws of another chain.
     pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
-        self.validation.merge(&other.validation)?;
-        self.test.merge(&other.test)?;
-        match (&mut self.out_of_distribution, &other.out_of_distribution) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            (None, None) => Ok(()),
-            _ => Err(PredictiveError::OtherPoints),
+        if self.each().count() != other.each().count() {
+            return Err(PredictiveError::OtherPoints);
         }
+        self.each_mut().zip(other.each()).try_for_each(|(mine, theirs)| mine.merge(theirs))
     }
 
+    /// Validation, test, another set, corrupted test images: the order of [`sets_of`].
     fn each_mut(&mut self) -> impl Iterator<Item = &mut Predictive> {
-        [&mut self.validation, &mut self.test].into_iter().chain(&mut self.out_of_distribution)
+        let corrupted = self.corrupted.iter_mut().map(|(_, predictive)| predictive);
+        [&mut self.validation, &mut self.test].into_iter().chain(&mut self.out_of_distribution).chain(corrupted)
     }
 
     fn each(&self) -> impl Iterator<Item = &Predictive> {
-        [&self.validation, &self.test].into_iter().chain(&self.out_of_distribution)
+        let corrupted = self.corrupted.iter().map(|(_, predictive)| predictive);
+        [&self.validation, &self.test].into_iter().chain(&self.out_of_distribution).chain(corrupted)
     }
 }
 
@@ -189,14 +195,19 @@ fn count_training_densities(
     Ok(())
 }
 
+/// Everything an experiment holds out, in the order of [`HeldOutPredictives`].
+fn sets_of(experiment: &Experiment) -> impl Iterator<Item = &HeldOut> {
+    let corrupted = experiment.corrupted.iter().map(|(_, held_out)| held_out);
+    [&experiment.validation, &experiment.test].into_iter().chain(&experiment.out_of_distribution).chain(corrupted)
+}
+
 /// Counts one draw of each of these chains, at the step it was kept at; chains are counted side by side.
 pub(crate) fn count_draws(
     experiment: &Experiment,
     scores: &mut [&mut RunningScores],
     draws: &[(u64, Weights<'_>)],
 ) -> Result<(), ExperimentError> {
-    let rows = [&experiment.validation, &experiment.test].into_iter().chain(&experiment.out_of_distribution);
-    for (set, held_out) in rows.enumerate() {
+    for (set, held_out) in sets_of(experiment).enumerate() {
         let num_outputs = held_out.num_rows() * held_out.num_values();
         let lot = evaluated_together(num_outputs);
         for (scores, draws) in scores.chunks_mut(lot).zip(draws.chunks(lot)) {

@@ -26,7 +26,7 @@ pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
 pub(crate) use results::FinishedSearch;
 pub use results::{Agreement, ChainFindings, FINDINGS, Findings, ProblemFacts, SamplingFacts, SearchFindings, Visit};
 pub(crate) use row::with_draws;
-pub use row::{BETA_STAR, HeldOutScores, Method, Row, are_classes, deviation, mean_and_std};
+pub use row::{BETA_STAR, CorruptedScores, HeldOutScores, Method, Row, are_classes, deviation, mean_and_std};
 pub use row_blocks::{RowBlocks, outputs_of_draws};
 pub use scores_file::scores_csv;
 pub use selection::{Choice, Refusal, SEARCHING, StartChoice};

@@ -4,6 +4,7 @@ use crate::error::{Context, ExperimentError, Result};
 use crate::experiment::{
     ChainGroup, Experiment, HeldOutPredictives, Measured, OutOfDistributionScores, SampledChain, Slot,
 };
+use kelvin::data::Corruption;
 use kelvin::draws::Draws;
 use kelvin::predictive::{ByModel, Scores};
 use kelvin::selection::JointChoice;
@@ -67,10 +68,22 @@ pub struct Row {
     /// How well uncertainty separates images of another data set from the test images; none if no other set is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+    /// Scores on the test images, corrupted; none if no corruptions are named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corrupted: Vec<CorruptedScores>,
     /// Temperatures and agreement of its chains; none for SGD.
     pub measured: Option<Measured>,
     /// Time of its chains, one after the other.
     pub seconds: f64,
+}
+
+/// Scores on test images that are corrupted in one way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CorruptedScores {
+    /// In which way.
+    pub corruption: Corruption,
+    /// The scores.
+    pub scores: Scores,
 }
 
 /// "β̂*", spelled so that the hat stands on the β.
@@ -139,10 +152,21 @@ struct What<'a> {
 
 impl What<'_> {
     fn scored(self, predictives: &HeldOutPredictives, measured: Option<Measured>) -> Result<Row, ExperimentError> {
-        let HeldOutScores { validation, test, out_of_distribution } = HeldOutScores::of(predictives)?;
+        let HeldOutScores { validation, test, out_of_distribution, corrupted } = HeldOutScores::of(predictives)?;
         let Self { method, label, repetition, beta, num_draws, seconds } = self;
-        let label = label.into();
-        Ok(Row { method, label, repetition, beta, num_draws, validation, test, out_of_distribution, measured, seconds })
+        Ok(Row {
+            method,
+            label: label.into(),
+            repetition,
+            beta,
+            num_draws,
+            validation,
+            test,
+            out_of_distribution,
+            corrupted,
+            measured,
+            seconds,
+        })
     }
 }
 
@@ -154,6 +178,8 @@ pub struct HeldOutScores {
     pub test: Scores,
     /// On images of another data set; none if none is named, or for a regression.
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
+    /// On the test images, corrupted.
+    pub corrupted: Vec<CorruptedScores>,
 }
 
 impl HeldOutScores {
@@ -162,9 +188,17 @@ impl HeldOutScores {
     /// # Errors
     /// If there are no draws to score.
     pub fn of(predictives: &HeldOutPredictives) -> Result<Self, ExperimentError> {
-        let HeldOutPredictives { validation, test, out_of_distribution } = predictives;
+        let HeldOutPredictives { validation, test, out_of_distribution, corrupted } = predictives;
         let other = out_of_distribution.as_ref().map(|other| OutOfDistributionScores::new(test, other)).transpose()?;
-        Ok(Self { validation: validation.scores()?, test: test.scores()?, out_of_distribution: other.flatten() })
+        let corrupted = corrupted
+            .iter()
+            .map(|(corruption, at)| Ok(CorruptedScores { corruption: *corruption, scores: at.scores()? }));
+        Ok(Self {
+            validation: validation.scores()?,
+            test: test.scores()?,
+            out_of_distribution: other.flatten(),
+            corrupted: corrupted.collect::<Result<_, ExperimentError>>()?,
+        })
     }
 }
 

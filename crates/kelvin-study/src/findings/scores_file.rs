@@ -1,11 +1,11 @@
-//! scores.csv: one line for each method, β and set of rows (with another set, also for that), every score a column.
+//! scores.csv: one line for each method, β and set of rows (also another set and corrupted images, where asked for), every score a column.
 
 use crate::csv_text::csv_text;
 use kelvin::predictive::Scores;
 use serde_json::{Map, Value};
 
 use crate::findings::results::Findings;
-use crate::findings::row::Row;
+use crate::findings::row::{CorruptedScores, Row};
 
 /// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
 pub fn scores_csv(findings: &Findings) -> String {
@@ -64,6 +64,11 @@ fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
             line
         })
         .chain(other)
+        .chain(row.corrupted.iter().map(|CorruptedScores { corruption, scores }| {
+            let mut line = named_line(row, &corruption.to_string());
+            add_scores(&mut line, scores);
+            line
+        }))
         .collect()
 }
 

@@ -47,6 +47,9 @@ impl Settings {
         limit("data.train_images", data.train_images)?;
         limit("data.validation_images", data.validation_images)?;
         limit("data.test_images", data.test_images)?;
+        let twice = data.corruptions.iter().enumerate().find(|(at, kind)| data.corruptions[..*at].contains(kind));
+        let twice = twice.map_or(String::new(), |(_, kind)| format!("{} twice", kind.name()));
+        check(twice.is_empty(), "data.corruptions", "a list that names each corruption once", twice)?;
         limit("sampler.energy_rows", sampler.energy_rows)?;
         model.check_keys()?;
         let wide = |width: &usize| (1..=65_536).contains(width);

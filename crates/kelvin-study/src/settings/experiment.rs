@@ -11,7 +11,7 @@ use crate::settings::likelihood::LikelihoodName;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use crate::settings::stopping::StoppingSettings;
-use kelvin::data::{ColumnKind, Halves, Roles, Task};
+use kelvin::data::{ColumnKind, CorruptionKind, Halves, Roles, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
 /// Everything that decides an experiment's numbers.
@@ -67,10 +67,13 @@ pub struct DataSettings {
     /// Use only the first so many test images, also of the out-of-distribution set; all of them if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test_images: Option<usize>,
-    /// A second known set of images of the same shape. Entropy and mutual information are then reported on both sets, with the AUROC
-    /// by which each of them separates out-of-distribution images from test images.
+    /// A second known set of images of the same shape. Entropy and mutual information are then reported on both sets, with AUROC, AUPR and
+    /// FPR95: how well each of them separates out-of-distribution images from test images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<String>,
+    /// Corruptions of the test images (`noise`, `blur`, `contrast`), each in five strengths: scores are reported on all of them. `run.seed` names the noise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub corruptions: Vec<CorruptionKind>,
     /// What columns of a table are taken for (`number`, `boolean`, `text`, `date`, or `drop` to leave one out), by their names; guessed from their cells
     /// for the others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -97,6 +100,7 @@ pub(crate) const OPTIONAL: [&str; 38] = [
     "data.validation_images",
     "data.test_images",
     "data.out_of_distribution",
+    "data.corruptions",
     "data.columns",
     "model.network",
     "model.hidden",

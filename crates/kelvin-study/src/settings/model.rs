@@ -9,7 +9,8 @@ use kelvin::data::nearest_name;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Activation, KernelStart, Layer, Network, NetworkError, Normalisation, Shape};
 use kelvin::prior::{
-    IsotropicGaussian, Laplace, LayerwiseGaussian, LearnedScales, Prior, PriorError, ScaleGroups, StudentT,
+    GaussianFreeNorms, IsotropicGaussian, Laplace, LayerwiseGaussian, LearnedScales, Prior, PriorError, ScaleGroups,
+    StudentT,
 };
 
 /// Network, likelihood and prior.
@@ -103,6 +104,8 @@ pub enum PriorName {
     /// N(0, σ_p²) for every parameter.
     #[default]
     Gaussian,
+    /// N(0, σ_p²) for every parameter but scales and offsets of norms, which have none: a flat density.
+    GaussianFreeNorms,
     /// N(0, σ_p²/fan-in) for kernels, N(0, σ_p²) for all else.
     Layerwise,
     /// Laplace distribution of variance σ_p².
@@ -286,6 +289,7 @@ impl ModelSettings {
         let variance = self.prior_variance;
         Ok(match self.prior {
             PriorName::Gaussian => Box::new(IsotropicGaussian::new(variance)?),
+            PriorName::GaussianFreeNorms => Box::new(GaussianFreeNorms::new(variance, &network.layout())?),
             PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, &network.layout())?),
             PriorName::LearnedScales => {
                 let of = ScaleGroups { each_input: self.prior_ard, spread_output: likelihood.spread_output() };

@@ -19,6 +19,7 @@ use crate::problem::SourceData;
 use crate::settings::{DrawsSetting, Preconditioner, Settings};
 use crate::study::select::Methods;
 use crate::study::trials::num_trials;
+use kelvin::data::Corruption;
 use kelvin::network::{Evaluator, Network};
 
 /// Multiply-adds a second that one core is taken to do.
@@ -265,7 +266,8 @@ fn chain_cost(settings: &Settings, network: &Network, [num_train, num_validation
     let num_draws = settings.draws_per_chain() as f64;
     let num_outputs = network.num_outputs();
     let scored = if num_outputs == 1 { SCORED_NUMBER } else { SCORED_CLASS * num_outputs as f64 };
-    let num_evaluated = (num_validation + num_test + num_train.min(THEORY_ROWS)) as f64;
+    let times_tested = 1 + settings.data.corruptions.len() * Corruption::STRENGTHS;
+    let num_evaluated = (num_validation + times_tested * num_test + num_train.min(THEORY_ROWS)) as f64;
     let energy_rows = sampler.energy_rows.unwrap_or(num_train) as f64;
     let draw = energy_rows * gradient + num_evaluated * (evaluation + scored);
     let steps = epoch * sampler.epochs as f64;

@@ -17,7 +17,6 @@
 //! ```
 
 mod agreement;
-mod auroc;
 mod base_rate;
 mod brier;
 mod calibration;
@@ -30,9 +29,9 @@ mod model;
 mod outputs;
 mod regression;
 mod scores;
+mod separation;
 
 pub use agreement::{PredictionAgreement, predictions_by_row};
-pub use auroc::auroc;
 pub use base_rate::BaseRate;
 pub use brier::BrierScore;
 pub use calibration::{COVERAGE_LEVELS, PitValues, ReliabilityBin, ReliabilityDiagram};
@@ -45,3 +44,4 @@ pub use model::{ByModel, PredictiveModel};
 pub use outputs::for_each_output;
 pub use regression::RegressionPredictive;
 pub use scores::{ClassificationScores, RegressionScores};
+pub use separation::Separation;

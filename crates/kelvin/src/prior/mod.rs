@@ -1,14 +1,18 @@
 //! What is believed of the parameters before the data.
 
+mod free_norms;
 mod laplace;
 mod layerwise;
 mod learned_scales;
 mod student_t;
 
+pub use free_norms::GaussianFreeNorms;
 pub use laplace::Laplace;
 pub use layerwise::LayerwiseGaussian;
 pub use learned_scales::{LearnedScales, ScaleGroups};
 pub use student_t::StudentT;
+
+use std::ops::Range;
 
 use thiserror::Error;
 
@@ -26,6 +30,12 @@ pub trait Prior: Send + Sync {
     /// The variance, where all parameters are independent N(0, variance): engines on other devices know this prior.
     fn isotropic_variance(&self) -> Option<f64> {
         None
+    }
+
+    /// The variance, where all parameters are independent N(0, variance) but for these ranges, of which it says nothing: engines for any network on other
+    /// devices know this prior.
+    fn gaussian_except(&self) -> Option<(f64, &[Range<usize>])> {
+        self.isotropic_variance().map(|variance| (variance, &[][..]))
     }
 
     /// Adds its own parameters to the layout of the network's.
@@ -51,6 +61,10 @@ impl<P: Prior + ?Sized> Prior for Box<P> {
 
     fn isotropic_variance(&self) -> Option<f64> {
         (**self).isotropic_variance()
+    }
+
+    fn gaussian_except(&self) -> Option<(f64, &[Range<usize>])> {
+        (**self).gaussian_except()
     }
 
     fn add_tensors(&self, layout: &mut Layout) {

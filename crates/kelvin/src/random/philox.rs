@@ -36,6 +36,8 @@ pub enum Purpose {
     Momentum = 15,
     /// The length of a trajectory of HMC, and whether it is accepted.
     Trajectory = 16,
+    /// The noise of corrupted images.
+    Corruption = 17,
 }
 
 /// Names a random number: the same on any device, with any thread count, after any restart.

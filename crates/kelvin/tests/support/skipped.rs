@@ -19,6 +19,8 @@ pub enum Need {
     Gpu,
     /// Python and Chromium, to look at pages.
     Chromium,
+    /// Python alone.
+    Python,
     /// `script`, which makes a terminal.
     Terminal,
     /// A user whom a read-only folder stops.
@@ -34,6 +36,7 @@ impl Need {
             Self::Nvrtc => "nvrtc",
             Self::Gpu => "gpu",
             Self::Chromium => "chromium",
+            Self::Python => "python",
             Self::Terminal => "terminal",
             Self::PlainUser => "plain-user",
         }
