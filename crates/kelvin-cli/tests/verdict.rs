@@ -172,7 +172,10 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["run", "concrete", "--folds", "1"][..], &["--folds 1", "2 or more"][..]),
         (&["run", "concrete", "--folds", "2", "--splits", "2"], &["--splits"]),
         (&["run", "stripes", "--folds", "3"], &["--folds", "images"]),
-        (&["run", "stripes", "--sampler", "adaptive"], &["--sampler adaptive", "tables"]),
+        (
+            &["run", "stripes", "--sampler", "adaptive", "--budget", "2k"],
+            &["--budget does not apply", "sampler.epochs"],
+        ),
         (&["run", "stripes", "--exact"], &["--exact", "images"]),
         (
             &["run", "concrete", "--sampler", "paper", "--budget", "2k"],
