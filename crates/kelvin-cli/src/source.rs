@@ -62,7 +62,10 @@ pub fn read_for(
             if common.seed.is_some() {
                 settings.run.seed = seed;
             }
-            settings = with_overrides(settings, &common.overrides)?;
+            // A friction is for the chains that `adjusted` lets adapt.
+            let is_friction = |text: &&String| text.trim_start().starts_with("sampler.friction");
+            let others: Vec<String> = common.overrides.iter().filter(|text| !is_friction(text)).cloned().collect();
+            settings = with_overrides(settings, &others)?;
             settings.model.likelihood = match sampling.likelihood {
                 Some(LikelihoodArgument::Auto) => {
                     let reason =

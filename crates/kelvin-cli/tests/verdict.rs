@@ -162,6 +162,8 @@ fn settings_of_the_sampler_mean_the_sampler_they_belong_to() {
     assert!(paper.contains("integrator = \"sghmc\"") && !paper.contains("[stopping]"), "{paper}");
     let adaptive = settings(&["--budget", "2k"], "adaptive");
     assert!(adaptive.contains("integrator = \"baoab\"") && adaptive.contains("[stopping]"), "{adaptive}");
+    let slow = settings(&["--budget", "2k", "--set=sampler.friction=9"], "friction");
+    assert!(slow.contains("adapt = true") && slow.contains("friction = 9"), "{slow}");
 }
 
 #[test]
