@@ -10,6 +10,8 @@
 //! ```text
 //! h  ≤  √(T/(10 v)),     μ'  ≤  (r − 1)/(r + 1),     r = T/(5 h² v)          (unless γ is asked for)
 //! ```
+//! from the middle of the warm-up on: far from where it is to come to rest a chain has residuals, and so noise, that would hold it there.
+//!
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
 //! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
 //! first fifth of the warm-up keeps at most 0.95 of the momentum in a step, since a chain that falls from a random start has much heat to lose.
@@ -70,6 +72,11 @@ impl WarmUp {
         by_friction.max(-most.ln())
     }
 
+    /// Whether heat of minibatches is bounded at this step.
+    fn bounds_heat_at(&self, step: u64) -> bool {
+        step >= self.num_steps / 2
+    }
+
     /// Whether heat of minibatches is known, and nobody asked for a friction.
     fn bounds_heat(&self, found: &Adapted, temperature: f64) -> bool {
         self.friction.is_none() && found.gradient_noise > 0.0 && temperature > 0.0
@@ -93,16 +100,21 @@ impl WarmUp {
     }
 
     /// The first step after this one before which a device that takes many at a time must stop: for a look, to note U, or where the
-    /// early bound on the momentum ends.
+    /// early bound on the momentum ends and the one on heat begins.
     pub fn next_stop(&self, step: u64) -> u64 {
-        let stops = |&step: &u64| self.looks_at(step) || self.notes_energy_at(step) || step == self.num_steps / 5;
+        let is_bound = |step: u64| step == self.num_steps / 5 || step == self.num_steps / 2;
+        let stops = |&step: &u64| self.looks_at(step) || self.notes_energy_at(step) || is_bound(step);
         (step + 1..self.num_steps).find(stops).unwrap_or(u64::MAX)
     }
 
     /// The numbers of a step, from what was found.
     pub fn conditions(&self, step: u64, found: &Adapted, chain_temperature: f64, temperature: f64) -> Conditions {
         let h = found.step_size;
-        let keep = (-self.friction_of_step(found, chain_temperature)).exp();
+        let friction = match self.bounds_heat_at(step) {
+            true => self.friction_of_step(found, chain_temperature),
+            false => h * self.friction_at(chain_temperature),
+        };
+        let keep = (-friction).exp();
         let is_early = step < self.num_steps / 5;
         let retained_momentum = if is_early { keep.min(EARLY_KEEP) } else { keep };
         Conditions { step_size: h, retained_momentum, temperature }
@@ -148,7 +160,7 @@ impl WarmUp {
         }
         self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
         let found = &mut chain.state.adapted;
-        if self.bounds_heat(found, temperature) {
+        if self.bounds_heat_at(step) && self.bounds_heat(found, temperature) {
             let longest = (4.0 * MOST_HEAT / LEAST_RATIO * temperature / found.gradient_noise).sqrt();
             found.step_size = found.step_size.min(longest);
         }
@@ -253,9 +265,10 @@ mod tests {
     #[test]
     fn between_stops_nothing_changes() {
         let warm_up = WarmUp { num_steps: 10_000, friction: None };
-        let found = Adapted { step_size: 1e-3, ..Adapted::default() };
+        let found = Adapted { step_size: 1e-3, gradient_noise: 1e5, ..Adapted::default() };
         let numbers = |step| warm_up.conditions(step, &found, 1.0, 1.0);
         assert_ne!(numbers(1999), numbers(2000), "the early bound on the momentum");
+        assert_ne!(numbers(4999), numbers(5000), "the bound on heat");
         let mut at = 0;
         while at < 20_000 {
             let next = warm_up.next_stop(at).min(20_000);
