@@ -9,14 +9,16 @@
 #   results/reproduce.sh schedules    searches with a constant rate beside the cosine one
 #   results/reproduce.sh refine    β̂* refined by validation LPD beside the grid, on several splits
 #   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh strengths:cifar10-da    other strengths of augmentation, β = 1 to 100 (40 minutes of an H200; STRENGTHS="0.5" for one)
-#   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh selectors:cifar10 selectors:cifar10-da    Guo, MAP and MLE as the paper's table has them (an hour of an H200
+#   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh paper_selectors:cifar10 paper_selectors:cifar10-da    Guo, MAP and MLE as the paper's table has them (an hour of an H200
 #     each; SHARD=1/3, 2/3 and 3/3 take a third each, then MERGE=1)
 #   KELVIN_DATA=folder/with/cifar10 results/reproduce.sh differences    where the paper and kelvin differ: chains of a quarter of the length with one thing changed
 #     at a time (8 minutes of an H200 each; VARIANTS="norm_epsilon free_norms" for some of them)
 #   SHIFTS=1 …    images under noise, blur and less contrast as well, and Fashion-MNIST beside MNIST; all other numbers stay (checkpoints grow tenfold)
+#   results/reproduce.sh selectors    how far each selector's β is from the best of a fine grid of converged chains, on five splits of Concrete and Energy
+#   results/reproduce.sh audits    chains of `kelvin run` beside exact HMC at four temperatures, on five splits of Concrete and Energy
 #   SHORT=1 results/reproduce.sh …    tries the script out: short chains, one repetition or split, nothing written into results/
 # Cost on two cores: under a minute each for concrete, energy and stripes, minutes for naval, mnist-small and schedules, about a quarter of
-# an hour each for priors and refine.
+# an hour each for priors and refine, some five minutes for selectors, half an hour for audits.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sweeps=("$@")
@@ -93,6 +95,41 @@ refine() {
   python3 results/refine_table.py "$results/refine" "$work"/refine/*.json
 }
 
+# The curve over β is sampled by chains that adapt, from random starts; methods that need no chains are then asked for their β alone, so that what `select`
+# samples there is cut to nothing.
+selectors() {
+  local name seed seeds=(0 1 2 3 4) steps=(5000 12000 50)
+  local adaptive=(--set 'sampler.integrator="baoab"' --set sampler.adapt=true --set 'sampler.batch_size="full"' --set sampler.ramp_start=0 --set sampler.ramp_end=0)
+  if [ -n "${SHORT:-}" ]; then
+    seeds=(0)
+    steps=(300 600 20)
+  fi
+  local long=(--set "sampler.burn_in=${steps[0]}" --set "sampler.epochs=${steps[1]}" --set "sampler.cycle=${steps[2]}" --set run.chains=4)
+  mkdir -p "$work/selectors"
+  for name in concrete energy; do
+    for seed in "${seeds[@]}"; do
+      "$kelvin" run "$name" --seed "$seed" --grid --quiet "${adaptive[@]}" "${long[@]}" --set 'sampler.draws="scored"' --out "$work/selectors/$name-$seed" \
+        --set 'run.grid=[0.03, 0.055, 0.1, 0.18, 0.3, 0.55, 1.0, 1.8, 3.0, 5.5, 10.0, 18.0, 30.0]' > /dev/null
+      "$kelvin" select "$name" --seed "$seed" --starts 4 --json --quiet --all "${adaptive[@]}" --set 'run.grid=[0.3, 3.0]' \
+        --set sampler.burn_in=50 --set sampler.epochs=100 --set sampler.cycle=10 > "$work/selectors/$name-$seed.json"
+    done
+  done
+  python3 results/selectors_table.py "$results/selectors" "$work/selectors"
+}
+
+# β = 0.3 stands in the place of β̂*, so that each run has four temperatures.
+audits() {
+  local name seed seeds=(0 1 2 3 4)
+  if [ -n "${SHORT:-}" ]; then seeds=(0); fi
+  for name in concrete energy; do
+    for seed in "${seeds[@]}"; do
+      "$kelvin" run "$name" "${short[@]}" --seed "$seed" --folds 0 --grid --exact --quiet --set 'run.grid=[0.1, 5.0]' --set selection.beta=0.3 \
+        --set selection.epochs=100 --out "$work/audits/$name-$seed" > /dev/null
+    done
+  done
+  python3 results/audits_table.py "$results/audits" "$work"/audits/*
+}
+
 # The rate changes searches, and chains at β̂* by what they find; the grid would be the same again.
 schedules() {
   local name schedule repetitions=()
@@ -143,7 +180,7 @@ strengths() {
 }
 
 # A chain of its own for the β of every start, as the paper's table has it; a shard asks its share of the methods.
-selectors() {
+paper_selectors() {
   local folder="$work/selectors/$1" share=()
   mkdir -p "$work/selectors" "$results/$1/selectors"
   if [ -n "${MERGE:-}" ]; then
@@ -171,11 +208,11 @@ keep() {
 
 for name in "${sweeps[@]}"; do
   case "$name" in
-    priors | refine | schedules | differences)
+    priors | refine | schedules | selectors | audits | differences)
       "$name"
       continue
       ;;
-    strengths:* | selectors:*)
+    strengths:* | paper_selectors:*)
       "${name%%:*}" "${name#*:}"
       continue
       ;;

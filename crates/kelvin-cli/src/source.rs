@@ -66,7 +66,10 @@ pub fn read_for(
                 settings.run.seed = seed;
             }
             settings = with_hidden(settings, sampling)?;
-            settings = with_overrides(settings, &common.overrides)?;
+            // A friction is for the chains that `adjusted` lets adapt.
+            let is_friction = |text: &&String| text.trim_start().starts_with("sampler.friction");
+            let others: Vec<String> = common.overrides.iter().filter(|text| !is_friction(text)).cloned().collect();
+            settings = with_overrides(settings, &others)?;
             settings.model.likelihood = match sampling.likelihood {
                 Some(LikelihoodArgument::Auto) => {
                     let reason =
@@ -200,6 +203,9 @@ fn adjusted(
             }
         };
     }
+    if is_adaptive && let SourceData::Images { .. } = data {
+        settings = settings.adaptive_images();
+    }
     let time = judge(&mut settings, data, sampling)?;
     settings = with_overrides(settings, &common.overrides)?;
     settings.check()?;
@@ -236,7 +242,7 @@ fn price(
     Ok(())
 }
 
-/// Whether chains are to adapt: those of presets and own tables are, unless something else is asked for, or a setting of the sampler is given,
+/// Whether chains are to adapt: those of images where it is asked for, those of presets and own tables unless something else is asked for, or a setting of the sampler is given,
 /// which then means the sampler that it is a setting of.
 fn is_adaptive(
     source: &SourceArguments,
@@ -245,14 +251,8 @@ fn is_adaptive(
     data: &SourceData,
     asked: Option<SamplerArgument>,
 ) -> anyhow::Result<bool> {
-    let is_table = matches!(data, SourceData::Table(_));
     match asked {
         Some(SamplerArgument::Paper) => Ok(false),
-        Some(SamplerArgument::Adaptive) if !is_table => Err(WrongFlags(format!(
-            "`--sampler adaptive` is for tables, and `{}` is a set of images; leave it out",
-            settings.data.source
-        ))
-        .into()),
         Some(SamplerArgument::Adaptive) => Ok(true),
         None => {
             let of_sampler = |text: &&String| {
@@ -291,7 +291,12 @@ fn judge(settings: &mut Settings, data: &SourceData, asked: &Sampling) -> anyhow
     settings.run.exact |= asked.exact;
     let Some(budget) = asked.budget else { return Ok(None) };
     if settings.stopping.is_none() {
-        let reason = "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`";
+        let reason = match data {
+            SourceData::Table(_) => {
+                "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`"
+            }
+            SourceData::Images { .. } => "chains of images have a fixed length (sampler.epochs); give it with `--set`",
+        };
         return Err(WrongFlags(format!("--budget does not apply: {reason}")).into());
     }
     match budget {

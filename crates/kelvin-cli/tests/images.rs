@@ -193,6 +193,18 @@ fn a_quick_run_takes_no_more_images_than_there_are() {
 }
 
 #[test]
+fn chains_of_images_adapt_where_it_is_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let result = tiny(folder.path(), &["run", "stripes", "--sampler", "adaptive", "--out", "run"]);
+    let settings = std::fs::read_to_string(folder.path().join("run/experiment.toml")).unwrap();
+    assert!(settings.contains("adapt = true") && settings.contains("batch_size = 64"), "{settings}");
+    let steps: Vec<f64> =
+        result["chains"].as_array().unwrap().iter().filter_map(|chain| chain["step_size"].as_f64()).collect();
+    assert!(steps.len() == 4 && steps.iter().all(|&h| h > 0.0), "{steps:?}");
+    assert!(steps.windows(2).all(|pair| pair[0] != pair[1]), "each chain finds its own: {steps:?}");
+}
+
+#[test]
 fn a_sweep_of_images_gives_the_paper_s_tables() {
     let folder = TempDir::new().unwrap();
     let sweep = ["sweep", "stripes", "--repetitions", "2", "--set", "run.grid=[1.0, 10.0]", "--out", "sweep"];

@@ -162,6 +162,8 @@ fn settings_of_the_sampler_mean_the_sampler_they_belong_to() {
     assert!(paper.contains("integrator = \"sghmc\"") && !paper.contains("[stopping]"), "{paper}");
     let adaptive = settings(&["--budget", "2k"], "adaptive");
     assert!(adaptive.contains("integrator = \"baoab\"") && adaptive.contains("[stopping]"), "{adaptive}");
+    let slow = settings(&["--budget", "2k", "--set=sampler.friction=9"], "friction");
+    assert!(slow.contains("adapt = true") && slow.contains("friction = 9"), "{slow}");
 }
 
 #[test]
@@ -172,7 +174,10 @@ fn what_makes_no_sense_is_refused_with_what_to_do() {
         (&["run", "concrete", "--folds", "1"][..], &["--folds 1", "2 or more"][..]),
         (&["run", "concrete", "--folds", "2", "--splits", "2"], &["--splits"]),
         (&["run", "stripes", "--folds", "3"], &["--folds", "images"]),
-        (&["run", "stripes", "--sampler", "adaptive"], &["--sampler adaptive", "tables"]),
+        (
+            &["run", "stripes", "--sampler", "adaptive", "--budget", "2k"],
+            &["--budget does not apply", "sampler.epochs"],
+        ),
         (&["run", "stripes", "--exact"], &["--exact", "images"]),
         (
             &["run", "concrete", "--sampler", "paper", "--budget", "2k"],

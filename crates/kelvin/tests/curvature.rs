@@ -1,5 +1,7 @@
 //! Curvature against closed forms: linear regression, and a small network with its exact Hessian and eigenvalues in f64.
 
+use std::sync::Mutex;
+
 use kelvin::curvature::{GaussNewtonMeans, HessianProduct, LargestCurvature};
 use kelvin::data::{Examples, Targets};
 use kelvin::likelihood::Likelihood;
@@ -256,4 +258,40 @@ fn a_warm_up_finds_masses_and_step_size_and_keeps_them() {
         assert_eq!((&later.adapted, &later.mass), (found, &state.mass), "what was found stays");
     }
     assert_ne!(run(2000, 0).adapted.step_size, run(2000, 1).adapted.step_size, "each chain finds its own");
+}
+
+/// Batches of a tenth of the rows make gradients so noisy that the usual friction leaves positions many times as hot; what a warm-up finds instead leaves
+/// them 5 % too hot, or less, as far as the noise is known. Steps are then short and draws depend on each other: the standard error is about 4 %.
+#[test]
+fn a_warm_up_bounds_the_heat_of_minibatches() {
+    let posterior = posterior(&Network::dense(FEATURES, &[], 1).unwrap());
+    let (layout, temperature) = (posterior.layout(), 0.5);
+    let hot = |friction: Option<f64>| {
+        let rule = Langevin {
+            warm_up: Some(WarmUp { num_steps: 2000, friction }),
+            ..Langevin::new(Integrator::Baoab, f64::NAN, f64::NAN)
+        };
+        let keep = Keep { burn_in: 4000, every: 10 };
+        let batches = Batches::new(ROWS, Some(ROWS / 10)).unwrap();
+        let plan = Plan { seed: 5, batches, num_steps: 64_000, keep };
+        let start = |id: u32| Chain::new(id, Temperature::new(temperature).unwrap(), vec![0.0; FEATURES + 1], &layout);
+        let mut chains: Vec<Chain> = (0..16).map(start).collect();
+        let draws = Mutex::new(Vec::new());
+        let watch = |_: usize, chain: &Chain| draws.lock().unwrap().push(chain.state.position.clone());
+        run_population(&posterior, &rule, &plan, &mut chains, &watch);
+        let draws = draws.into_inner().unwrap();
+        let mean: Vec<f64> = (0..=FEATURES)
+            .map(|index| draws.iter().map(|draw| f64::from(draw[index])).sum::<f64>() / draws.len() as f64)
+            .collect();
+        let (mut gradient, mut work) = (vec![0.0; FEATURES + 1], posterior.workspace());
+        let virial = draws.iter().map(|draw| {
+            posterior.gradient(draw, Batch::ALL, &mut gradient, &mut work);
+            let terms = draw.iter().zip(&mean).zip(&gradient);
+            terms.map(|((&theta, mean), &slope)| (f64::from(theta) - mean) * f64::from(slope)).sum::<f64>()
+        });
+        virial.sum::<f64>() / (draws.len() * (FEATURES + 1)) as f64 / temperature
+    };
+    let (bounded, usual) = (hot(None), hot(Some(4.0)));
+    assert!((0.85..1.25).contains(&bounded), "{bounded} times as hot as asked");
+    assert!(usual > 2.0, "{usual} times as hot: the noise of these batches is too small for a test");
 }

@@ -295,7 +295,7 @@ impl LikelihoodArgument {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SamplerArgument {
-    /// Chains find masses and step size themselves, and sample until predictions are known well enough
+    /// Chains find masses and step size themselves, and on tables sample until predictions are known well enough
     Adaptive,
     /// The sampler that the settings name, for as long as they say: SGHMC with cosine cycles in all presets, as in the paper
     Paper,

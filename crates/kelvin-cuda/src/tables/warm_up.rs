@@ -42,7 +42,8 @@ impl<'a> HostWarmUp<'a> {
         let (rule, of) = (self.rule, self.of);
         self.for_each(indices, chains, |posterior, name, chain, scratch| {
             let likelihood_weight = Motion::Sample(rule).likelihood_weight(&name.batches, chain);
-            of.look(posterior, name, likelihood_weight, chain, scratch);
+            let temperature = rule.tempering.sampler_temperature(chain.temperature);
+            of.look(posterior, name, likelihood_weight, temperature, chain, scratch);
         });
     }
 

@@ -11,7 +11,7 @@ use kelvin::write_file::{replace_with, write_atomically};
 
 const MAGIC: [u8; 8] = *b"KLVCHKPT";
 /// 4: with what a chain's warm-up has found, how far chains are to go, and predictions at watched rows. 3 was the same without; 1 and 2 were other encodings.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 pub(crate) const HEADER: usize = 8 + 4 + 8;
 const HASH: usize = 32;
 

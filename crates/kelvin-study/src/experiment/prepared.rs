@@ -202,7 +202,7 @@ impl Experiment {
         let Some(warm_up) = rule.warm_up else { return Ok(0.5 * (1.0 - settings.momentum) * cycle_steps) };
         let friction = |chain: &Chain| {
             let temperature = settings.tempering.sampler_temperature(chain.temperature);
-            chain.state.adapted.step_size * warm_up.friction_at(temperature)
+            warm_up.friction_of_step(&chain.state.adapted, temperature)
         };
         let found: Vec<f64> = chains.map(friction).collect();
         Ok(cycle_steps * found.iter().sum::<f64>() / found.len().max(1) as f64)

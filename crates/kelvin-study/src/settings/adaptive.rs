@@ -1,4 +1,4 @@
-//! How `run` samples tables: chains that find their step and decide when they have seen enough, and folds for its verdict.
+//! How `run` samples tables: chains that find their step and decide when they have seen enough, and folds for its verdict; and images, where it is asked to.
 //!
 //! The longest a temperature may sample is a number of gradients, by the work of one: 4·10¹¹ multiply-adds, at least 40 000 gradients and at most
 //! 2 million, over all chains of the temperature; half of it on one's own table, where choices are tried first and all rows are sampled besides. That is 760 000 for Concrete (824 rows, 641 parameters), some 19 seconds of a core with AVX-512.
@@ -60,6 +60,16 @@ impl Settings {
         if num_rows <= MOST_ROWS_FOR_FOLDS && self.run.splits.is_none() {
             self.run.folds = self.run.folds.or(Some(FOLDS));
         }
+        self
+    }
+
+    /// The same experiment on images, by chains that find masses, step and friction from minibatches while they burn in, and are as long as before.
+    pub fn adaptive_images(mut self) -> Self {
+        let sampler = &mut self.sampler;
+        sampler.integrator = Integrator::Baoab;
+        sampler.adapt = true;
+        sampler.preconditioner = Preconditioner::None;
+        (sampler.ramp_start, sampler.ramp_end) = (0, 0);
         self
     }
 
@@ -125,6 +135,19 @@ mod tests {
             assert_eq!(settings.sampler.start == Start::Search, epochs < 20_000, "{name}");
             settings.clone().quick_adaptive().check().unwrap();
             settings.with_budget(40).check().unwrap();
+        }
+    }
+
+    #[test]
+    fn images_keep_their_lengths_and_batches() {
+        for name in ["stripes", "mnist-small", "cifar10"] {
+            let paper = preset(name).unwrap().settings();
+            let adaptive = paper.clone().adaptive_images();
+            adaptive.check().unwrap();
+            let lengths =
+                |s: &super::Settings| (s.sampler.burn_in, s.sampler.epochs, s.sampler.cycle, s.sampler.batch_size);
+            assert_eq!(lengths(&adaptive), lengths(&paper), "{name}");
+            assert!(adaptive.sampler.adapt && adaptive.stopping.is_none(), "{name}");
         }
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::curvature::{GaussNewtonMeans, LargestCurvature};
 use crate::diagnostics::Trend;
-use crate::network::Layout;
+use crate::network::{Layout, Tensor};
 
 /// What a warm-up has found so far; empty for chains without one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,8 @@ pub struct Adapted {
     pub curvature: Vec<f64>,
     /// Mean of λmax.
     pub largest: f64,
+    /// Mean of V_g/M over parameters, V_g the variance of a batch's gradient; 0 where every step sees all rows.
+    pub gradient_noise: f64,
     /// h.
     pub step_size: f64,
     /// Where the last power iteration ended.
@@ -46,6 +48,8 @@ pub(super) struct LookScratch {
     /// One number for each tensor.
     pub means: Vec<f64>,
     pub masses: Vec<f64>,
+    /// Gradients of two batches; empty where every step sees all rows.
+    pub pair: [Vec<f32>; 2],
 }
 
 impl LookScratch {
@@ -56,6 +60,18 @@ impl LookScratch {
             largest: LargestCurvature::new(dim),
             means: vec![0.0; tensors],
             masses: vec![1.0; tensors],
+            pair: [Vec::new(), Vec::new()],
         }
+    }
+
+    /// Mean over parameters of V_g/M, from the gradients of the pair: their difference has twice the variance of one.
+    pub fn gradient_noise(&self, layout: &Layout) -> f64 {
+        let [one, other] = &self.pair;
+        let of_tensor = |tensor: &Tensor| -> f64 {
+            let both = one[tensor.range.clone()].iter().zip(&other[tensor.range.clone()]);
+            both.map(|(&a, &b)| 0.5 * (f64::from(a) - f64::from(b)).powi(2)).sum()
+        };
+        let tensors = layout.tensors().iter().zip(&self.masses);
+        tensors.map(|(tensor, mass)| of_tensor(tensor) / mass).sum::<f64>() / layout.len() as f64
     }
 }

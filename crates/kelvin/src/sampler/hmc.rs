@@ -136,7 +136,8 @@ impl Hmc {
         let cost = WarmUp::gradients_of_look(chain.state.adapted.num_looks == 0);
         let name = StepName { batches: Batches::full(potential.num_examples()), ..*name };
         let warm_up = WarmUp { num_steps: self.num_looks, friction: None };
-        warm_up.look(potential, &name, likelihood_weight, chain, scratch);
+        let temperature = self.tempering.sampler_temperature(chain.temperature);
+        warm_up.look(potential, &name, likelihood_weight, temperature, chain, scratch);
         cost
     }
 }

@@ -129,9 +129,10 @@ impl<P: Potential> Rule<P> for Langevin {
     ) -> Result<(), Divergence> {
         let step = chain.state.step;
         let likelihood_weight = name.batches.weight() * self.tempering.likelihood_power(chain.temperature);
+        let temperature = self.tempering.sampler_temperature(chain.temperature);
         if let Some(warm_up) = &self.warm_up {
             if warm_up.looks_at(step) {
-                warm_up.look(potential, name, likelihood_weight, chain, scratch);
+                warm_up.look(potential, name, likelihood_weight, temperature, chain, scratch);
             } else if potential.curvature_grows() && warm_up.watches_at(step) {
                 warm_up.watch(potential, name, likelihood_weight, chain, scratch);
             }
@@ -148,7 +149,6 @@ impl<P: Potential> Rule<P> for Langevin {
             _ => self.evaluate(potential, name, step, !kicks_at_both_ends || step == 0, chain, scratch),
         };
 
-        let temperature = self.tempering.sampler_temperature(chain.temperature);
         let at = match &self.warm_up {
             None => self.conditions(step, potential.num_examples(), temperature),
             Some(warm_up) => {

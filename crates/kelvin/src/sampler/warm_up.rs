@@ -4,12 +4,20 @@
 //! M of a tensor  =  mean Gauss–Newton diagonal over the tensor and the latest states, divided so that Σ log M over all parameters is 0
 //! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}      (a share of it: `Potential::step_share`)
 //! ```
+//! The noise of minibatches heats, on a quadratic the positions of BAOAB from T to T + h² v (1 + μ')/(4(1 − μ')), v the mean of V_g/M over parameters
+//! (`exact/quadratic.rs`). A look measures v by the gradients of two batches, and h and μ' are made so small that this is 5 % of T at most:
+//!
+//! ```text
+//! h  ≤  √(T/(10 v)),     μ'  ≤  (r − 1)/(r + 1),     r = T/(5 h² v)          (unless γ is asked for)
+//! ```
+//! from the middle of the warm-up on: far from where it is to come to rest a chain has residuals, and so noise, that would hold it there.
+//!
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
 //! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
 //! first fifth of the warm-up keeps at most 0.95 of the momentum in a step, since a chain that falls from a random start has much heat to lose.
 //! After the warm-up masses and step size stay, so that the chain has a stationary law; `step_watch.rs` says when a step is shortened after all.
 //!
-//! A look costs 2 + 2·3 gradients (2·20 more at the first); some 120 looks make a warm-up of 10 000 steps. What was found is part of [`ChainState`], random
+//! A look costs 2 + 2·3 gradients (2·20 more at the first, 2 more with minibatches); some 120 looks make a warm-up of 10 000 steps. What was found is part of [`ChainState`], random
 //! numbers are named by the step: a chain that goes on in the middle of its warm-up goes on bit by bit.
 
 use super::adapted::{Adapted, LookScratch};
@@ -29,6 +37,10 @@ const FIRST_ROUNDS: usize = 20;
 const NAMES: u64 = 8;
 /// Looks that a mean remembers.
 const REMEMBERED: f64 = 16.0;
+/// How much hotter than T the noise of minibatches may make positions.
+const MOST_HEAT: f64 = 0.05;
+/// The least (1 + μ')/(1 − μ') for which friction is raised; beyond it the step is shortened.
+const LEAST_RATIO: f64 = 2.0;
 /// The largest share of the momentum that a step keeps in the first fifth.
 const EARLY_KEEP: f64 = 0.95;
 /// The most energies that are noted.
@@ -49,6 +61,27 @@ impl WarmUp {
         self.friction.unwrap_or(if temperature < 1.0 / 3.0 { 18.0 } else { 4.0 })
     }
 
+    /// hγ of a step of what was found: more than friction alone gives where the noise of minibatches would heat too much.
+    pub fn friction_of_step(&self, found: &Adapted, temperature: f64) -> f64 {
+        let by_friction = found.step_size * self.friction_at(temperature);
+        if !self.bounds_heat(found, temperature) {
+            return by_friction;
+        }
+        let ratio = 4.0 * MOST_HEAT * temperature / (found.step_size.powi(2) * found.gradient_noise);
+        let most = (ratio - 1.0).max(LEAST_RATIO - 1.0) / (ratio + 1.0).max(LEAST_RATIO + 1.0);
+        by_friction.max(-most.ln())
+    }
+
+    /// Whether heat of minibatches is bounded at this step.
+    fn bounds_heat_at(&self, step: u64) -> bool {
+        step >= self.num_steps / 2
+    }
+
+    /// Whether heat of minibatches is known, and nobody asked for a friction.
+    fn bounds_heat(&self, found: &Adapted, temperature: f64) -> bool {
+        self.friction.is_none() && found.gradient_noise > 0.0 && temperature > 0.0
+    }
+
     /// Whether curvature is looked at before this step; at the first in any case, since there is no step size without.
     pub fn looks_at(&self, step: u64) -> bool {
         let longest = (self.num_steps / 64).max(1);
@@ -67,34 +100,40 @@ impl WarmUp {
     }
 
     /// The first step after this one before which a device that takes many at a time must stop: for a look, to note U, or where the
-    /// early bound on the momentum ends.
+    /// early bound on the momentum ends and the one on heat begins.
     pub fn next_stop(&self, step: u64) -> u64 {
-        let stops = |&step: &u64| self.looks_at(step) || self.notes_energy_at(step) || step == self.num_steps / 5;
+        let is_bound = |step: u64| step == self.num_steps / 5 || step == self.num_steps / 2;
+        let stops = |&step: &u64| self.looks_at(step) || self.notes_energy_at(step) || is_bound(step);
         (step + 1..self.num_steps).find(stops).unwrap_or(u64::MAX)
     }
 
     /// The numbers of a step, from what was found.
     pub fn conditions(&self, step: u64, found: &Adapted, chain_temperature: f64, temperature: f64) -> Conditions {
         let h = found.step_size;
-        let keep = (-h * self.friction_at(chain_temperature)).exp();
+        let friction = match self.bounds_heat_at(step) {
+            true => self.friction_of_step(found, chain_temperature),
+            false => h * self.friction_at(chain_temperature),
+        };
+        let keep = (-friction).exp();
         let is_early = step < self.num_steps / 5;
         let retained_momentum = if is_early { keep.min(EARLY_KEEP) } else { keep };
         Conditions { step_size: h, retained_momentum, temperature }
     }
 
-    /// Looks at the curvature where the chain is, and sets its masses and step size.
+    /// Looks at the curvature where the chain is, and sets its masses and step size; the temperature is that of its noise.
     pub fn look<P: Potential>(
         &self,
         potential: &P,
         name: &StepName,
         likelihood_weight: f64,
+        temperature: f64,
         chain: &mut Chain,
         scratch: &mut Scratch<P::Workspace>,
     ) {
-        let Scratch { layout, rows, work, look, .. } = scratch;
+        let Scratch { layout, rows: store, work, look, .. } = scratch;
         let look = look.get_or_insert_with(|| Box::new(LookScratch::new(layout)));
         let step = chain.state.step;
-        let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, step, rows);
+        let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, step, store);
         let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
         let position = &chain.state.position;
 
@@ -109,7 +148,22 @@ impl WarmUp {
         let (position, direction) = (&chain.state.position, &mut chain.state.adapted.direction);
         let (masses, rounds) = (&look.masses, Self::rounds(is_first));
         let latest = look.largest.find(potential, position, batch, layout, masses, rounds, direction, work);
+        if !name.batches.is_full() {
+            // Batches of two epochs, which are drawn independently of each other.
+            for (gradient, at) in look.pair.iter_mut().zip([step, step + name.batches.steps_per_epoch()]) {
+                gradient.resize(layout.len(), 0.0);
+                let rows = name.batches.rows(name.seed, Purpose::Preconditioner, chain.id, at, store);
+                let batch = Batch { rows, likelihood_weight, mode: Mode::Training };
+                potential.gradient(&chain.state.position, batch, gradient, work);
+            }
+            chain.state.adapted.take_gradient_noise(look.gradient_noise(layout));
+        }
         self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
+        let found = &mut chain.state.adapted;
+        if self.bounds_heat_at(step) && self.bounds_heat(found, temperature) {
+            let longest = (4.0 * MOST_HEAT / LEAST_RATIO * temperature / found.gradient_noise).sqrt();
+            found.step_size = found.step_size.min(longest);
+        }
     }
 
     /// Gauss–Newton probes of a look.
@@ -165,6 +219,13 @@ impl WarmUp {
 }
 
 impl Adapted {
+    /// Counts what the gradients of two batches showed.
+    fn take_gradient_noise(&mut self, latest: f64) {
+        if latest.is_finite() {
+            self.gradient_noise += self.weight_of_a_look() * (latest - self.gradient_noise);
+        }
+    }
+
     /// How much the next look counts in the means.
     fn weight_of_a_look(&self) -> f64 {
         1.0 / (self.num_looks as f64 + 1.0).min(REMEMBERED)
@@ -204,9 +265,10 @@ mod tests {
     #[test]
     fn between_stops_nothing_changes() {
         let warm_up = WarmUp { num_steps: 10_000, friction: None };
-        let found = Adapted { step_size: 1e-3, ..Adapted::default() };
+        let found = Adapted { step_size: 1e-3, gradient_noise: 1e5, ..Adapted::default() };
         let numbers = |step| warm_up.conditions(step, &found, 1.0, 1.0);
         assert_ne!(numbers(1999), numbers(2000), "the early bound on the momentum");
+        assert_ne!(numbers(4999), numbers(5000), "the bound on heat");
         let mut at = 0;
         while at < 20_000 {
             let next = warm_up.next_stop(at).min(20_000);
