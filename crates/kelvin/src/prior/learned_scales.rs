@@ -110,7 +110,9 @@ impl LearnedScales {
                     push(kernel.clone(), 1, kernel.len() / bias.len(), false);
                     push(bias.clone(), 1, 1, false);
                 }
-                Operation::FilterResponseNorm { scale, offset, .. } => {
+                Operation::FilterResponseNorm { scale, offset, .. }
+                | Operation::GroupNorm { scale, offset, .. }
+                | Operation::LayerNorm { scale, offset, .. } => {
                     push(scale.clone(), 1, 1, false);
                     push(offset.clone(), 1, 1, false);
                 }
@@ -120,7 +122,11 @@ impl LearnedScales {
                     push(norm.scale.clone(), 1, 1, false);
                     push(norm.offset.clone(), 1, 1, false);
                 }
-                Operation::Tanh { .. } | Operation::Pool { .. } | Operation::Add { .. } | Operation::Copy { .. } => {}
+                Operation::Activation { .. }
+                | Operation::Pool { .. }
+                | Operation::MaxPool { .. }
+                | Operation::Add { .. }
+                | Operation::Copy { .. } => {}
             }
         }
         let log_normaliser = |group: &Group| {
