@@ -102,7 +102,7 @@ pub fn cifar_zstd() -> Vec<Vec<u8>> {
 pub fn networks() -> [Network; 2] {
     static NETWORKS: OnceLock<[Network; 2]> = OnceLock::new();
     let build = || {
-        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1, groups: 1 };
         let layers = vec![conv, Layer::BATCH_NORM, Layer::Relu, Layer::Dense { units: 1 }];
         let images = Network::new(Shape::image(2, 2, 1), layers).expect("a network");
         [Network::dense(2, &[3], 1).expect("a network"), images]

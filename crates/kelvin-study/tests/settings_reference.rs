@@ -391,6 +391,7 @@ fn spelling(item: &Item, member: &Member) -> String {
         ("NetworkName", "Dense") => "\"dense\"".into(),
         ("NetworkName", "MnistCnn") => "\"mnist-cnn\"".into(),
         ("NetworkName", "Resnet") => "\"resnet-N\"".into(),
+        ("NetworkName", "WideResnet") => "\"wide-resnet-D-K\"".into(),
         (_, "Piecewise") => "{ piecewise = [[epoch, factor], …] }".into(),
         _ => format!("\"{}\"", item.word(member)),
     }
@@ -507,7 +508,10 @@ fn layer_field(layer: &str, member: &Member, field: &Member) -> String {
     let written = Value::Table(Table::from_iter([(layer.to_owned(), Value::Table(least))]));
     let read = Layer::deserialize(written).unwrap_or_else(|error| panic!("{layer}: {error}"));
     let written = Value::try_from(read).unwrap();
-    format!("`{}`: {doc} (default `{}`)", field.name, shown(&written[layer][field.name.as_str()]))
+    match written[layer].get(field.name.as_str()) {
+        Some(default) => format!("`{}`: {doc} (default `{}`)", field.name, shown(default)),
+        None => format!("`{}`: {doc}", field.name),
+    }
 }
 
 /// What the paper's experiments set, key by key.

@@ -27,11 +27,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (train, test) = (examples(stripes.train), examples(stripes.test));
 
     let layers = vec![
-        Layer::Conv { filters: 8, kernel: 3, stride: 1 },
+        Layer::Conv { filters: 8, kernel: 3, stride: 1, groups: 1 },
         Layer::BatchNorm { momentum: 0.9, epsilon: 1e-5 },
         Layer::Relu,
         Layer::AvgPool { size: 2 },
-        Layer::Conv { filters: 16, kernel: 3, stride: 1 },
+        Layer::Conv { filters: 16, kernel: 3, stride: 1, groups: 1 },
         Layer::Relu,
         Layer::GlobalAvgPool,
         Layer::Dense { units: num_classes },

@@ -25,7 +25,7 @@ const NUM_CHAINS: u32 = 4;
 
 /// Four convolutions with batch norm, one of them in a projection shortcut: 48 biases that no likelihood knows.
 fn network() -> Network {
-    let conv = |kernel, stride| Layer::Conv { filters: 12, kernel, stride };
+    let conv = |kernel, stride| Layer::Conv { filters: 12, kernel, stride, groups: 1 };
     let body = vec![conv(3, 2), Layer::BATCH_NORM, Layer::Relu, conv(3, 1), Layer::BATCH_NORM];
     let layers = vec![
         conv(3, 1),

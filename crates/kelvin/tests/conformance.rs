@@ -155,13 +155,13 @@ impl Problem {
     }
 }
 
-/// A regression for the fused evaluator, a classification for the dense one, images with batch norm; then networks with a skip or tanh, under
+/// A regression for the fused evaluator, a classification for the dense one, images with batch norm and images with the layers that need none, GELUs; then networks with a skip or tanh, under
 /// likelihoods with parameters or outputs of their own and priors with learned scales.
-fn problems() -> [Problem; 7] {
+fn problems() -> [Problem; 9] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
-    let labels = targets.iter().map(|&y| u32::from(y > -0.5) + u32::from(y > 0.5)).collect();
+    let labels: Vec<u32> = targets.iter().map(|&y| u32::from(y > -0.5) + u32::from(y > 0.5)).collect();
     let counts = targets.iter().map(|&y| (0.5 + 0.4 * y).exp().round()).collect();
     let numbers = targets.clone();
     let examples = |targets: Targets| Examples { inputs: inputs.clone().into(), num_features: 3, targets };
@@ -173,10 +173,16 @@ fn problems() -> [Problem; 7] {
         },
         Problem {
             network: Network::dense(3, &[6, 4], 3).unwrap(),
-            examples: examples(Targets::Classes(labels)),
+            examples: examples(Targets::Classes(labels.clone())),
             likelihood: Likelihood::Categorical { num_classes: 3 },
         },
         images_with_batch_norm(),
+        images_without_batch_norm(),
+        Problem {
+            network: Network::table(3, &[5, 4], 3, Activation::Gelu, false).unwrap(),
+            examples: examples(Targets::Classes(labels)),
+            likelihood: Likelihood::Categorical { num_classes: 3 },
+        },
         Problem {
             network: Network::table(3, &[5], 2, Activation::Relu, true).unwrap(),
             examples: examples(Targets::Real(numbers.clone())),
@@ -201,7 +207,7 @@ fn problems() -> [Problem; 7] {
 }
 
 fn images_with_batch_norm() -> Problem {
-    let conv = |stride| Layer::Conv { filters: 3, kernel: 3, stride };
+    let conv = |stride| Layer::Conv { filters: 3, kernel: 3, stride, groups: 1 };
     let body = vec![conv(1), Layer::BATCH_NORM, Layer::Relu, conv(1), Layer::BATCH_NORM];
     let layers = vec![
         conv(2),
@@ -212,6 +218,27 @@ fn images_with_batch_norm() -> Problem {
         Layer::GlobalAvgPool,
         Layer::Dense { units: 2 },
     ];
+    images(layers)
+}
+
+/// Every layer that needs no batch and no numbers above zero.
+fn images_without_batch_norm() -> Problem {
+    let conv = |groups, stride| Layer::Conv { filters: 4, kernel: 3, stride, groups };
+    images(vec![
+        conv(1, 1),
+        Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
+        Layer::Gelu,
+        Layer::MaxPool { size: 3, stride: Some(2) },
+        conv(4, 1),
+        Layer::LAYER_NORM,
+        Layer::Silu,
+        conv(2, 2),
+        Layer::Tanh,
+        Layer::Dense { units: 2 },
+    ])
+}
+
+fn images(layers: Vec<Layer>) -> Problem {
     let pixels: Vec<u8> = (0..NUM_ROWS * 36).map(|i| (i * i * 31 % 251) as u8).collect();
     let labels = pixels.chunks_exact(36).map(|image| u32::from(image[14] > image[21])).collect();
     Problem {

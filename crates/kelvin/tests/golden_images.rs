@@ -10,7 +10,7 @@ use kelvin::prior::IsotropicGaussian;
 fn conv(golden: &Golden, kernel: &str, stride: usize) -> Layer {
     let shape = golden.shape(kernel);
     assert_eq!(shape[0], shape[1], "kernels are square");
-    Layer::Conv { filters: shape[3], kernel: shape[0], stride }
+    Layer::Conv { filters: shape[3], kernel: shape[0], stride, groups: 1 }
 }
 
 fn image_shape(golden: &Golden) -> Shape {

@@ -7,7 +7,7 @@ use super::conv_tile::{ConvShape, Gradients, Tile};
 impl ConvShape {
     /// What both kernels are compiled with.
     fn defines(&self, tile: &Tile) -> Vec<(&'static str, i64)> {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
         let number = |value: usize| value as i64;
         vec![
             ("IMAGE_H", number(input.height)),

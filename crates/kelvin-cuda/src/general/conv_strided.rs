@@ -37,7 +37,7 @@ impl ConvShape {
 
     /// How the backward pass by warpgroups is cut, where there is a kernel that fits into `shared_bytes`.
     pub fn strided_cut(&self, gradients: &Gradients, shared_bytes: usize) -> Option<StridedCut> {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
         let &(_, squares, warpgroups, blocks) = CUTS.iter().find(|cut| cut.0 == input.channels)?;
         let plain = gradients.input && gradients.pool == 1 && !gradients.bias && !self.packed;
         let sizes = kernel == 3 && stride == 2 && before == [0, 0] && output.channels == 2 * input.channels;

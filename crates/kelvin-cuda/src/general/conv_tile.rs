@@ -89,7 +89,7 @@ pub(super) fn resident(bytes: usize, shared_bytes: usize) -> usize {
 impl ConvShape {
     /// Whether the kernels can serve it.
     pub fn fits(&self) -> bool {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
         let even = |channels: usize| channels.is_multiple_of(16) && channels <= MOST_CHANNELS;
         let channels = if self.packed {
             input.channels <= PACKED_CHANNELS && kernel <= 4 && stride == 1 && !self.input_norm && !self.input_relu
@@ -166,7 +166,7 @@ impl ConvShape {
 
     /// Chunks of the tile of inputs, of its stage, and of the weights.
     fn rooms(&self, tile: &Tile) -> (usize, usize, usize) {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
         let step = if kernel == 1 { stride } else { 1 };
         let lines = tile.images * ((tile.rows - 1) * (stride / step) + kernel);
         let weights = self.taps() * self.depth() * (self.filters() / 8 + 1);

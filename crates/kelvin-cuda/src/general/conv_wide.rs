@@ -19,7 +19,7 @@ const WARPGROUPS: usize = 2;
 impl ConvShape {
     /// A tile of so many squares for each of two warpgroups, where the kernels can serve this shape.
     fn wide_tile(&self, gradients: &Gradients, squares: usize) -> Option<Tile> {
-        let Convolution { input, output, kernel, stride, before } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
         let channels = CHANNELS.contains(&input.channels) && output.channels == input.channels;
         let plain = gradients.pool == 1 && !gradients.bias && !self.packed;
         let pixels = squares * WARPGROUPS * SIDE * SIDE;

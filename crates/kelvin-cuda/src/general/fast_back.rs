@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_shortcut_goes_alone_where_the_other_cannot_take_it_along() {
-        let conv = |filters, kernel, stride| Layer::Conv { filters, kernel, stride };
+        let conv = |filters, kernel, stride| Layer::Conv { filters, kernel, stride, groups: 1 };
         let network = |body: Vec<Layer>, shortcut: Vec<Layer>| {
             let start = [conv(16, 3, 1), Layer::Relu, Layer::Residual { body, shortcut }];
             let layers = [&start[..], &[Layer::Relu, Layer::GlobalAvgPool, Layer::Dense { units: 3 }]].concat();

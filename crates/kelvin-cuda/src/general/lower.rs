@@ -12,7 +12,7 @@ use super::data::DeviceData;
 use super::fast::Fast;
 use super::memory::GroupMemory;
 use super::parameter_blocks::ParameterBlocks;
-use super::plan::NO_TANH;
+use super::plan::NO_KERNEL;
 use super::plan::Plan;
 use super::precision::Precision;
 use super::states::Group;
@@ -233,7 +233,10 @@ impl<'a> Lowering<'a> {
                     };
                     self.over(self.compiled.threshold, self.count(*to), &arguments);
                 }
-                Operation::Tanh { .. } => unreachable!("{NO_TANH}"),
+                Operation::Activation { .. }
+                | Operation::GroupNorm { .. }
+                | Operation::LayerNorm { .. }
+                | Operation::MaxPool { .. } => unreachable!("{NO_KERNEL}"),
                 Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}

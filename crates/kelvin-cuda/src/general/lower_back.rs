@@ -8,7 +8,7 @@ use super::arguments::{
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::lower::Lowering;
-use super::plan::{NO_TANH, ROWS_PER_PART};
+use super::plan::{NO_KERNEL, ROWS_PER_PART};
 use crate::gpu::device::{Address, Launch};
 
 /// Parts that the backward pass of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
@@ -93,7 +93,10 @@ impl Lowering<'_> {
                     let channels = self.num_images as usize * program.values[*from].shape.channels;
                     self.over(self.compiled.threshold_backward, channels, &arguments);
                 }
-                Operation::Tanh { .. } => unreachable!("{NO_TANH}"),
+                Operation::Activation { .. }
+                | Operation::GroupNorm { .. }
+                | Operation::LayerNorm { .. }
+                | Operation::MaxPool { .. } => unreachable!("{NO_KERNEL}"),
                 Operation::Pool { from, to, height, width } => self.pool_backward(*from, *to, *height, *width),
                 Operation::Add { left, right, to } => {
                     self.give_gradient(*to, *right);

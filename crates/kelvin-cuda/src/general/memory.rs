@@ -128,7 +128,10 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
             }
             Operation::Threshold { threshold, .. } => set(threshold.start, num_images),
             Operation::BatchNorm { .. }
-            | Operation::Tanh { .. }
+            | Operation::Activation { .. }
+            | Operation::GroupNorm { .. }
+            | Operation::LayerNorm { .. }
+            | Operation::MaxPool { .. }
             | Operation::Pool { .. }
             | Operation::Add { .. }
             | Operation::Copy { .. } => {}

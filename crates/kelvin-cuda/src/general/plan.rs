@@ -31,8 +31,8 @@ pub struct Plan {
     pub packed_input: bool,
 }
 
-/// Why no network with a hyperbolic tangent is lowered.
-pub const NO_TANH: &str = "networks with a tanh are refused before they are lowered";
+/// Why no operation without a kernel is lowered.
+pub const NO_KERNEL: &str = "networks with operations that have no kernel are refused before they are lowered";
 
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
 pub fn written(operation: &Operation) -> Option<usize> {
@@ -41,8 +41,11 @@ pub fn written(operation: &Operation) -> Option<usize> {
         | Operation::Dense { to, .. }
         | Operation::FilterResponseNorm { to, .. }
         | Operation::Threshold { to, .. }
-        | Operation::Tanh { to, .. }
+        | Operation::Activation { to, .. }
+        | Operation::GroupNorm { to, .. }
+        | Operation::LayerNorm { to, .. }
         | Operation::Pool { to, .. }
+        | Operation::MaxPool { to, .. }
         | Operation::Add { to, .. }
         | Operation::Copy { to, .. } => Some(to),
         Operation::BatchNorm { .. } => None,
@@ -225,7 +228,7 @@ mod tests {
     use kelvin::network::{Layer, Network, Shape};
 
     fn conv(filters: usize) -> Layer {
-        Layer::Conv { filters, kernel: 3, stride: 1 }
+        Layer::Conv { filters, kernel: 3, stride: 1, groups: 1 }
     }
 
     #[test]
@@ -254,7 +257,7 @@ mod tests {
 
     #[test]
     fn gradients_are_kept_until_who_needs_them_is_done() {
-        let strided = |filters, kernel| Layer::Conv { filters, kernel, stride: 2 };
+        let strided = |filters, kernel| Layer::Conv { filters, kernel, stride: 2, groups: 1 };
         let body = vec![strided(8, 3), Layer::Relu, conv(8), Layer::Relu, conv(8), Layer::BATCH_NORM];
         let shortcut = vec![strided(8, 1), Layer::BATCH_NORM];
         let layers = vec![

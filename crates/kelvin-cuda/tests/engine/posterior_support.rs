@@ -37,7 +37,7 @@ impl Unknowing {
     /// Biases of four convolutions, one of them in a projection shortcut: batch norm in training mode takes them away again.
     /// Channels are as many as the kernels of tensor cores want.
     pub fn batch_norm_biases(num_images: usize) -> Self {
-        let conv = |filters, kernel, stride| Layer::Conv { filters, kernel, stride };
+        let conv = |filters, kernel, stride| Layer::Conv { filters, kernel, stride, groups: 1 };
         let body = vec![conv(32, 3, 2), Layer::BATCH_NORM, Layer::Relu, conv(32, 3, 1), Layer::BATCH_NORM];
         let layers = vec![
             conv(16, 3, 1),

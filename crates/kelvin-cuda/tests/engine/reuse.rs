@@ -16,7 +16,7 @@ const NUM_IMAGES: usize = 8;
 
 /// The same parameters with one nonlinearity or another.
 fn network(nonlinearity: Layer) -> Network {
-    let conv = Layer::Conv { filters: 2, kernel: 3, stride: 2 };
+    let conv = Layer::Conv { filters: 2, kernel: 3, stride: 2, groups: 1 };
     let layers = vec![conv, Layer::BATCH_NORM, nonlinearity, Layer::Dense { units: 1 }];
     Network::new(Shape::image(4, 4, 1), layers).unwrap()
 }

@@ -44,7 +44,7 @@ impl Observer for Notes<'_> {
 fn several_devices_are_as_one() {
     let Some(device) = device_for_tests() else { return };
     let layers = vec![
-        Layer::Conv { filters: 2, kernel: 3, stride: 2 },
+        Layer::Conv { filters: 2, kernel: 3, stride: 2, groups: 1 },
         Layer::BATCH_NORM,
         Layer::Relu,
         Layer::Dense { units: 3 },

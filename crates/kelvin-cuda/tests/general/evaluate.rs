@@ -97,7 +97,7 @@ fn outputs_are_those_of_the_cpu() {
 fn gradients_over_several_batches_add_up() {
     let Some(device) = device_for_tests() else { return };
     let layers = vec![
-        Layer::Conv { filters: 3, kernel: 3, stride: 2 },
+        Layer::Conv { filters: 3, kernel: 3, stride: 2, groups: 1 },
         Layer::BATCH_NORM,
         Layer::Relu,
         Layer::Dense { units: 3 },
@@ -124,7 +124,8 @@ fn gradients_over_several_batches_add_up() {
 #[test]
 fn what_was_done_before_changes_no_bit_of_a_gradient() {
     let Some(device) = device_for_tests() else { return };
-    let layers = vec![Layer::Conv { filters: 3, kernel: 3, stride: 2 }, Layer::Relu, Layer::Dense { units: 3 }];
+    let layers =
+        vec![Layer::Conv { filters: 3, kernel: 3, stride: 2, groups: 1 }, Layer::Relu, Layer::Dense { units: 3 }];
     let network = Network::new(Shape::image(4, 4, 1), layers).unwrap();
     let examples = examples(&network, 300, false);
     let posterior = posterior(&network, &examples);
@@ -148,7 +149,8 @@ fn what_was_done_before_changes_no_bit_of_a_gradient() {
 #[test]
 fn a_gaussian_likelihood_is_that_of_the_cpu() {
     let Some(device) = device_for_tests() else { return };
-    let layers = vec![Layer::Conv { filters: 2, kernel: 3, stride: 1 }, Layer::Relu, Layer::Dense { units: 1 }];
+    let layers =
+        vec![Layer::Conv { filters: 2, kernel: 3, stride: 1, groups: 1 }, Layer::Relu, Layer::Dense { units: 1 }];
     let network = Network::new(Shape::image(3, 4, 1), layers).unwrap();
     let Examples { inputs, num_features, .. } = examples(&network, 300, false);
     let examples = Examples { inputs, num_features, targets: Targets::Real(crate::networks::normals(300, 7)) };

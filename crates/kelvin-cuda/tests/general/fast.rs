@@ -11,7 +11,7 @@ use kelvin::temperature::Temperature;
 use kelvin_cuda::{Device, GeneralEngine, Precision};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
-    Layer::Conv { filters, kernel, stride }
+    Layer::Conv { filters, kernel, stride, groups: 1 }
 }
 
 /// A ResNet's layers two at a time: deeper networks of random weights make chaos of bf16's roundings.

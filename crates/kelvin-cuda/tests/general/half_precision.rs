@@ -49,11 +49,11 @@ impl Stripes {
         let stripes = known_dataset("stripes").unwrap().load_images(None).unwrap();
         let shape = stripes.shape();
         let layers = vec![
-            Layer::Conv { filters: 16, kernel: 3, stride: 1 },
+            Layer::Conv { filters: 16, kernel: 3, stride: 1, groups: 1 },
             Layer::BatchNorm { momentum: 0.9, epsilon: 1e-5 },
             Layer::Relu,
             Layer::AvgPool { size: 2 },
-            Layer::Conv { filters: 32, kernel: 3, stride: 1 },
+            Layer::Conv { filters: 32, kernel: 3, stride: 1, groups: 1 },
             Layer::Relu,
             Layer::GlobalAvgPool,
             Layer::Dense { units: 4 },

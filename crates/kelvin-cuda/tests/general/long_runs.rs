@@ -18,7 +18,8 @@ use kelvin_cuda::{CudaEngine, GeneralEngine, Precision};
 const NUM_IMAGES: usize = 20;
 
 fn small() -> Network {
-    let layers = vec![Layer::Conv { filters: 2, kernel: 3, stride: 2 }, Layer::Relu, Layer::Dense { units: 3 }];
+    let layers =
+        vec![Layer::Conv { filters: 2, kernel: 3, stride: 2, groups: 1 }, Layer::Relu, Layer::Dense { units: 3 }];
     Network::new(Shape::image(4, 4, 1), layers).unwrap()
 }
 

@@ -13,7 +13,8 @@ use kelvin_cuda::{DeviceError, GeneralEngine, Precision};
 const NUM_IMAGES: usize = 8;
 
 fn network() -> Network {
-    let layers = vec![Layer::Conv { filters: 2, kernel: 3, stride: 2 }, Layer::Relu, Layer::Dense { units: 3 }];
+    let layers =
+        vec![Layer::Conv { filters: 2, kernel: 3, stride: 2, groups: 1 }, Layer::Relu, Layer::Dense { units: 3 }];
     Network::new(Shape::image(4, 4, 1), layers).unwrap()
 }
 
@@ -230,7 +231,7 @@ fn a_tenth_of_the_memory_is_left_to_others() {
 #[test]
 fn passes_have_512_images_or_more_of_a_small_network() {
     let Some(device) = device_for_tests() else { return };
-    let conv = Layer::Conv { filters: 4, kernel: 3, stride: 1 };
+    let conv = Layer::Conv { filters: 4, kernel: 3, stride: 1, groups: 1 };
     let large = Network::new(Shape::image(16, 16, 1), vec![conv, Layer::Relu, Layer::Dense { units: 3 }]).unwrap();
     for (network, most) in [(network(), 600), (large, 512)] {
         let examples = examples(&network, 600, true);

@@ -9,7 +9,7 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
-    Layer::Conv { filters, kernel, stride }
+    Layer::Conv { filters, kernel, stride, groups: 1 }
 }
 
 fn residual(body: Vec<Layer>, shortcut: Vec<Layer>) -> Layer {

@@ -21,7 +21,7 @@ const NUM_IMAGES: usize = 20;
 
 fn plain_network() -> Network {
     let layers = vec![
-        Layer::Conv { filters: 3, kernel: 3, stride: 2 },
+        Layer::Conv { filters: 3, kernel: 3, stride: 2, groups: 1 },
         Layer::Relu,
         Layer::FILTER_RESPONSE_NORM,
         Layer::Dense { units: 3 },
@@ -30,7 +30,7 @@ fn plain_network() -> Network {
 }
 
 fn network_with_norm() -> Network {
-    let conv = Layer::Conv { filters: 2, kernel: 3, stride: 2 };
+    let conv = Layer::Conv { filters: 2, kernel: 3, stride: 2, groups: 1 };
     let layers = vec![conv, Layer::BATCH_NORM, Layer::Relu, Layer::Dense { units: 3 }];
     Network::new(Shape::image(4, 4, 1), layers).unwrap()
 }
@@ -290,7 +290,7 @@ fn full_batches_are_those_of_the_cpu() {
 
 /// Layers whose products warpgroups take, where a device has them; batches do not fill the tiles.
 fn wide_network() -> Network {
-    let conv = || Layer::Conv { filters: 32, kernel: 3, stride: 1 };
+    let conv = || Layer::Conv { filters: 32, kernel: 3, stride: 1, groups: 1 };
     let residual = Layer::Residual { body: vec![conv(), Layer::BATCH_NORM], shortcut: vec![] };
     let mut layers = vec![conv(), Layer::BATCH_NORM, Layer::Relu, residual, Layer::Relu];
     layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: 3 }]);

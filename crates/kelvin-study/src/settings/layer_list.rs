@@ -10,16 +10,21 @@ use kelvin::data::nearest_name;
 use kelvin::network::Layer;
 
 /// Layers whose settings all have defaults: the name alone stands for them.
-const DEFAULTED: [&str; 2] = ["batch_norm", "filter_response_norm"];
-const NAMES: [&str; 10] = [
+const DEFAULTED: [&str; 3] = ["batch_norm", "filter_response_norm", "layer_norm"];
+const NAMES: [&str; 15] = [
     "dense",
     "conv",
     "batch_norm",
     "filter_response_norm",
+    "group_norm",
+    "layer_norm",
     "threshold",
     "relu",
     "tanh",
+    "gelu",
+    "silu",
     "avg_pool",
+    "max_pool",
     "global_avg_pool",
     "residual",
 ];
@@ -84,10 +89,12 @@ mod tests {
     fn layers_are_names_or_tables_and_survive_toml() {
         let text = r#"{ conv = { filters = 8, kernel = 3 } }, "batch_norm", "relu",
             { residual = { body = [{ conv = { filters = 8, kernel = 3 } }, "batch_norm"] } },
-            { avg_pool = { size = 2 } }, { filter_response_norm = { epsilon = 1e-3 } }, "threshold", "global_avg_pool",
-            { dense = { units = 4 } }"#;
+            { avg_pool = { size = 2 } }, { filter_response_norm = { epsilon = 1e-3 } }, "threshold",
+            { conv = { filters = 8, kernel = 5, stride = 2, groups = 4 } }, "layer_norm", "gelu",
+            { max_pool = { size = 3, stride = 2 } }, { max_pool = { size = 2 } }, { group_norm = { groups = 4 } }, "silu",
+            "global_avg_pool", { dense = { units = 4 } }"#;
         let model = read(text).unwrap();
-        let conv = Layer::Conv { filters: 8, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 8, kernel: 3, stride: 1, groups: 1 };
         let body = vec![conv.clone(), Layer::BATCH_NORM];
         let expected = vec![
             conv,
@@ -97,11 +104,19 @@ mod tests {
             Layer::AvgPool { size: 2 },
             Layer::FilterResponseNorm { epsilon: 1e-3 },
             Layer::Threshold,
+            Layer::Conv { filters: 8, kernel: 5, stride: 2, groups: 4 },
+            Layer::LAYER_NORM,
+            Layer::Gelu,
+            Layer::MaxPool { size: 3, stride: Some(2) },
+            Layer::MaxPool { size: 2, stride: None },
+            Layer::GroupNorm { groups: 4, epsilon: 1e-5 },
+            Layer::Silu,
             Layer::GlobalAvgPool,
             Layer::Dense { units: 4 },
         ];
         assert_eq!(model.layers.as_deref(), Some(&expected[..]));
         assert_eq!(toml::from_str::<Model>(&toml::to_string(&model).unwrap()).unwrap(), model);
+        assert!(!toml::to_string(&read("{ conv = { filters = 8, kernel = 3 } }").unwrap()).unwrap().contains("groups"));
         let all_tables = read("{ dense = { units = 4 } }").unwrap();
         assert_eq!(toml::from_str::<Model>(&toml::to_string(&all_tables).unwrap()).unwrap(), all_tables);
         assert_eq!(toml::from_str::<Model>("").unwrap().layers, None);

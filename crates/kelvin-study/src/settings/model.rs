@@ -95,6 +95,8 @@ pub enum NetworkName {
     MnistCnn,
     /// A ResNet of N layers (8, 14, 20, 32, 44, 56, 110).
     Resnet(usize),
+    /// A wide ResNet of D layers (10, 16, 22, 28, 40), K times as wide as a ResNet.
+    WideResnet(usize, usize),
 }
 
 /// The shape of the prior.
@@ -138,15 +140,19 @@ impl TryFrom<String> for NetworkName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        const NAMES: [&str; 6] = ["dense", "mnist-cnn", "resnet-8", "resnet-20", "resnet-32", "resnet-56"];
+        const NAMES: [&str; 7] =
+            ["dense", "mnist-cnn", "resnet-8", "resnet-20", "resnet-32", "resnet-56", "wide-resnet-28-10"];
         let depth = name.strip_prefix("resnet-").and_then(|depth| depth.parse().ok());
-        match (name.as_str(), depth) {
-            ("dense", _) => Ok(Self::Dense),
-            ("mnist-cnn", _) => Ok(Self::MnistCnn),
-            (_, Some(depth)) => Ok(Self::Resnet(depth)),
+        let wide = name.strip_prefix("wide-resnet-").and_then(|sizes| sizes.split_once('-'));
+        let wide = wide.and_then(|(depth, width)| Some((depth.parse().ok()?, width.parse().ok()?)));
+        match (name.as_str(), depth, wide) {
+            ("dense", ..) => Ok(Self::Dense),
+            ("mnist-cnn", ..) => Ok(Self::MnistCnn),
+            (_, Some(depth), _) => Ok(Self::Resnet(depth)),
+            (_, _, Some((depth, width))) => Ok(Self::WideResnet(depth, width)),
             _ => {
                 let nearest = nearest_name(&name, NAMES).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-                let known = "dense, mnist-cnn, resnet-N for N = 8, 14, 20, 32, 44, 56, 110";
+                let known = "dense, mnist-cnn, resnet-N for N = 8, 14, 20, 32, 44, 56, 110, wide-resnet-D-K for D = 10, 16, 22, 28, 40 and a width K";
                 Err(format!("there is no network `{name}` among {known}{nearest}"))
             }
         }
@@ -159,6 +165,7 @@ impl From<NetworkName> for String {
             NetworkName::Dense => "dense".into(),
             NetworkName::MnistCnn => "mnist-cnn".into(),
             NetworkName::Resnet(depth) => format!("resnet-{depth}"),
+            NetworkName::WideResnet(depth, width) => format!("wide-resnet-{depth}-{width}"),
         }
     }
 }
@@ -170,7 +177,7 @@ impl ModelSettings {
     }
 
     fn is_resnet(&self) -> bool {
-        matches!(self.name(), Some(NetworkName::Resnet(_)))
+        matches!(self.name(), Some(NetworkName::Resnet(_) | NetworkName::WideResnet(..)))
     }
 
     /// Every value that the network needs spelled out.
@@ -251,13 +258,13 @@ impl ModelSettings {
         let (name, is_resnet) = (self.name(), self.is_resnet());
         let both = name.is_none() && self.network.is_some();
         not_for("model.network", "model.layers already lists the network; give one of the two", both)?;
-        if let Some(NetworkName::Resnet(depth)) = name
+        if let Some(found @ (NetworkName::Resnet(depth) | NetworkName::WideResnet(depth, _))) = name
             && depth > MOST_DEPTH
         {
             return Err(ExperimentError::OutOfRange {
                 key: "model.network",
                 needs: format!("a ResNet of at most {MOST_DEPTH} layers").into(),
-                found: format!("resnet-{depth}"),
+                found: found.into(),
             });
         }
         let hidden = "it is the widths of a dense network; leave it out, or set model.network = \"dense\"";
@@ -351,6 +358,10 @@ impl ModelSettings {
                 let normalisation = self.resnet_normalisation();
                 Network::resnet_for(input, depth, num_outputs, normalisation).map_err(of("model.network"))
             }
+            NetworkName::WideResnet(depth, width) => {
+                let normalisation = self.resnet_normalisation();
+                Network::wide_resnet_for(input, depth, width, num_outputs, normalisation).map_err(of("model.network"))
+            }
         }
     }
 
@@ -407,6 +418,8 @@ mod tests {
         assert_eq!(slow.layers()[1], Layer::BatchNorm { momentum: 0.9, epsilon: 1e-3 });
         let beside = Network::table(3072, &[64], 10, Activation::Tanh, true).unwrap();
         assert_eq!(built("activation = 'tanh'\nskip = true").layers(), beside.layers());
+        let wide = built("network = 'wide-resnet-16-2'");
+        assert_eq!(wide, Network::wide_resnet_for(image, 16, 2, 10, Normalisation::BATCH).unwrap());
         assert!(!built("network = 'resnet-8'\nnormalisation = 'filter_response'").has_batch_norm());
         let own = built("layers = [{ conv = { filters = 2, kernel = 3 } }, 'relu', { dense = { units = 10 } }]");
         assert_eq!(own.layers().len(), 3);
@@ -467,6 +480,11 @@ mod tests {
         refused("network = 'dense'\nlayers = [{ dense = { units = 1 } }]", &["model.network", "model.layers"]);
         refused("network = 'mnist-cnn'\nhidden = [8]", &["model.hidden", "dense network"]);
         refused("network = 'resnet-602000000'", &["model.network must be", "at most 1202", "got resnet-602000000"]);
+        refused("network = 'wide-resnet-602000002-1'", &["at most 1202", "got wide-resnet-602000002-1"]);
+        refused(
+            "network = 'wide-resnet-28'",
+            &["no network `wide-resnet-28`", "wide-resnet-D-K", "wide-resnet-28-10`?"],
+        );
         refused("network = 'mnist-cnn'\nskip = true", &["model.skip", "dense networks"]);
         refused("network = 'mnist-cnn'\nactivation = 'tanh'", &["model.activation", "dense networks"]);
         refused("activation = 'selu'", &["unknown variant `selu`", "tanh"]);
@@ -522,5 +540,7 @@ mod tests {
         assert!(error.contains("last dense layer has 4 units, one for each class, got 3 units"), "{error}");
         let error = build("network = 'resnet-21'", Shape::image(32, 32, 3), 10);
         assert!(error.contains("6n + 2"), "{error}");
+        let error = build("network = 'wide-resnet-20-4'", Shape::image(32, 32, 3), 10);
+        assert!(error.contains("6n + 4") && error.contains("got depth 20 and width 4"), "{error}");
     }
 }

@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use kelvin::network::{Activation, Evaluator, Mode, Network, OutputGradient, Rows, Weights};
+use kelvin::network::{Activation, Evaluator, Layer, Mode, Network, OutputGradient, Rows, Shape, Weights};
 use kelvin::random::{NoiseKey, Permutation, Purpose};
 use kelvin::sampler::Silent;
 use kelvin::vector::Instructions;
@@ -49,6 +49,7 @@ fn everything(instructions: Instructions) -> Vec<(String, Vec<u8>)> {
     assert_eq!(Instructions::in_use(), instructions);
     let mut found = vec![("random numbers".into(), random_numbers()), ("batch order".into(), batch_order())];
     found.extend(evaluators());
+    found.push(("an image network of many layers".into(), image_network()));
     for (name, settings) in experiments() {
         found.push((name.into(), experiment(settings)));
     }
@@ -106,14 +107,17 @@ fn evaluators() -> Vec<(String, Vec<u8>)> {
         let data: Vec<f32> = (0..inputs * num_rows).map(|i| (i as f32 * 0.37).sin()).collect();
         let picked: Vec<u32> = (0..num_rows as u32).rev().step_by(2).collect();
         let beside = Network::table(inputs, hidden, units, Activation::Relu, true).unwrap();
-        let bent = Network::table(inputs, hidden, units, Activation::Tanh, false).unwrap();
+        let [tanh, gelu, silu] = [Activation::Tanh, Activation::Gelu, Activation::Silu]
+            .map(|by| Network::table(inputs, hidden, units, by, false).unwrap());
         let skip: Vec<f32> =
             parameters.iter().copied().chain((0..(inputs + 1) * units).map(|i| (i as f32).cos())).collect();
         for (kind, network, evaluator, parameters) in [
             ("its", &network, network.evaluator(), &parameters),
             ("the dense", &network, network.dense_evaluator().unwrap(), &parameters),
             ("its", &beside, beside.evaluator(), &skip),
-            ("its", &bent, bent.evaluator(), &parameters),
+            ("its", &tanh, tanh.evaluator(), &parameters),
+            ("its", &gelu, gelu.evaluator(), &parameters),
+            ("its", &silu, silu.evaluator(), &parameters),
         ] {
             for rows in [Rows::All, Rows::These(&picked)] {
                 let name = format!("{} of {num_rows} rows by {kind} evaluator", network.describe());
@@ -122,6 +126,31 @@ fn evaluators() -> Vec<(String, Vec<u8>)> {
         }
     }
     found
+}
+
+/// Outputs and gradients of every layer of images that is not in the experiments below.
+fn image_network() -> Vec<u8> {
+    let conv = |filters, kernel, groups| Layer::Conv { filters, kernel, stride: 1, groups };
+    let layers = vec![
+        conv(20, 3, 1),
+        Layer::GroupNorm { groups: 4, epsilon: 1e-5 },
+        Layer::Gelu,
+        conv(20, 5, 20),
+        Layer::LAYER_NORM,
+        Layer::Silu,
+        Layer::MaxPool { size: 3, stride: Some(2) },
+        conv(40, 3, 5),
+        Layer::FILTER_RESPONSE_NORM,
+        Layer::Threshold,
+        conv(7, 1, 1),
+        Layer::Tanh,
+        Layer::Dense { units: 3 },
+    ];
+    let network = Network::new(Shape::image(9, 8, 3), layers).unwrap();
+    let mut parameters = network.initial_parameters(9, 0);
+    parameters.iter_mut().enumerate().for_each(|(index, value)| *value += 0.2 * (index as f32 * 1.3).sin());
+    let data: Vec<f32> = (0..37 * network.num_inputs()).map(|i| (i as f32 * 0.37).sin()).collect();
+    pass(&network.evaluator(), &parameters, &data, Rows::All, 3)
 }
 
 fn pass(evaluator: &Evaluator, parameters: &[f32], data: &[f32], rows: Rows<'_>, units: usize) -> Vec<u8> {

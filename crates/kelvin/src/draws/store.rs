@@ -253,7 +253,7 @@ mod tests {
     use crate::network::{Layer, Network, Shape, Weights};
 
     fn network() -> Network {
-        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1, groups: 1 };
         let layers = vec![conv, Layer::BATCH_NORM, Layer::Relu, Layer::Dense { units: 1 }];
         Network::new(Shape::image(2, 2, 1), layers).unwrap()
     }

@@ -1,4 +1,4 @@
-//! Networks by name: dense, the paper's MNIST network, and the ResNets of CIFAR-10.
+//! Networks by name: dense, the paper's MNIST network, and the ResNets of CIFAR-10, narrow and wide.
 
 use super::Network;
 use super::error::NetworkError;
@@ -81,7 +81,7 @@ impl Network {
 
     /// The layers of [`Network::mnist_cnn`] for other images; sides must be multiples of 4.
     pub fn small_cnn(input: Shape, num_outputs: usize) -> Result<Self, NetworkError> {
-        let conv = |filters| Layer::Conv { filters, kernel: 3, stride: 1 };
+        let conv = |filters| Layer::Conv { filters, kernel: 3, stride: 1, groups: 1 };
         let layers = vec![
             conv(32),
             Layer::Relu,
@@ -112,7 +112,7 @@ impl Network {
         if num_blocks == 0 || num_blocks * 6 + 2 != depth {
             return Err(NetworkError::ResnetDepth { found: depth });
         }
-        let unit = |filters, kernel, stride| [Layer::Conv { filters, kernel, stride }, normalisation.norm()];
+        let unit = |filters, kernel, stride| [Layer::Conv { filters, kernel, stride, groups: 1 }, normalisation.norm()];
         let mut layers = unit(16, 3, 1).to_vec();
         layers.push(normalisation.activation());
         for (stack, filters) in [16, 32, 64].into_iter().enumerate() {
@@ -126,6 +126,47 @@ impl Network {
                 layers.extend([Layer::Residual { body, shortcut }, normalisation.activation()]);
             }
         }
+        layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: num_outputs }]);
+        Ok(Self::new(input, layers)?.starting_from(KernelStart::He))
+    }
+
+    /// Wide ResNet of 6n + 4 layers, `width` times as wide as a ResNet (Zagoruyko and Komodakis 2016): norms and activations stand before
+    /// convolutions, and where a block changes its image the shortcut reads what was normed, too. Convolutions have biases, as those of
+    /// [`Network::resnet_for`]; there is no dropout.
+    pub fn wide_resnet_for(
+        input: Shape,
+        depth: usize,
+        width: usize,
+        num_outputs: usize,
+        normalisation: Normalisation,
+    ) -> Result<Self, NetworkError> {
+        let num_blocks = depth.saturating_sub(4) / 6;
+        if num_blocks == 0 || num_blocks * 6 + 4 != depth || width == 0 {
+            return Err(NetworkError::WideResnet { depth, width });
+        }
+        let conv = |filters, kernel, stride| Layer::Conv { filters, kernel, stride, groups: 1 };
+        let before = [normalisation.norm(), normalisation.activation()];
+        let mut layers = vec![conv(16, 3, 1)];
+        let mut channels = 16;
+        for (stack, narrow) in [16_usize, 32, 64].into_iter().enumerate() {
+            let filters = narrow.saturating_mul(width);
+            for block in 0..num_blocks {
+                let stride = if stack > 0 && block == 0 { 2 } else { 1 };
+                let (mut body, mut shortcut) = (Vec::new(), Vec::new());
+                if channels == filters && stride == 1 {
+                    body.extend(before.clone());
+                } else {
+                    layers.extend(before.clone());
+                    shortcut.push(conv(filters, 1, stride));
+                }
+                body.push(conv(filters, 3, stride));
+                body.extend(before.clone());
+                body.push(conv(filters, 3, 1));
+                layers.push(Layer::Residual { body, shortcut });
+                channels = filters;
+            }
+        }
+        layers.extend(before);
         layers.extend([Layer::GlobalAvgPool, Layer::Dense { units: num_outputs }]);
         Ok(Self::new(input, layers)?.starting_from(KernelStart::He))
     }
@@ -148,6 +189,29 @@ mod tests {
         assert_eq!(resnet.layout().len(), 273_258);
         assert_eq!(resnet.layout().tensors().len(), 86);
         assert_eq!(resnet.statistics_layout().len(), 1568, "mean and variance of each of 784 channels");
+    }
+
+    /// Their paper counts 36.5 and 8.9 million parameters; its convolutions have no biases.
+    #[test]
+    fn wide_resnets_are_those_of_their_authors() {
+        let image = Shape::image(32, 32, 3);
+        let build = |depth, width| Network::wide_resnet_for(image, depth, width, 10, Normalisation::BATCH);
+        let without_biases = |network: &Network| {
+            let layout = network.layout();
+            let of_convolutions = |name: &str| name.contains("conv") && name.ends_with(".bias");
+            layout
+                .tensors()
+                .iter()
+                .filter(|tensor| !of_convolutions(&tensor.name))
+                .map(|tensor| tensor.range.len())
+                .sum()
+        };
+        let counts: [usize; 2] = [without_biases(&build(28, 10).unwrap()), without_biases(&build(40, 4).unwrap())];
+        assert_eq!(counts, [36_479_194, 8_949_210]);
+        for (depth, width) in [(4, 2), (20, 2), (28, 0)] {
+            assert_eq!(build(depth, width), Err(NetworkError::WideResnet { depth, width }));
+        }
+        assert!(matches!(build(10, usize::MAX), Err(NetworkError::TooLarge { .. })));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The dense evaluator: a ReLU or tanh network of any depth, layer by layer on blocks of rows.
+//! The dense evaluator: a network of dense layers with activations between them, of any depth, layer by layer on blocks of rows.
 //!
 //! Rows of activations and weights are padded to whole pieces of [`PIECE`] numbers.
 //! Generic over f32 and f64: the f64 form is the reference the tests compare with.
@@ -6,12 +6,13 @@
 use aligned_vec::{AVec, avec};
 use pulp::{Simd, WithSimd};
 
+use super::activation::{activate, times_slope};
 use super::dense_layer::{DenseLayer, LayerWeights};
 use super::inputs::{PaddedRows, Rows};
 use super::kernels::{Number, PIECE};
-use super::layers::{Activation, Layer};
+use super::layers::Layer;
 use super::pass::OutputGradient;
-use super::products::{copy_rows, keep_where_positive, rectify, times_slope_of_tanh};
+use super::products::copy_rows;
 use crate::vector::dispatch;
 
 /// Rows worked on together, so that their activations stay in cache.
@@ -28,6 +29,8 @@ pub struct DenseStack {
 pub struct Workspace<T> {
     /// `activations[0]` is the block of inputs, `activations[i]` the output of layer i − 1.
     activations: Vec<Vec<T>>,
+    /// What the activation behind each layer read; empty where what it wrote tells its slope.
+    read: Vec<Vec<T>>,
     /// Gradients of the outputs and of the inputs of a layer.
     back: [Vec<T>; 2],
     weights: Vec<LayerWeights<T>>,
@@ -38,7 +41,7 @@ pub struct Workspace<T> {
 }
 
 impl DenseStack {
-    /// The stack of layers that are dense, ReLU or tanh only.
+    /// The stack of layers that are dense or activations only.
     pub(super) fn new(num_inputs: usize, of: &[Layer]) -> Option<Self> {
         let mut layers: Vec<DenseLayer> = Vec::new();
         let (mut inputs, mut kernel_at) = (num_inputs, 0);
@@ -59,12 +62,12 @@ impl DenseStack {
                     inputs = units;
                     layers.push(dense);
                 }
-                Layer::Relu | Layer::Tanh => {
+                _ => {
+                    let activation = layer.activation()?;
                     if let Some(last) = layers.last_mut() {
-                        last.activation = layer.activation();
+                        last.activation = Some(activation);
                     }
                 }
-                _ => return None,
             }
         }
         // No layer reads the last outputs in whole pieces: few of them can lie as the head wants them.
@@ -80,8 +83,10 @@ impl DenseStack {
         let widest = self.layers.iter().map(|layer| layer.input_stride.max(layer.stride)).max().unwrap_or(0);
         let mut activations = vec![block(self.input_stride())];
         activations.extend(self.layers.iter().map(|layer| block(layer.stride)));
+        let read = |layer: &DenseLayer| layer.activation.filter(|by| by.reads_again()).map(|_| block(layer.stride));
         Workspace {
             activations,
+            read: self.layers.iter().map(|layer| read(layer).unwrap_or_default()).collect(),
             back: [block(widest), block(widest)],
             weights: self.layers.iter().map(LayerWeights::new).collect(),
             lanes: block(PIECE),
@@ -126,10 +131,11 @@ impl DenseStack {
             let inputs = &before[number][..num_rows * layer.input_stride];
             let outputs = &mut after[0][..num_rows * layer.stride];
             weights.forward(simd, layer, inputs, outputs, &mut work.lanes);
-            match layer.activation {
-                Some(Activation::Relu) => rectify(outputs),
-                Some(Activation::Tanh) => T::tanh_all(simd, outputs),
-                None => {}
+            if let Some(by) = layer.activation {
+                if by.reads_again() {
+                    work.read[number][..outputs.len()].copy_from_slice(outputs);
+                }
+                activate(simd, by, outputs);
             }
         }
         let outputs = &work.activations[self.layers.len()][..num_rows * self.output_stride()];
@@ -146,11 +152,9 @@ impl DenseStack {
                 let [a, b] = &mut work.back;
                 (&mut a[..num_rows * layer.stride], &mut b[..num_rows * layer.input_stride])
             };
-            let outputs = &work.activations[number + 1][..num_rows * layer.stride];
-            match layer.activation {
-                Some(Activation::Relu) => keep_where_positive(outputs, output_gradient),
-                Some(Activation::Tanh) => times_slope_of_tanh(outputs, output_gradient),
-                None => {}
+            if let Some(by) = layer.activation {
+                let known = if by.reads_again() { &work.read[number] } else { &work.activations[number + 1] };
+                times_slope(simd, by, &known[..num_rows * layer.stride], output_gradient);
             }
             let inputs = &work.activations[number][..num_rows * layer.input_stride];
             weights.add_gradient(simd, layer, inputs, output_gradient);
@@ -263,15 +267,13 @@ impl WithSimd for Backward<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Network;
+    use crate::network::{Activation, Network};
 
-    /// Narrow and wide layers in every order, and none at all; with either activation.
+    /// Narrow and wide layers in every order, and none at all; with every activation.
     fn shapes() -> impl Iterator<Item = (usize, &'static [usize], usize, Activation)> {
         const SHAPES: [(usize, &[usize], usize); 5] =
             [(3, &[7, 5], 2), (4, &[20, 3, 17], 20), (5, &[], 9), (17, &[8], 1), (2, &[16], 16)];
-        let both =
-            |(inputs, hidden, outputs)| [Activation::Relu, Activation::Tanh].map(|by| (inputs, hidden, outputs, by));
-        SHAPES.into_iter().flat_map(both)
+        SHAPES.into_iter().flat_map(|(inputs, hidden, outputs)| Activation::ALL.map(|by| (inputs, hidden, outputs, by)))
     }
 
     fn setting(

@@ -16,17 +16,17 @@ pub enum NetworkError {
         layers: usize,
     },
     /// A size that must be at least 1.
-    #[error("{layer} has a size of 0; units, filters, kernel, stride and pool size must be at least 1")]
+    #[error("{layer} has a size of 0; units, filters, kernel, stride, groups and pool size must be at least 1")]
     ZeroSize {
         /// The layer's name.
         layer: String,
     },
-    /// A kernel or stride that reaches beyond every pixel.
+    /// A kernel, pool or stride that reaches beyond every pixel.
     #[error("{layer}: a {what} of {size} reaches beyond an image of {found}; it can be at most {most}")]
     Reach {
         /// The layer's name.
         layer: String,
-        /// "kernel" or "stride".
+        /// "kernel", "size" or "stride".
         what: &'static str,
         /// Its size.
         size: usize,
@@ -34,6 +34,18 @@ pub enum NetworkError {
         found: Shape,
         /// The largest that touches something.
         most: usize,
+    },
+    /// Groups that channels cannot be cut into.
+    #[error("{layer}: {groups} groups do not divide {found} {what}; choose a number that does")]
+    Groups {
+        /// The layer's name.
+        layer: String,
+        /// How many groups were asked for.
+        groups: usize,
+        /// "channels" or "filters".
+        what: &'static str,
+        /// How many of them there are.
+        found: usize,
     },
     /// A setting out of its range.
     #[error("{layer}: {setting} must be {range}, got {found}")]
@@ -56,7 +68,7 @@ pub enum NetworkError {
         found: Layer,
     },
     /// Layers in an order that computes nothing.
-    #[error("{layer} has no layer to act on: a ReLU or tanh stands first or behind another")]
+    #[error("{layer} has no layer to act on: an activation stands first or behind another")]
     MisplacedActivation {
         /// The layer's name.
         layer: String,
@@ -96,6 +108,16 @@ pub enum NetworkError {
     ResnetDepth {
         /// What was asked.
         found: usize,
+    },
+    /// A depth or width that no wide ResNet has.
+    #[error(
+        "a wide ResNet of depth D and width K, as wide-resnet-28-10, has 6n + 4 layers (10, 16, 22, 28, 40, …) and a width of at least 1, got depth {depth} and width {width}"
+    )]
+    WideResnet {
+        /// The depth that was asked.
+        depth: usize,
+        /// The width that was asked.
+        width: usize,
     },
     /// More than memory should hold.
     #[error(

@@ -24,6 +24,10 @@ pub enum Layer {
         /// Pixels from one position of the kernel to the next.
         #[serde(default = "one")]
         stride: usize,
+        /// Channels and filters are cut into so many groups in order, and filters read the channels of their own group alone: as many groups as
+        /// channels and filters make a depthwise convolution; 1 if not given.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        groups: usize,
     },
     /// Subtracts mean and divides by √(variance + ε) of each channel over the batch, then scales and shifts.
     BatchNorm {
@@ -43,14 +47,44 @@ pub enum Layer {
     },
     /// max(x, τ) with a learned τ for each channel.
     Threshold,
+    /// Subtracts mean and divides by √(variance + ε) of each image over its pixels and the channels of a group, then scales and shifts each
+    /// channel: needs no batch (Wu and He 2018). One group takes all numbers of an image together, as many as there are channels make an
+    /// instance norm.
+    GroupNorm {
+        /// Groups of channels, in order; they must divide the channels.
+        groups: usize,
+        /// The number ε added to the variance.
+        #[serde(default = "layer_norm_epsilon")]
+        epsilon: f64,
+    },
+    /// Subtracts mean and divides by √(variance + ε) of the channels of each pixel, or of all numbers of a row, then scales and shifts each channel
+    /// (Ba, Kiros and Hinton 2016; of images as in Flax and ConvNeXt).
+    LayerNorm {
+        /// The number ε added to the variance.
+        #[serde(default = "layer_norm_epsilon")]
+        epsilon: f64,
+    },
     /// max(x, 0).
     Relu,
     /// tanh(x).
     Tanh,
+    /// x Φ(x), with Φ the distribution function of a standard normal: PyTorch's and Keras's default, not the approximation by tanh of Flax's.
+    Gelu,
+    /// x/(1 + exp(−x)), also known as swish.
+    Silu,
     /// Means over squares of pixels that do not overlap.
     AvgPool {
         /// Height and width of a square.
         size: usize,
+    },
+    /// Maxima over squares of pixels; the output has ⌈size of the image/stride⌉ pixels, and squares lie as those of a convolution do: what is outside
+    /// the image does not count.
+    MaxPool {
+        /// Height and width of a square.
+        size: usize,
+        /// Pixels from one square to the next; `size` if not given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stride: Option<usize>,
     },
     /// Means over all pixels.
     GlobalAvgPool,
@@ -73,14 +107,33 @@ pub enum Activation {
     Relu,
     /// tanh(x).
     Tanh,
+    /// x Φ(x), with Φ the distribution function of a standard normal.
+    Gelu,
+    /// x/(1 + exp(−x)).
+    Silu,
 }
 
 impl Activation {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Relu, Self::Tanh, Self::Gelu, Self::Silu];
+
     /// The layer that does it.
     pub fn layer(self) -> Layer {
         match self {
             Self::Relu => Layer::Relu,
             Self::Tanh => Layer::Tanh,
+            Self::Gelu => Layer::Gelu,
+            Self::Silu => Layer::Silu,
+        }
+    }
+
+    /// What it is called in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Relu => "relu",
+            Self::Tanh => "tanh",
+            Self::Gelu => "gelu",
+            Self::Silu => "silu",
         }
     }
 }
@@ -88,11 +141,7 @@ impl Activation {
 impl Layer {
     /// What it does to each number, where it is such a layer.
     pub(super) fn activation(&self) -> Option<Activation> {
-        match self {
-            Self::Relu => Some(Activation::Relu),
-            Self::Tanh => Some(Activation::Tanh),
-            _ => None,
-        }
+        Activation::ALL.into_iter().find(|by| by.layer() == *self)
     }
 
     /// Batch norm with the usual settings.
@@ -100,6 +149,9 @@ impl Layer {
 
     /// Filter response norm with the usual settings.
     pub const FILTER_RESPONSE_NORM: Self = Self::FilterResponseNorm { epsilon: filter_response_epsilon() };
+
+    /// Layer norm with the usual settings.
+    pub const LAYER_NORM: Self = Self::LayerNorm { epsilon: layer_norm_epsilon() };
 
     /// What it is called in names of tensors.
     pub(super) fn kind(&self) -> &'static str {
@@ -109,9 +161,14 @@ impl Layer {
             Self::BatchNorm { .. } => "batchnorm",
             Self::FilterResponseNorm { .. } => "frn",
             Self::Threshold => "threshold",
-            Self::Relu => "relu",
-            Self::Tanh => "tanh",
+            Self::GroupNorm { .. } => "groupnorm",
+            Self::LayerNorm { .. } => "layernorm",
+            Self::Relu => Activation::Relu.name(),
+            Self::Tanh => Activation::Tanh.name(),
+            Self::Gelu => Activation::Gelu.name(),
+            Self::Silu => Activation::Silu.name(),
             Self::AvgPool { .. } => "avgpool",
+            Self::MaxPool { .. } => "maxpool",
             Self::GlobalAvgPool => "globalavgpool",
             Self::Residual { .. } => "residual",
         }
@@ -122,11 +179,20 @@ const fn one() -> usize {
     1
 }
 
+/// Whether a setting is the 1 that files may leave out.
+fn is_one(setting: &usize) -> bool {
+    *setting == 1
+}
+
 const fn batch_norm_momentum() -> f64 {
     0.99
 }
 
 const fn batch_norm_epsilon() -> f64 {
+    1e-5
+}
+
+const fn layer_norm_epsilon() -> f64 {
     1e-5
 }
 

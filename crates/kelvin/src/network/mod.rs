@@ -1,5 +1,6 @@
 //! A network is data: a list of layers with a parameter layout; evaluators run it.
 
+mod activation;
 mod architectures;
 mod dense;
 mod dense_layer;
@@ -123,15 +124,15 @@ impl Network {
     /// "8-64-1" for dense networks; else the input, each kind of layer with its count, and the outputs.
     pub fn describe(&self) -> String {
         let (layers, skip) = self.beside_skip();
-        if layers.iter().all(|layer| matches!(layer, Layer::Dense { .. } | Layer::Relu | Layer::Tanh)) {
+        if layers.iter().all(|layer| matches!(layer, Layer::Dense { .. }) || layer.activation().is_some()) {
             let mut text = self.input.to_string();
             for layer in layers {
                 if let Layer::Dense { units } = layer {
                     text.push_str(&format!("-{units}"));
                 }
             }
-            if layers.contains(&Layer::Tanh) {
-                text.push_str(" tanh");
+            for by in Activation::ALL.into_iter().filter(|by| *by != Activation::Relu && layers.contains(&by.layer())) {
+                text.push_str(&format!(" {}", by.name()));
             }
             if skip {
                 text.push_str(" with a linear skip");
@@ -161,7 +162,8 @@ fn count_kinds<'a>(layers: &'a [Layer], kinds: &mut Vec<(&'a str, usize)>) {
                 count_kinds(body, kinds);
                 count_kinds(shortcut, kinds);
             }
-            Layer::Relu | Layer::Tanh | Layer::AvgPool { .. } | Layer::GlobalAvgPool => {}
+            Layer::AvgPool { .. } | Layer::MaxPool { .. } | Layer::GlobalAvgPool => {}
+            _ if layer.activation().is_some() => {}
             _ => match kinds.iter_mut().find(|(kind, _)| *kind == layer.kind()) {
                 Some((_, count)) => *count += 1,
                 None => kinds.push((layer.kind(), 1)),
@@ -186,7 +188,7 @@ mod tests {
     #[test]
     fn multiply_adds_are_those_of_kernels() {
         assert_eq!(Network::dense(8, &[64], 1).unwrap().program().multiply_adds(), 8 * 64 + 64);
-        let conv = Layer::Conv { filters: 5, kernel: 3, stride: 2 };
+        let conv = Layer::Conv { filters: 5, kernel: 3, stride: 2, groups: 1 };
         let layers = vec![conv, Layer::Relu, Layer::Dense { units: 7 }];
         let network = Network::new(Shape::image(6, 8, 2), layers).unwrap();
         assert_eq!(network.program().multiply_adds(), 3 * 4 * (3 * 3 * 2 * 5) + 3 * 4 * 5 * 7);
@@ -202,14 +204,33 @@ mod tests {
         assert!(matches!(relu_last, Err(NetworkError::LastNotDense { .. })));
         let relu_first = Network::new(Shape::flat(3), vec![Layer::Relu, dense.clone()]);
         assert_eq!(relu_first, Err(NetworkError::MisplacedActivation { layer: "relu1".into() }));
-        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1, groups: 1 };
         let late = Network::new(Shape::image(4, 4, 1), vec![dense.clone(), conv.clone(), dense.clone()]);
         assert_eq!(late, Err(NetworkError::NeedsImages { layer: "conv1".into(), found: Shape::flat(2) }));
         let pool = Network::new(Shape::image(5, 4, 1), vec![Layer::AvgPool { size: 2 }, dense.clone()]);
         assert!(matches!(pool, Err(NetworkError::PoolDoesNotDivide { size: 2, .. })));
-        let wide =
-            Network::new(Shape::image(4, 3, 1), vec![Layer::Conv { filters: 1, kernel: 10, stride: 1 }, dense.clone()]);
+        let wide = Network::new(
+            Shape::image(4, 3, 1),
+            vec![Layer::Conv { filters: 1, kernel: 10, stride: 1, groups: 1 }, dense.clone()],
+        );
         assert!(matches!(wide, Err(NetworkError::Reach { what: "kernel", size: 10, most: 9, .. })));
+        let error = |layers: Vec<Layer>| Network::new(Shape::image(4, 4, 6), layers).unwrap_err().to_string();
+        let grouped = |filters, groups| Layer::Conv { filters, kernel: 3, stride: 1, groups };
+        assert_eq!(
+            error(vec![grouped(8, 4), dense.clone()]),
+            "conv1: 4 groups do not divide 6 channels; choose a number that does"
+        );
+        assert!(error(vec![grouped(8, 3), dense.clone()]).contains("conv1: 3 groups do not divide 8 filters"));
+        assert!(error(vec![grouped(8, 0), dense.clone()]).contains("conv1 has a size of 0"));
+        let norm = Layer::GroupNorm { groups: 4, epsilon: 1e-5 };
+        assert!(error(vec![norm, dense.clone()]).contains("groupnorm1: 4 groups do not divide 6 channels"));
+        let norm = Layer::LayerNorm { epsilon: 0.0 };
+        assert!(error(vec![norm, dense.clone()]).contains("layernorm1: epsilon must be a finite number > 0, got 0"));
+        let pool = |size, stride| Layer::MaxPool { size, stride };
+        assert!(error(vec![pool(10, None), dense.clone()]).contains("maxpool1: a size of 10 reaches beyond"));
+        assert!(error(vec![pool(2, Some(0)), dense.clone()]).contains("maxpool1 has a size of 0"));
+        assert!(error(vec![dense.clone(), Layer::LAYER_NORM, pool(2, None)]).contains("maxpool1 needs images"));
+        assert!(error(vec![conv.clone(), Layer::Silu, Layer::Gelu]).contains("gelu1 has no layer to act on"));
         let residual = Layer::Residual { body: vec![conv], shortcut: vec![] };
         let sum = Network::new(Shape::image(4, 4, 1), vec![residual, dense]).unwrap_err().to_string();
         assert_eq!(sum, "residual1: its body gives 4×4×2 and its shortcut 4×4×1; they are added and must agree");

@@ -59,30 +59,6 @@ pub(super) fn halve<T: Number, const W: usize, const H: usize>(lanes: &mut [T]) 
     }
 }
 
-/// values = max(values, 0), and 0 for what is not a number.
-#[inline(always)]
-pub(super) fn rectify<T: Number>(values: &mut [T]) {
-    for value in values {
-        *value = if *value > T::default() { *value } else { T::default() };
-    }
-}
-
-/// values = values where `signs` > 0, and 0 elsewhere.
-#[inline(always)]
-pub(super) fn keep_where_positive<T: Number>(signs: &[T], values: &mut [T]) {
-    for (value, &sign) in values.iter_mut().zip(signs) {
-        *value = if sign > T::default() { *value } else { T::default() };
-    }
-}
-
-/// gradients = gradients · (1 − tanh²), given the hyperbolic tangents.
-#[inline(always)]
-pub(super) fn times_slope_of_tanh<T: Number>(tanh: &[T], gradients: &mut [T]) {
-    for (gradient, &tanh) in gradients.iter_mut().zip(tanh) {
-        *gradient = *gradient - *gradient * (tanh * tanh);
-    }
-}
-
 /// sums += the sum of the rows.
 #[inline(always)]
 pub(super) fn add_rows<T: Number>(rows: Matrix<'_, T>, sums: &mut [T]) {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::error::NetworkError;
-use super::layers::{Layer, Shape};
+use super::layers::{Activation, Layer, Shape};
 use super::layout::{Layout, Role};
 
 /// The most parameters of a network: a chain holds several vectors of this length.
@@ -36,6 +36,8 @@ pub struct Convolution {
     pub kernel: usize,
     /// Pixels from one place of the kernel to the next.
     pub stride: usize,
+    /// Groups of channels and of filters; filters read those of their own group.
+    pub groups: usize,
     /// Zero rows above and columns to the left of the image.
     pub before: [usize; 2],
 }
@@ -96,15 +98,38 @@ pub enum Operation {
         to: usize,
         threshold: Range<usize>,
     },
-    Tanh {
+    /// Any but a ReLU, which is done where values are read.
+    Activation {
         from: usize,
         to: usize,
+        by: Activation,
+    },
+    GroupNorm {
+        from: usize,
+        to: usize,
+        scale: Range<usize>,
+        offset: Range<usize>,
+        groups: usize,
+        epsilon: f64,
+    },
+    LayerNorm {
+        from: usize,
+        to: usize,
+        scale: Range<usize>,
+        offset: Range<usize>,
+        epsilon: f64,
     },
     Pool {
         from: usize,
         to: usize,
         height: usize,
         width: usize,
+    },
+    /// Windows lie as the kernels of a convolution do.
+    MaxPool {
+        from: usize,
+        to: usize,
+        window: Convolution,
     },
     Add {
         left: usize,
@@ -125,8 +150,11 @@ impl Operation {
             | Self::Dense { from, .. }
             | Self::FilterResponseNorm { from, .. }
             | Self::Threshold { from, .. }
-            | Self::Tanh { from, .. }
+            | Self::Activation { from, .. }
+            | Self::GroupNorm { from, .. }
+            | Self::LayerNorm { from, .. }
             | Self::Pool { from, .. }
+            | Self::MaxPool { from, .. }
             | Self::Copy { from, .. } => (Some(from), None),
             Self::Add { left, right, .. } => (Some(left), Some(right)),
             Self::BatchNorm { .. } => (None, None),
@@ -268,14 +296,17 @@ impl Program {
         let shape = self.values[from].shape;
         let sizes: &[usize] = match layer {
             Layer::Dense { units } => &[*units],
-            Layer::Conv { filters, kernel, stride } => &[*filters, *kernel, *stride],
+            Layer::Conv { filters, kernel, stride, groups } => &[*filters, *kernel, *stride, *groups],
+            Layer::GroupNorm { groups, .. } => &[*groups],
             Layer::AvgPool { size } => &[*size],
+            Layer::MaxPool { size, stride } => &[*size, stride.unwrap_or(*size)],
             _ => &[],
         };
         if sizes.contains(&0) {
             return Err(NetworkError::ZeroSize { layer: name.into() });
         }
-        let of_images = matches!(layer, Layer::Conv { .. } | Layer::AvgPool { .. } | Layer::GlobalAvgPool);
+        let of_images =
+            matches!(layer, Layer::Conv { .. } | Layer::AvgPool { .. } | Layer::MaxPool { .. } | Layer::GlobalAvgPool);
         if of_images && shape.num_pixels() == 1 && self.is_flat(from) {
             return Err(NetworkError::NeedsImages { layer: name.into(), found: shape });
         }
@@ -287,16 +318,11 @@ impl Program {
                 self.operations.push(Operation::Dense { from, to, kernel, bias });
                 Ok(to)
             }
-            Layer::Conv { filters, kernel: size, stride } => {
-                // The last tap of a larger kernel would never meet a pixel.
-                let most = 2 * shape.height.max(shape.width) + 1;
-                for (what, size) in [("kernel", *size), ("stride", *stride)] {
-                    if size > most {
-                        return Err(NetworkError::Reach { layer: name.into(), what, size, found: shape, most });
-                    }
-                }
-                let sizes = Convolution::same(shape, *filters, *size, *stride);
-                let kernel = self.tensor(name, Role::Kernel, &[*size, *size, shape.channels, *filters])?;
+            Layer::Conv { filters, kernel: size, stride, groups } => {
+                check_reach(name, shape, [("kernel", *size), ("stride", *stride)])?;
+                check_groups(name, *groups, [("channels", shape.channels), ("filters", *filters)])?;
+                let sizes = Convolution { groups: *groups, ..Convolution::same(shape, *filters, *size, *stride) };
+                let kernel = self.tensor(name, Role::Kernel, &[*size, *size, shape.channels / groups, *filters])?;
                 let bias = self.tensor(name, Role::Bias, &[*filters])?;
                 let to = self.value(name, sizes.output)?;
                 self.operations.push(Operation::Conv { from, to, kernel, bias, sizes, adds_bias: true });
@@ -304,16 +330,23 @@ impl Program {
             }
             Layer::BatchNorm { momentum, epsilon } => {
                 check(name, "momentum", *momentum, (0.0..1.0).contains(momentum), "at least 0 and below 1")?;
-                check(name, "epsilon", *epsilon, *epsilon > 0.0 && epsilon.is_finite(), "a finite number > 0")?;
+                check_epsilon(name, *epsilon)?;
                 self.push_batch_norm(from, name, shared, *momentum, *epsilon)
             }
             Layer::FilterResponseNorm { epsilon } => {
-                check(name, "epsilon", *epsilon, *epsilon > 0.0 && epsilon.is_finite(), "a finite number > 0")?;
-                let scale = self.tensor(name, Role::Scale, &[shape.channels])?;
-                let offset = self.tensor(name, Role::Offset, &[shape.channels])?;
-                let to = self.value(name, shape)?;
-                let epsilon = *epsilon;
+                let (epsilon, [scale, offset], to) = self.scale_and_offset(from, name, *epsilon)?;
                 self.operations.push(Operation::FilterResponseNorm { from, to, scale, offset, epsilon });
+                Ok(to)
+            }
+            Layer::GroupNorm { groups, epsilon } => {
+                check_groups(name, *groups, [("channels", shape.channels)])?;
+                let (groups, (epsilon, [scale, offset], to)) = (*groups, self.scale_and_offset(from, name, *epsilon)?);
+                self.operations.push(Operation::GroupNorm { from, to, scale, offset, groups, epsilon });
+                Ok(to)
+            }
+            Layer::LayerNorm { epsilon } => {
+                let (epsilon, [scale, offset], to) = self.scale_and_offset(from, name, *epsilon)?;
+                self.operations.push(Operation::LayerNorm { from, to, scale, offset, epsilon });
                 Ok(to)
             }
             Layer::Threshold => {
@@ -327,16 +360,22 @@ impl Program {
                 self.values[at].relu = true;
                 Ok(at)
             }
-            Layer::Tanh => {
-                let to = self.value(name, shape)?;
-                self.operations.push(Operation::Tanh { from, to });
-                Ok(to)
-            }
+            Layer::Tanh => self.push_activation(from, name, Activation::Tanh),
+            Layer::Gelu => self.push_activation(from, name, Activation::Gelu),
+            Layer::Silu => self.push_activation(from, name, Activation::Silu),
             Layer::AvgPool { size } => {
                 if !shape.height.is_multiple_of(*size) || !shape.width.is_multiple_of(*size) {
                     return Err(NetworkError::PoolDoesNotDivide { layer: name.into(), size: *size, found: shape });
                 }
                 self.push_pool(from, name, *size, *size)
+            }
+            Layer::MaxPool { size, stride } => {
+                let stride = stride.unwrap_or(*size);
+                check_reach(name, shape, [("size", *size), ("stride", stride)])?;
+                let window = Convolution::same(shape, shape.channels, *size, stride);
+                let to = self.value(name, window.output)?;
+                self.operations.push(Operation::MaxPool { from, to, window });
+                Ok(to)
             }
             Layer::GlobalAvgPool => self.push_pool(from, name, shape.height, shape.width),
             Layer::Residual { body, shortcut } => {
@@ -357,10 +396,32 @@ impl Program {
     fn is_flat(&self, value: usize) -> bool {
         let writes = |operation: &Operation| match operation {
             Operation::Dense { to, .. } => *to == value,
-            Operation::Tanh { from, to } => *to == value && self.is_flat(*from),
+            Operation::Activation { from, to, .. }
+            | Operation::GroupNorm { from, to, .. }
+            | Operation::LayerNorm { from, to, .. } => *to == value && self.is_flat(*from),
             _ => false,
         };
         value == 0 || self.operations.iter().any(writes)
+    }
+
+    fn push_activation(&mut self, from: usize, name: &str, by: Activation) -> Result<usize, NetworkError> {
+        let to = self.value(name, self.values[from].shape)?;
+        self.operations.push(Operation::Activation { from, to, by });
+        Ok(to)
+    }
+
+    /// Parameters and result of a norm that scales and shifts each channel.
+    fn scale_and_offset(
+        &mut self,
+        from: usize,
+        name: &str,
+        epsilon: f64,
+    ) -> Result<(f64, [Range<usize>; 2], usize), NetworkError> {
+        check_epsilon(name, epsilon)?;
+        let shape = self.values[from].shape;
+        let scale = self.tensor(name, Role::Scale, &[shape.channels])?;
+        let offset = self.tensor(name, Role::Offset, &[shape.channels])?;
+        Ok((epsilon, [scale, offset], self.value(name, shape)?))
     }
 
     fn push_pool(&mut self, from: usize, name: &str, height: usize, width: usize) -> Result<usize, NetworkError> {
@@ -413,7 +474,13 @@ impl Convolution {
             (out, padding / 2)
         };
         let ((height, above), (width, left)) = (along(input.height), along(input.width));
-        Self { input, output: Shape::image(height, width, filters), kernel, stride, before: [above, left] }
+        Self { input, output: Shape::image(height, width, filters), kernel, stride, groups: 1, before: [above, left] }
+    }
+
+    /// Whether each channel has a kernel of its own and each filter reads one channel.
+    pub fn is_depthwise(&self) -> bool {
+        let Self { input, output, groups, .. } = *self;
+        groups > 1 && input.channels == groups && output.channels == groups
     }
 }
 
@@ -424,6 +491,30 @@ fn ends_dense(layers: &[Layer]) -> bool {
         Some(Layer::Residual { body, shortcut }) => ends_dense(body) && ends_dense(shortcut),
         _ => false,
     }
+}
+
+/// The last tap of a larger kernel would never meet a pixel.
+fn check_reach(layer: &str, found: Shape, sizes: [(&'static str, usize); 2]) -> Result<(), NetworkError> {
+    let most = 2 * found.height.max(found.width) + 1;
+    match sizes.into_iter().find(|&(_, size)| size > most) {
+        Some((what, size)) => Err(NetworkError::Reach { layer: layer.into(), what, size, found, most }),
+        None => Ok(()),
+    }
+}
+
+fn check_groups<const N: usize>(
+    layer: &str,
+    groups: usize,
+    counts: [(&'static str, usize); N],
+) -> Result<(), NetworkError> {
+    match counts.into_iter().find(|&(_, found)| !found.is_multiple_of(groups)) {
+        Some((what, found)) => Err(NetworkError::Groups { layer: layer.into(), groups, what, found }),
+        None => Ok(()),
+    }
+}
+
+fn check_epsilon(layer: &str, epsilon: f64) -> Result<(), NetworkError> {
+    check(layer, "epsilon", epsilon, epsilon > 0.0 && epsilon.is_finite(), "a finite number > 0")
 }
 
 fn check(layer: &str, setting: &'static str, found: f64, fine: bool, range: &'static str) -> Result<(), NetworkError> {
@@ -449,7 +540,7 @@ mod tests {
 
     #[test]
     fn batch_norm_takes_the_bias_of_the_convolution_before_it() {
-        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 2, kernel: 3, stride: 1, groups: 1 };
         let dense = Layer::Dense { units: 1 };
         let image = Shape::image(4, 4, 1);
         let program = Program::new(image, &[conv.clone(), Layer::BATCH_NORM, Layer::Relu, dense.clone()]).unwrap();
@@ -462,7 +553,7 @@ mod tests {
 
     #[test]
     fn a_branch_does_not_change_what_the_other_reads() {
-        let conv = Layer::Conv { filters: 1, kernel: 3, stride: 1 };
+        let conv = Layer::Conv { filters: 1, kernel: 3, stride: 1, groups: 1 };
         let body = vec![Layer::BATCH_NORM, Layer::Relu, conv.clone()];
         let layers = [
             conv,

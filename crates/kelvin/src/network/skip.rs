@@ -224,6 +224,8 @@ mod tests {
             (17, &[20], 2, Activation::Relu),
             (3, &[5, 4], 3, Activation::Relu),
             (16, &[9], 1, Activation::Tanh),
+            (6, &[20, 3], 2, Activation::Gelu),
+            (6, &[3], 9, Activation::Silu),
             (40, &[], 2, Activation::Relu),
         ] {
             let network = Network::table(num_inputs, hidden, num_outputs, activation, true).unwrap();

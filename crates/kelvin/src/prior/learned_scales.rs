@@ -159,7 +159,9 @@ impl LearnedScales {
                     push(kernel.clone(), 1, kernel.len() / bias.len(), free);
                     push(bias.clone(), 1, 1, free);
                 }
-                Operation::FilterResponseNorm { scale, offset, .. } => {
+                Operation::FilterResponseNorm { scale, offset, .. }
+                | Operation::GroupNorm { scale, offset, .. }
+                | Operation::LayerNorm { scale, offset, .. } => {
                     push(scale.clone(), 1, 1, free);
                     push(offset.clone(), 1, 1, free);
                 }
@@ -169,7 +171,11 @@ impl LearnedScales {
                     push(norm.scale.clone(), 1, 1, free);
                     push(norm.offset.clone(), 1, 1, free);
                 }
-                Operation::Tanh { .. } | Operation::Pool { .. } | Operation::Add { .. } | Operation::Copy { .. } => {}
+                Operation::Activation { .. }
+                | Operation::Pool { .. }
+                | Operation::MaxPool { .. }
+                | Operation::Add { .. }
+                | Operation::Copy { .. } => {}
             }
         }
         let log_normaliser = groups.iter().map(Group::log_normaliser).sum();

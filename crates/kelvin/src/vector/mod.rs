@@ -6,7 +6,7 @@
 mod elementary;
 mod instructions;
 
-pub(crate) use elementary::{exp, ln, tanh};
+pub(crate) use elementary::{exp, ln, logistic, normal, tanh};
 pub use instructions::{ENVIRONMENT_VARIABLE, Instructions, InstructionsError};
 pub(crate) use instructions::{dispatch, dispatch_vectors};
 

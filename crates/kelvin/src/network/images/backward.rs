@@ -2,13 +2,17 @@
 
 use super::convolution::{ConvBackward, ConvScratch, InputGradient};
 use super::dense::{DenseBackward, DenseKernelGradient};
-use super::elementwise::{AddBackward, Columns, PullInPlace, PullSums, TanhBack};
+use super::depthwise::{DepthwiseBackward, DepthwisePlan};
+use super::elementwise::{ActivateBack, AddBackward, Columns, PullInPlace, PullSums};
+use super::group_norm::GroupNormaliseBack;
+use super::layer_norm::LayerNormaliseBack;
+use super::max_pool::MaxPoolBackward;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolBackward;
 use super::response_norm::{CutOffBack, ImageScratch, NormaliseBack};
 use super::workspace::{ImageWorkspace, Part, over_pairs, over_parts, over_used_parts};
 use crate::network::kernels::Number;
-use crate::network::program::Operation;
+use crate::network::program::{Convolution, Operation};
 
 impl<T: Number> ImageWorkspace<T> {
     /// From the gradient of the last value to those of all parameters, which are added to `gradient`.
@@ -17,7 +21,12 @@ impl<T: Number> ImageWorkspace<T> {
             match &plan.program.operations[number] {
                 Operation::Conv { from, to, kernel, bias, adds_bias, .. } => {
                     let bias = adds_bias.then_some(&mut gradient[bias.clone()]);
-                    self.conv_backward(plan, number, *from, *to, bias);
+                    match plan.operations[number] {
+                        OperationPlan::Depthwise(conv) => {
+                            self.depthwise_backward(plan, (number, conv), *from, *to, bias);
+                        }
+                        _ => self.conv_backward(plan, number, *from, *to, bias),
+                    }
                     self.add_conv_gradient(plan, number, &mut gradient[kernel.clone()]);
                     self.release_gradient(*to);
                 }
@@ -34,11 +43,30 @@ impl<T: Number> ImageWorkspace<T> {
                         let (epsilon, sums) = (*epsilon, &mut sums[..2 * stride]);
                         T::dispatch(NormaliseBack { stride, gamma, epsilon, values, gradient, sums, scratch });
                     });
-                    let sums = &self.parts[0].sums;
-                    for (channel, _) in gamma.iter().enumerate() {
-                        gradient[scale.start + channel] += T::from_f64(sums[channel]);
-                        gradient[offset.start + channel] += T::from_f64(sums[stride + channel]);
-                    }
+                    self.add_scale_and_offset(stride, &mut gradient[scale.start..offset.end]);
+                }
+                Operation::GroupNorm { from, to, scale, offset, groups, epsilon } => {
+                    let (gamma, stride) = (&parameters[scale.clone()], plan.strides[*from]);
+                    let (group_len, epsilon) = (gamma.len() / groups, *epsilon);
+                    self.image_by_image_back(plan, *from, *to, |part, values, gradient| {
+                        let Part { sums, image_sums, coefficients, .. } = part;
+                        let scratch = ImageScratch { sums: image_sums, coefficients };
+                        let sums = &mut sums[..2 * stride];
+                        let back =
+                            GroupNormaliseBack { stride, group_len, gamma, epsilon, values, gradient, sums, scratch };
+                        T::dispatch(back);
+                    });
+                    self.add_scale_and_offset(stride, &mut gradient[scale.start..offset.end]);
+                }
+                Operation::LayerNorm { from, to, scale, offset, epsilon } => {
+                    let (own, stride, epsilon) = (&parameters[scale.clone()], plan.strides[*from], *epsilon);
+                    self.image_by_image_back(plan, *from, *to, |part, values, gradient| {
+                        part.padded(own, stride);
+                        let Part { sums, coefficients, .. } = part;
+                        let (channels, gamma, sums) = (own.len(), &coefficients[..stride], &mut sums[..2 * stride]);
+                        T::dispatch(LayerNormaliseBack { stride, channels, gamma, epsilon, values, gradient, sums });
+                    });
+                    self.add_scale_and_offset(stride, &mut gradient[scale.start..offset.end]);
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let (tau, stride) = (&parameters[threshold.clone()], plan.strides[*from]);
@@ -53,11 +81,15 @@ impl<T: Number> ImageWorkspace<T> {
                         *gradient += T::from_f64(sum);
                     }
                 }
-                Operation::Tanh { from, to } => {
+                Operation::Activation { from, to, by } => {
                     self.pull_in_place(plan, *to);
+                    if by.reads_again() {
+                        self.read_flat(plan, *from);
+                    }
                     self.write_gradient(plan, *to, |work, number, _, gradient| {
-                        let tanh = &work.since_part(plan, *to, number)[..gradient.len()];
-                        T::dispatch(TanhBack { tanh, gradient });
+                        let known = if by.reads_again() { &work.flat } else { &work.values[*to] };
+                        let known = &known[number * work.images_per_part() * plan.image_len(*to)..][..gradient.len()];
+                        T::dispatch(ActivateBack { by: *by, known, gradient });
                     });
                     self.give_gradient(plan, *to, *from);
                     self.release_gradient(*to);
@@ -66,12 +98,27 @@ impl<T: Number> ImageWorkspace<T> {
                     self.pool_backward(plan, number, *from, *to);
                     self.release_gradient(*to);
                 }
+                Operation::MaxPool { from, to, window } => {
+                    self.max_pool_backward(plan, *window, *from, *to);
+                    self.release_gradient(*to);
+                }
                 Operation::Add { left, right, to } => self.add_backward(plan, number, *left, *right, *to),
                 Operation::Copy { from, to } => {
                     self.pull_in_place(plan, *to);
                     self.give_gradient(plan, *to, *from);
                     self.release_gradient(*to);
                 }
+            }
+        }
+    }
+
+    /// Adds what the parts summed for the scales of a norm, and behind them for its offsets.
+    fn add_scale_and_offset(&self, stride: usize, gradient: &mut [T]) {
+        let (scale, offset) = gradient.split_at_mut(gradient.len() / 2);
+        let (scale_sums, offset_sums) = self.parts[0].sums.split_at(stride);
+        for (gradient, sums) in [(scale, scale_sums), (offset, offset_sums)] {
+            for (gradient, &sum) in gradient.iter_mut().zip(sums) {
+                *gradient += T::from_f64(sum);
             }
         }
     }
@@ -286,16 +333,81 @@ impl<T: Number> ImageWorkspace<T> {
     }
 
     fn add_conv_gradient(&mut self, plan: &Plan, number: usize, gradient: &mut [T]) {
-        let OperationPlan::Conv(conv) = plan.operations[number] else { return };
+        let len = match plan.operations[number] {
+            OperationPlan::Conv(conv) => conv.kernel_len(),
+            OperationPlan::Depthwise(conv) => conv.kernel_len(),
+            _ => return,
+        };
         let in_use = self.num_images.div_ceil(self.images_per_part());
         let (first, others) = self.parts[..in_use].split_at_mut(1);
-        let sums = &mut first[0].kernel_sums[..conv.kernel_len()];
+        let sums = &mut first[0].kernel_sums[..len];
         for part in others {
             for (sum, &term) in sums.iter_mut().zip(&part.kernel_sums) {
                 *sum += term;
             }
         }
-        conv.add_kernel_gradient(sums, gradient);
+        match plan.operations[number] {
+            OperationPlan::Depthwise(conv) => conv.add_kernel_gradient(sums, gradient),
+            OperationPlan::Conv(conv) => conv.add_kernel_gradient(sums, gradient),
+            _ => {}
+        }
+    }
+
+    fn depthwise_backward(
+        &mut self,
+        plan: &Plan,
+        (number, conv): (usize, DepthwisePlan),
+        from: usize,
+        to: usize,
+        bias: Option<&mut [T]>,
+    ) {
+        let images = self.images_per_part();
+        let (piece, from_piece) = (images * plan.image_len(to), images * plan.image_len(from));
+        let adds = self.has_gradient[from];
+        let mut input_gradient = self.claim_gradient(plan, from);
+        let mut parts = std::mem::take(&mut self.parts);
+        let work = &*self;
+        let run = |part_number: usize, part: &mut Part<T>, to_gradient: Option<&mut [T]>| {
+            part.sums.fill(0.0);
+            part.kernel_sums[..conv.kernel_len()].fill(T::default());
+            let end = |len: usize, total: usize| (part_number * len + len).min(total);
+            let outputs = part_number * piece..end(piece, work.values[to].len());
+            T::dispatch(DepthwiseBackward {
+                plan: conv,
+                reading: work.reading(plan, from),
+                input: &work.values[from][part_number * from_piece..end(from_piece, work.values[from].len())],
+                pull_back: work.pull_back(plan, to),
+                output: &work.values[to][outputs.clone()],
+                output_gradient: &work.gradients[to][outputs],
+                kernel: &work.kernels[number].forward,
+                input_gradient: to_gradient.map(|values| (values, adds)),
+                kernel_sums: &mut part.kernel_sums[..conv.kernel_len()],
+                bias_sums: bias.is_some().then_some(&mut part.sums[..conv.pixel]),
+                scratch: ConvScratch {
+                    input: &mut part.input,
+                    gradient: &mut part.gradient,
+                    tiles: &mut part.tiles,
+                    products: &mut part.products,
+                },
+            });
+        };
+        if conv.has_input_gradient {
+            over_parts(self.parallel, &mut parts, &mut input_gradient, from_piece, |number, part, to| {
+                run(number, part, Some(to));
+            });
+        } else {
+            over_used_parts(self.parallel, &mut parts, work.num_images.div_ceil(images), |number, part| {
+                run(number, part, None);
+            });
+        }
+        self.parts = parts;
+        self.set_gradient(from, input_gradient);
+        if let Some(bias) = bias {
+            self.sum_parts(conv.pixel);
+            for (gradient, &sum) in bias.iter_mut().zip(&self.parts[0].sums) {
+                *gradient += T::from_f64(sum);
+            }
+        }
     }
 
     fn dense_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize, gradient: &mut [T]) {
@@ -340,6 +452,30 @@ impl<T: Number> ImageWorkspace<T> {
                 T::dispatch(DenseBackward { plan: dense, output_gradient, packed, input_gradient, adds });
             });
         }
+    }
+
+    fn max_pool_backward(&mut self, plan: &Plan, window: Convolution, from: usize, to: usize) {
+        self.pull_in_place(plan, to);
+        if from == 0 {
+            return;
+        }
+        self.read_flat(plan, from);
+        let adds = self.has_gradient[from];
+        let (stride, len, output_len) = (plan.strides[from], plan.image_len(from), plan.image_len(to));
+        self.write_gradient(plan, from, |work, number, part, gradients| {
+            if !adds {
+                gradients.fill(T::default());
+            }
+            let first = number * work.images_per_part();
+            let values = work.flat[first * len..].chunks_exact(len);
+            let maxima = work.values[to][first * output_len..].chunks_exact(output_len);
+            let output_gradients = work.gradients[to][first * output_len..].chunks_exact(output_len);
+            let images = gradients.chunks_exact_mut(len).zip(values);
+            for ((input_gradient, values), (maxima, output_gradient)) in images.zip(maxima.zip(output_gradients)) {
+                let rest = &mut part.coefficients[..stride];
+                T::dispatch(MaxPoolBackward { window, stride, values, maxima, output_gradient, input_gradient, rest });
+            }
+        });
     }
 
     fn pool_backward(&mut self, plan: &Plan, number: usize, from: usize, to: usize) {

@@ -94,13 +94,32 @@ impl ConvPlan {
         self.tiling().map_or(0, |tiling| tiling.scratch(self.input_stride.max(self.output_stride)))
     }
 
+    /// Numbers of a tap of the kernel.
+    fn tap_len(&self) -> usize {
+        self.sizes.input.channels / self.sizes.groups * self.sizes.output.channels
+    }
+
+    /// Where the first tap between a channel and a filter lies in the kernel; nowhere between those of two groups and in the padding.
+    ///
+    /// Groups are products with zeros: they cost what one group of all channels costs.
+    fn first_tap(&self, channel: usize, filter: usize) -> Option<usize> {
+        let (channels, filters, groups) = (self.sizes.input.channels, self.sizes.output.channels, self.sizes.groups);
+        if channel >= channels || filter >= filters {
+            None
+        } else if groups == 1 {
+            Some(channel * filters + filter)
+        } else {
+            let (own, num_filters) = (channels / groups, filters / groups);
+            (channel / own == filter / num_filters).then_some(channel % own * filters + filter)
+        }
+    }
+
     /// The nine taps of a kernel between a channel and a filter.
     fn taps<T: Number>(&self, kernel: &[T], channel: usize, filter: usize) -> [T; 9] {
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
         let mut taps = [T::default(); 9];
-        if channel < channels && filter < filters {
+        if let Some(first) = self.first_tap(channel, filter) {
             for (number, tap) in taps.iter_mut().enumerate() {
-                *tap = kernel[(number * channels + channel) * filters + filter];
+                *tap = kernel[number * self.tap_len() + first];
             }
         }
         taps
@@ -112,14 +131,9 @@ impl ConvPlan {
             let (rows, columns) = (self.input_stride, self.output_stride);
             return pack_places(rows, columns, packed, |channel, filter| self.taps(kernel, channel, filter));
         }
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
         pack(self.window(), self.output_stride, packed, |k, filter| {
             let (tap, channel) = (k / self.input_stride, k % self.input_stride);
-            if channel < channels && filter < filters {
-                kernel[(tap * channels + channel) * filters + filter]
-            } else {
-                T::default()
-            }
+            self.first_tap(channel, filter).map_or(T::default(), |first| kernel[tap * self.tap_len() + first])
         });
     }
 
@@ -136,15 +150,10 @@ impl ConvPlan {
                 taps
             });
         }
-        let (channels, filters) = (self.sizes.input.channels, self.sizes.output.channels);
         let num_taps = self.sizes.kernel * self.sizes.kernel;
         pack(num_taps * self.output_stride, self.input_stride, packed, |k, channel| {
             let (tap, filter) = (num_taps - 1 - k / self.output_stride, k % self.output_stride);
-            if channel < channels && filter < filters {
-                kernel[(tap * channels + channel) * filters + filter]
-            } else {
-                T::default()
-            }
+            self.first_tap(channel, filter).map_or(T::default(), |first| kernel[tap * self.tap_len() + first])
         });
     }
 
@@ -155,23 +164,28 @@ impl ConvPlan {
             let matrix = self.input_stride * self.output_stride;
             for channel in 0..channels {
                 for filter in 0..filters {
+                    let Some(first) = self.first_tap(channel, filter) else { continue };
                     let mut places = [T::default(); PLACES];
                     for (number, place) in places.iter_mut().enumerate() {
                         *place = sums[number * matrix + channel * self.output_stride + filter];
                     }
                     for (number, tap) in gather_kernel(places).into_iter().enumerate() {
-                        gradient[(number * channels + channel) * filters + filter] += tap;
+                        gradient[number * self.tap_len() + first] += tap;
                     }
                 }
             }
             return;
         }
-        let rows = sums.chunks_exact(self.output_stride).enumerate().filter_map(|(k, row)| {
+        let own = filters / self.sizes.groups;
+        for (k, sums) in sums.chunks_exact(self.output_stride).enumerate() {
             let (tap, channel) = (k / self.input_stride, k % self.input_stride);
-            (channel < channels).then_some((tap * channels + channel, row))
-        });
-        for (row, sums) in rows {
-            for (gradient, &sum) in gradient[row * filters..][..filters].iter_mut().zip(sums) {
+            if channel >= channels {
+                continue;
+            }
+            let of_group = channel / (channels / self.sizes.groups) * own;
+            let Some(first) = self.first_tap(channel, of_group) else { continue };
+            let gradient = &mut gradient[tap * self.tap_len() + first..][..own];
+            for (gradient, &sum) in gradient.iter_mut().zip(&sums[of_group..]) {
                 *gradient += sum;
             }
         }

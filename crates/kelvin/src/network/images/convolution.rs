@@ -149,7 +149,7 @@ impl ConvPlan {
     /// Copies the window of each pixel of the output; numbers outside the image stay zero.
     #[inline(always)]
     fn lay_out_patches<T: Number>(&self, image: &[T], scratch: &mut [T]) {
-        let Convolution { input, output, kernel, stride, before: [above, left] } = self.sizes;
+        let Convolution { input, output, kernel, stride, before: [above, left], .. } = self.sizes;
         let (pixel, window) = (self.input_stride, self.window());
         for (number, patch) in scratch[..output.num_pixels() * window].chunks_exact_mut(window).enumerate() {
             let (y, x) = (number / output.width * stride, number % output.width * stride);

@@ -3,8 +3,9 @@
 use pulp::{Simd, WithSimd};
 
 use super::reading::{PullBack, Reading, add_columns, add_moments, add_readings};
+use crate::network::activation::{activate, times_slope};
 use crate::network::kernels::Number;
-use crate::network::products::times_slope_of_tanh;
+use crate::network::layers::Activation;
 
 /// Writes what readers see.
 pub(super) struct Read<'a, T> {
@@ -23,36 +24,39 @@ impl<T: Number> WithSimd for Read<'_, T> {
     }
 }
 
-/// Writes the hyperbolic tangents of what readers see.
-pub(super) struct ReadTanh<'a, T> {
+/// Writes what an activation makes of what readers see.
+pub(super) struct Activate<'a, T> {
+    pub by: Activation,
     pub reading: Reading<'a, T>,
     pub stride: usize,
     pub values: &'a [T],
     pub output: &'a mut [T],
 }
 
-impl<T: Number> WithSimd for ReadTanh<'_, T> {
+impl<T: Number> WithSimd for Activate<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         self.reading.read(simd, self.stride, self.values, self.output);
-        T::tanh_all(simd, self.output);
+        activate(simd, self.by, self.output);
     }
 }
 
-/// The way back of a hyperbolic tangent, given what it wrote.
-pub(super) struct TanhBack<'a, T> {
-    pub tanh: &'a [T],
+/// The way back of an activation.
+pub(super) struct ActivateBack<'a, T> {
+    pub by: Activation,
+    /// What it read or wrote, as [`times_slope`] wants it.
+    pub known: &'a [T],
     pub gradient: &'a mut [T],
 }
 
-impl<T: Number> WithSimd for TanhBack<'_, T> {
+impl<T: Number> WithSimd for ActivateBack<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        times_slope_of_tanh(self.tanh, self.gradient);
+    fn with_simd<S: Simd>(self, simd: S) {
+        times_slope(simd, self.by, self.known, self.gradient);
     }
 }
 

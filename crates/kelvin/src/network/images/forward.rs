@@ -2,7 +2,11 @@
 
 use super::convolution::{ConvForward, ConvScratch};
 use super::dense::DenseForward;
-use super::elementwise::{AddReadings, Moments, Read, ReadTanh};
+use super::depthwise::{DepthwiseForward, DepthwisePlan};
+use super::elementwise::{Activate, AddReadings, Moments, Read};
+use super::group_norm::GroupNormalise;
+use super::layer_norm::LayerNormalise;
+use super::max_pool::MaxPoolForward;
 use super::plan::{OperationPlan, Plan};
 use super::pool::PoolForward;
 use super::response_norm::{CutOff, ImageScratch, Normalise};
@@ -31,6 +35,10 @@ impl<T: Number> ImageWorkspace<T> {
                         conv.pack_back_kernel(&parameters[kernel.clone()], &mut kernels.backward);
                     }
                 }
+                (Operation::Conv { kernel, bias, .. }, OperationPlan::Depthwise(conv)) => {
+                    conv.pack_kernel(&parameters[kernel.clone()], &mut kernels.forward);
+                    kernels.bias[..bias.len()].copy_from_slice(&parameters[bias.clone()]);
+                }
                 (Operation::Dense { kernel, bias, .. }, OperationPlan::Dense(dense)) => {
                     dense.pack_kernel(&parameters[kernel.clone()], &mut kernels.forward);
                     kernels.bias[..bias.len()].copy_from_slice(&parameters[bias.clone()]);
@@ -49,7 +57,12 @@ impl<T: Number> ImageWorkspace<T> {
             match &plan.program.operations[number] {
                 Operation::Conv { from, to, adds_bias, .. } => {
                     let wants_moments = !adds_bias && statistics == Statistics::Batch;
-                    self.conv_forward(plan, number, *from, *to, *adds_bias, wants_moments);
+                    match plan.operations[number] {
+                        OperationPlan::Depthwise(conv) => {
+                            self.depthwise_forward(plan, (number, conv), *from, *to, *adds_bias, wants_moments);
+                        }
+                        _ => self.conv_forward(plan, number, *from, *to, *adds_bias, wants_moments),
+                    }
                 }
                 Operation::Dense { from, to, .. } => self.dense_forward(plan, number, *from, *to),
                 Operation::BatchNorm { number } => self.norm_forward(plan, parameters, *number, statistics),
@@ -68,11 +81,42 @@ impl<T: Number> ImageWorkspace<T> {
                         T::dispatch(CutOff { stride, threshold, values, output });
                     });
                 }
-                Operation::Tanh { from, to } => {
+                Operation::GroupNorm { from, to, scale, offset, groups, epsilon } => {
+                    let (gamma, beta) = (&parameters[scale.clone()], &parameters[offset.clone()]);
+                    let (stride, group_len, epsilon) = (plan.strides[*from], gamma.len() / groups, *epsilon);
+                    self.image_by_image(plan, *from, *to, |part, values, output| {
+                        let scratch = ImageScratch { sums: &mut part.image_sums, coefficients: &mut part.coefficients };
+                        T::dispatch(GroupNormalise {
+                            stride,
+                            group_len,
+                            gamma,
+                            beta,
+                            epsilon,
+                            values,
+                            output,
+                            scratch,
+                        });
+                    });
+                }
+                Operation::LayerNorm { from, to, scale, offset, epsilon } => {
+                    let (gamma, beta) = (&parameters[scale.clone()], &parameters[offset.clone()]);
+                    let (stride, epsilon) = (plan.strides[*from], *epsilon);
+                    self.image_by_image(plan, *from, *to, |_, values, output| {
+                        T::dispatch(LayerNormalise { stride, gamma, beta, epsilon, values, output });
+                    });
+                }
+                Operation::MaxPool { from, to, window } => {
+                    let (window, stride) = (*window, plan.strides[*from]);
+                    self.image_by_image(plan, *from, *to, |_, values, output| {
+                        T::dispatch(MaxPoolForward { window, stride, values, output });
+                    });
+                }
+                Operation::Activation { from, to, by } => {
                     let stride = plan.strides[*from];
                     self.write_value(plan, *to, |work, number, _, output| {
                         let values = &work.since_part(plan, *from, number)[..output.len()];
-                        T::dispatch(ReadTanh { reading: work.reading(plan, *from), stride, values, output });
+                        let reading = work.reading(plan, *from);
+                        T::dispatch(Activate { by: *by, reading, stride, values, output });
                     });
                 }
                 Operation::Pool { from, to, .. } => self.pool_forward(plan, number, *from, *to),
@@ -114,12 +158,12 @@ impl<T: Number> ImageWorkspace<T> {
         to: usize,
         run: impl Fn(&mut Part<T>, &[T], &mut [T]) + Sync,
     ) {
-        let len = plan.image_len(from);
+        let (len, output_len) = (plan.image_len(from), plan.image_len(to));
         self.read_flat(plan, from);
         let flat = std::mem::take(&mut self.flat);
         self.write_value(plan, to, |work, number, part, output| {
             let values = flat[number * work.images_per_part() * len..].chunks_exact(len);
-            for (values, output) in values.zip(output.chunks_exact_mut(len)) {
+            for (values, output) in values.zip(output.chunks_exact_mut(output_len)) {
                 run(part, values, output);
             }
         });
@@ -161,6 +205,31 @@ impl<T: Number> ImageWorkspace<T> {
                     products: &mut part.products,
                 },
                 moments: moments.then_some(&mut part.sums[..2 * conv.output_stride]),
+            });
+        });
+    }
+
+    fn depthwise_forward(
+        &mut self,
+        plan: &Plan,
+        (number, conv): (usize, DepthwisePlan),
+        from: usize,
+        to: usize,
+        adds_bias: bool,
+        moments: bool,
+    ) {
+        self.write_value(plan, to, |work, part_number, part, output| {
+            let kernels = &work.kernels[number];
+            part.sums.fill(0.0);
+            T::dispatch(DepthwiseForward {
+                plan: conv,
+                reading: work.reading(plan, from),
+                input: work.since_part(plan, from, part_number),
+                kernel: &kernels.forward,
+                bias: adds_bias.then_some(&kernels.bias[..]),
+                output,
+                canvas: &mut part.input,
+                moments: moments.then_some(&mut part.sums[..2 * conv.pixel]),
             });
         });
     }

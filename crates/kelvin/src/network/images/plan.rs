@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::conv_plan::ConvPlan;
 use super::dense::DensePlan;
+use super::depthwise::DepthwisePlan;
 use super::pool::PoolPlan;
 use crate::network::kernels::PIECE;
 use crate::network::program::{Operation, Program};
@@ -23,6 +24,7 @@ pub(super) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum OperationPlan {
     Conv(ConvPlan),
+    Depthwise(DepthwisePlan),
     Dense(DensePlan),
     Pool(PoolPlan),
     Other,
@@ -31,9 +33,10 @@ pub(super) enum OperationPlan {
 impl Plan {
     pub fn new(program: Arc<Program>) -> Self {
         // Products broadcast their inputs, so that an input which only products read needs no padding.
-        let only_products = program.operations.iter().all(|operation| {
-            matches!(operation, Operation::Conv { .. } | Operation::Dense { .. })
-                || !operation.reads().any(|read| read == 0)
+        let only_products = program.operations.iter().all(|operation| match operation {
+            Operation::Conv { sizes, .. } if !sizes.is_depthwise() => true,
+            Operation::Dense { .. } => true,
+            _ => !operation.reads().any(|read| read == 0),
         });
         let strides: Vec<usize> = program
             .values
@@ -45,6 +48,11 @@ impl Plan {
             })
             .collect();
         let operations = program.operations.iter().map(|operation| match operation {
+            Operation::Conv { from, sizes, .. } if sizes.is_depthwise() => OperationPlan::Depthwise(DepthwisePlan {
+                sizes: *sizes,
+                pixel: strides[*from],
+                has_input_gradient: *from != 0,
+            }),
             Operation::Conv { from, to, sizes, .. } => OperationPlan::Conv(ConvPlan {
                 sizes: *sizes,
                 input_stride: strides[*from],
@@ -91,11 +99,17 @@ impl Plan {
             largest[0] = largest[0].max(value.shape.width * self.strides[number]);
         }
         for operation in &self.operations {
-            if let OperationPlan::Conv(conv) = operation {
-                let needs = [conv.input_scratch(), conv.gradient_scratch(), conv.kernel_len(), conv.tile_scratch()];
-                for (largest, need) in largest.iter_mut().zip(needs) {
-                    *largest = need.max(*largest);
+            let needs = match operation {
+                OperationPlan::Conv(conv) => {
+                    [conv.input_scratch(), conv.gradient_scratch(), conv.kernel_len(), conv.tile_scratch()]
                 }
+                OperationPlan::Depthwise(conv) => {
+                    [conv.canvas_len(), conv.canvas_len(), conv.kernel_len(), conv.line_len()]
+                }
+                _ => continue,
+            };
+            for (largest, need) in largest.iter_mut().zip(needs) {
+                *largest = need.max(*largest);
             }
         }
         largest

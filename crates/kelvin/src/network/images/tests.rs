@@ -6,7 +6,11 @@ use crate::network::{Activation, Evaluator, Layer, Network, Normalisation, Shape
 use crate::random::{NoiseKey, Purpose};
 
 fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
-    Layer::Conv { filters, kernel, stride }
+    Layer::Conv { filters, kernel, stride, groups: 1 }
+}
+
+fn grouped(filters: usize, kernel: usize, stride: usize, groups: usize) -> Layer {
+    Layer::Conv { filters, kernel, stride, groups }
 }
 
 fn residual(body: Vec<Layer>, shortcut: Vec<Layer>) -> Layer {
@@ -107,9 +111,113 @@ fn networks() -> Vec<(&'static str, Network)> {
         ),
         (
             "hyperbolic tangents, of what was normed as well",
-            build(image, vec![conv(3, 3, 1), Layer::Tanh, conv(4, 3, 1), Layer::BATCH_NORM, Layer::Tanh, dense]),
+            build(
+                image,
+                vec![conv(3, 3, 1), Layer::Tanh, conv(4, 3, 1), Layer::BATCH_NORM, Layer::Tanh, dense.clone()],
+            ),
         ),
+        (
+            "GELUs and SiLUs, of what was normed and in a branch as well",
+            build(
+                image,
+                vec![
+                    conv(3, 3, 1),
+                    Layer::Gelu,
+                    residual(vec![conv(3, 3, 1), Layer::BATCH_NORM, Layer::Silu], vec![Layer::BATCH_NORM, Layer::Gelu]),
+                    Layer::Dense { units: 5 },
+                    Layer::Silu,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "max pools that touch, overlap, leave gaps and reach over the edge, of what was normed and in a branch as well",
+            build(
+                Shape::image(9, 7, 2),
+                vec![
+                    Layer::MaxPool { size: 2, stride: Some(1) },
+                    conv(3, 3, 1),
+                    Layer::BATCH_NORM,
+                    residual(vec![Layer::MaxPool { size: 3, stride: Some(2) }], vec![conv(3, 1, 2)]),
+                    Layer::Relu,
+                    Layer::MaxPool { size: 2, stride: None },
+                    Layer::BATCH_NORM,
+                    Layer::MaxPool { size: 1, stride: Some(2) },
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "group norms, of what was cut off and of rows as well",
+            build(
+                image,
+                vec![
+                    Layer::GroupNorm { groups: 1, epsilon: 1e-3 },
+                    conv(6, 3, 1),
+                    Layer::GroupNorm { groups: 3, epsilon: 1e-5 },
+                    Layer::Relu,
+                    Layer::GroupNorm { groups: 6, epsilon: 1e-2 },
+                    Layer::Dense { units: 20 },
+                    Layer::GroupNorm { groups: 4, epsilon: 1e-5 },
+                    Layer::Tanh,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "layer norms, of what was cut off and of rows as well",
+            build(
+                image,
+                vec![
+                    Layer::LAYER_NORM,
+                    conv(6, 3, 1),
+                    Layer::LAYER_NORM,
+                    Layer::Relu,
+                    residual(vec![Layer::LayerNorm { epsilon: 1e-2 }, conv(6, 3, 1)], vec![]),
+                    Layer::Dense { units: 20 },
+                    Layer::LAYER_NORM,
+                    Layer::Tanh,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "convolutions in groups",
+            build(
+                Shape::image(5, 6, 4),
+                vec![
+                    grouped(6, 3, 1, 2),
+                    Layer::Relu,
+                    grouped(36, 3, 1, 3),
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    grouped(72, 2, 2, 36),
+                    Layer::Relu,
+                    grouped(18, 1, 1, 18),
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "depthwise convolutions",
+            build(
+                Shape::image(7, 6, 3),
+                vec![
+                    grouped(3, 3, 1, 3),
+                    Layer::Relu,
+                    conv(20, 1, 1),
+                    grouped(20, 5, 2, 20),
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    residual(vec![grouped(20, 3, 1, 20), Layer::BATCH_NORM], vec![grouped(20, 2, 1, 20)]),
+                    grouped(20, 1, 2, 20),
+                    dense.clone(),
+                ],
+            ),
+        ),
+        ("a wide ResNet", Network::wide_resnet_for(Shape::image(8, 8, 1), 10, 2, 2, Normalisation::BATCH).unwrap()),
         ("a skip", Network::table(7, &[5, 3], 2, Activation::Tanh, true).unwrap()),
+        ("a skip beside GELUs", Network::table(7, &[5, 3], 2, Activation::Gelu, true).unwrap()),
         ("a ResNet", Network::resnet_for(Shape::image(8, 8, 3), 8, 2, Normalisation::FILTER_RESPONSE).unwrap()),
     ]
 }
@@ -227,6 +335,52 @@ fn single_precision_agrees_with_the_reference_on_any_number_of_threads() {
         let mut work = setting.stack.workspace(false);
         setting.stack.outputs(weights, &inputs, Rows::All, &mut outputs, &mut work);
         assert!(error(&outputs, &wanted.outputs) < 1e-5, "{name}: outputs");
+    }
+}
+
+/// A convolution in groups is one of all channels whose kernel is zero between groups: also where it goes depthwise.
+#[test]
+fn groups_are_kernels_with_zeros() {
+    for (channels, filters, groups) in [(6, 6, 6), (6, 9, 3), (4, 8, 4)] {
+        let [of_groups, of_all] = [groups, 1].map(|groups| {
+            let layers = vec![grouped(filters, 3, 2, groups), Layer::Dense { units: 2 }];
+            setting(&Network::new(Shape::image(5, 4, channels), layers).unwrap())
+        });
+        let (own, num_filters) = (channels / groups, filters / groups);
+        let kernel_len = 9 * channels * filters;
+        let mut parameters = of_all.parameters.clone();
+        parameters[kernel_len..].copy_from_slice(&of_groups.parameters[9 * own * filters..]);
+        for (place, weight) in parameters[..kernel_len].iter_mut().enumerate() {
+            let (tap, channel, filter) = (place / filters / channels, place / filters % channels, place % filters);
+            let grouped = of_groups.parameters[(tap * own + channel % own) * filters + filter];
+            *weight = if channel / own == filter / num_filters { grouped } else { 0.0 };
+        }
+        let (_, found) = of_groups.half_squares(&of_groups.parameters, false);
+        let (_, wanted) = of_all.half_squares(&parameters, false);
+        assert!(error(&narrow(&found.outputs), &wanted.outputs) < 1e-6, "{groups} groups of {channels}");
+    }
+}
+
+/// Of equal pixels the first gets the gradient, and what is not a number is not hidden by numbers.
+#[test]
+fn maxima_are_the_first_of_their_windows() {
+    let layers = vec![Layer::BATCH_NORM, Layer::MaxPool { size: 2, stride: None }, Layer::Dense { units: 1 }];
+    let network = Network::new(Shape::image(2, 2, 1), layers).unwrap();
+    let Evaluator::Images(stack) = network.general_evaluator() else { unreachable!() };
+    let outputs = |pixels: [f64; 4]| {
+        // Scale 1 and offset 0 of the norm, then weight 3 and bias 1.
+        let statistics = [0.0, 1.0];
+        let found = stack.reference(&[1.0, 0.0, 3.0, 1.0], &pixels, Some(&statistics), |outputs| outputs.fill(1.0));
+        (found.outputs[0], found.gradient)
+    };
+    let size = (1.0f64 + 1e-5).sqrt();
+    let (output, gradient) = outputs([0.5, 2.0, 2.0, -1.0]);
+    assert!((output - (1.0 + 6.0 / size)).abs() < 1e-12);
+    assert!((gradient[1] - 3.0).abs() < 1e-12, "one pixel, not both, has got the weight of 3");
+    for place in 0..4 {
+        let mut pixels = [0.5, 2.0, 2.0, -1.0];
+        pixels[place] = f64::NAN;
+        assert!(outputs(pixels).0.is_nan(), "{place}");
     }
 }
 

@@ -90,6 +90,7 @@ impl<T: Number> ImageWorkspace<T> {
         let kernels = plan.operations.iter().map(|operation| {
             let (forward, backward, bias) = match operation {
                 OperationPlan::Conv(conv) => (conv.kernel_len(), conv.back_kernel_len(), conv.output_stride),
+                OperationPlan::Depthwise(conv) => (conv.kernel_len(), 0, conv.pixel),
                 OperationPlan::Dense(dense) => (dense.kernel_len(), dense.back_kernel_len(), dense.stride),
                 OperationPlan::Pool(_) | OperationPlan::Other => (0, 0, 0),
             };

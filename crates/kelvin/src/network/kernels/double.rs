@@ -1,6 +1,9 @@
 //! Double precision: the reference.
 
+use std::f64::consts::{FRAC_1_SQRT_2, TAU};
+
 use pulp::{Simd, WithSimd};
+use statrs::function::erf::erfc;
 
 use super::plain::{add_outer, product};
 use super::{Factors, Lines, Number, Results, Start};
@@ -53,10 +56,17 @@ impl Number for f64 {
         if sign > 0.0 { value } else { 0.0 }
     }
 
-    fn tanh_all<S: Simd>(_: S, values: &mut [f64]) {
-        for value in values {
-            *value = value.tanh();
-        }
+    fn tanh<S: Simd>(self) -> f64 {
+        f64::tanh(self)
+    }
+
+    fn normal<S: Simd>(self) -> (f64, f64) {
+        let below = 0.5 * erfc(-self * FRAC_1_SQRT_2);
+        (below, (-0.5 * self * self).exp() / TAU.sqrt())
+    }
+
+    fn logistic<S: Simd>(self) -> f64 {
+        1.0 / (1.0 + (-self).exp())
     }
 
     fn dispatch<J: WithSimd>(job: J) -> J::Output {

@@ -94,8 +94,11 @@ pub trait Number:
     /// The value where the sign is positive, else 0.
     fn where_positive<S: Simd>(simd: S, sign: Self::Vector<S>, value: Self::Vector<S>) -> Self::Vector<S>;
 
-    /// values = tanh(values).
-    fn tanh_all<S: Simd>(simd: S, values: &mut [Self]);
+    fn tanh<S: Simd>(self) -> Self;
+    /// The distribution function and the density of a standard normal.
+    fn normal<S: Simd>(self) -> (Self, Self);
+    /// 1/(1 + e^{−x}).
+    fn logistic<S: Simd>(self) -> Self;
 
     /// Runs a job with the widest vectors there are.
     fn dispatch<J: WithSimd>(job: J) -> J::Output;

@@ -3,6 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use super::{Factors, Lines, Number, PIECE, Results, Start, WIDE, panel_width, plain};
+use crate::vector;
 
 impl Number for f32 {
     #[inline(always)]
@@ -64,14 +65,22 @@ impl Number for f32 {
     }
 
     #[inline(always)]
-    fn tanh_all<S: Simd>(_: S, values: &mut [f32]) {
-        for value in values {
-            *value = crate::vector::tanh::<S>(*value);
-        }
+    fn tanh<S: Simd>(self) -> f32 {
+        vector::tanh::<S>(self)
+    }
+
+    #[inline(always)]
+    fn normal<S: Simd>(self) -> (f32, f32) {
+        vector::normal::<S>(self)
+    }
+
+    #[inline(always)]
+    fn logistic<S: Simd>(self) -> f32 {
+        vector::logistic::<S>(self)
     }
 
     fn dispatch<J: WithSimd>(job: J) -> J::Output {
-        crate::vector::dispatch(job)
+        vector::dispatch(job)
     }
 
     #[inline(always)]
