@@ -84,6 +84,18 @@ fn the_folder_of_a_shard_leads_nowhere_else() {
 }
 
 #[test]
+fn a_stranger_s_words_do_not_command_a_terminal() {
+    let temporary = TempDir::new().unwrap();
+    let here = temporary.path();
+    searched(here);
+    let lock = here.join("run/shards/1-of-2/checkpoints/lock");
+    std::fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    std::fs::write(lock, format!("process {GONE} on \u{1b}[2Jnode boot 0 heartbeat 7")).unwrap();
+    let said = succeeds(here, &["status", "run"]);
+    assert!(said.contains("\u{fffd}[2Jnode") && !said.contains('\u{1b}'), "{said:?}");
+}
+
+#[test]
 fn a_shard_that_was_changed_is_not_merged() {
     type Change = (&'static str, fn(&Path), &'static [&'static str]);
     let temporary = TempDir::new().unwrap();
