@@ -1,5 +1,6 @@
 //! Standard output for results, standard error for everything else, and exit codes.
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use crate::interrupt::Stopped;
 /// Prints a result; a reader that went away (`| head`) is no failure.
 pub fn print_result(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(printable(text).as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
@@ -18,7 +19,13 @@ pub fn print_result(text: &str) -> anyhow::Result<()> {
 
 /// Says something on standard error; where nobody listens, nothing is lost.
 pub fn say(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    let _ = std::io::stderr().lock().write_all(printable(text).as_bytes());
+}
+
+/// A text without what a terminal would take for a command: names and messages may come from a stranger's files.
+fn printable(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if text.contains(is_command) { text.replace(is_command, "\u{fffd}").into() } else { text.into() }
 }
 
 /// A combination of flags that cannot be meant.
@@ -67,4 +74,15 @@ pub fn report_error(error: &anyhow::Error) -> ExitCode {
         || error.downcast_ref::<ExperimentError>().is_some_and(ExperimentError::is_wrong_question)
         || error.downcast_ref::<StudyError>().is_some_and(StudyError::is_wrong_question);
     ExitCode::from(if wrong_question { 2 } else { 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_given_no_commands() {
+        assert_eq!(printable("β̂*\tis\n2"), "β̂*\tis\n2");
+        assert_eq!(printable("\u{1b}[2J\rall is well\u{9b}"), "\u{fffd}[2J\u{fffd}all is well\u{fffd}");
+    }
 }

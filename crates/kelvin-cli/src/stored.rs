@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use crate::commands::predict::model_from;
-use kelvin_study::folder::RunRecord;
+use kelvin_study::folder::{RunRecord, SavedModel};
 
 /// Reads a run.json with all that going on from it asks of it.
 pub fn read_run_record(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
@@ -16,5 +15,6 @@ pub fn read_run_record(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Reads a model.json and checks that its parts fit each other.
 pub fn read_model(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    model_from(path, bytes).map(|_| ())
+    SavedModel::from_json(path, bytes)?;
+    Ok(())
 }

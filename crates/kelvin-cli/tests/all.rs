@@ -4,6 +4,7 @@ mod support;
 
 mod architecture;
 mod attacks;
+mod attacks_on_shards;
 mod book;
 mod cli;
 mod columns;

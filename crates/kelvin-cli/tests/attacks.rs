@@ -14,19 +14,19 @@ use tempfile::TempDir;
 use crate::support::{PROGRAM, SHORT, command, kelvin};
 
 /// The number of a process that is gone.
-const GONE: &str = "4194399";
+pub const GONE: &str = "4194399";
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-fn succeeds(here: &Path, arguments: &[&str]) -> String {
+pub fn succeeds(here: &Path, arguments: &[&str]) -> String {
     let output = kelvin(here, arguments);
     assert_eq!(output.status.code(), Some(0), "kelvin {arguments:?}\n{}", said(&output));
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn refuses(here: &Path, arguments: &[&str], phrases: &[&str]) {
+pub fn refuses(here: &Path, arguments: &[&str], phrases: &[&str]) {
     is_refusal(&kelvin(here, arguments), arguments, phrases);
 }
 
@@ -58,7 +58,7 @@ fn finished_run(here: &Path) {
 }
 
 /// Everything in a folder by its path: contents of files, targets of links, folders.
-fn everything(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub fn everything(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(root: &Path, folder: &Path, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -79,7 +79,7 @@ fn everything(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-fn assert_unchanged(folder: &Path, before: &BTreeMap<String, Vec<u8>>, after: &str) {
+pub fn assert_unchanged(folder: &Path, before: &BTreeMap<String, Vec<u8>>, after: &str) {
     let now = everything(folder);
     let changed: Vec<&String> =
         before.keys().chain(now.keys()).filter(|name| before.get(*name) != now.get(*name)).collect();
@@ -101,7 +101,7 @@ fn a_stranger_s_folder_reaches_nothing_outside_itself() {
     let fresh = run_arguments("run", &["--fresh"]);
     let again = run_arguments("run", &[]);
     let sweep: Vec<&str> = [&["sweep", "concrete", "--out", "run", "--fresh", "--quiet"], &SHORT[..]].concat();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 14] = [
         &fresh,
         &again,
         &sweep,
@@ -112,6 +112,10 @@ fn a_stranger_s_folder_reaches_nothing_outside_itself() {
         &["export", "run", "--format", "tensorboard"],
         &["verify", "run"],
         &["predict", "run", "--input", "t.csv", "--output", "p.csv"],
+        &["status", "run"],
+        &["watch", "run"],
+        &["diagnose", "run"],
+        &["merge", "run", "--quiet"],
     ];
     for (link, target) in [
         ("draws", "victim"),
@@ -305,7 +309,7 @@ fn a_record_without_a_checksum_is_read_and_not_gone_on_from() {
 }
 
 /// All names below a folder that have this part.
-fn names_with(folder: &Path, part: &str) -> Vec<String> {
+pub fn names_with(folder: &Path, part: &str) -> Vec<String> {
     everything(folder).into_keys().filter(|name| name.contains(part)).collect()
 }
 

@@ -312,7 +312,8 @@ fn damaged_models_are_refused(here: &Path) {
     type Damage = (fn(&mut Value), &'static str);
     let path = here.join("run/model.json");
     let whole = std::fs::read(&path).unwrap();
-    let damage: [Damage; 13] = [
+    let damage: [Damage; 14] = [
+        (|model| model["draws"] = serde_json::json!(["../../elsewhere/x"]), "no name of a file"),
         (|model| model["network"]["layers"] = serde_json::json!([]), "at least one input and one layer"),
         (|model| model["network"]["input"]["channels"] = 7.into(), "a network of 7 inputs"),
         (|model| model["feature_names"] = serde_json::json!(["a"]), "1 feature_names"),

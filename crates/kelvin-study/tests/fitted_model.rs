@@ -62,6 +62,21 @@ fn a_model_is_read_written_and_predicts() {
     let linear = FittedModel::read(&second, Some(ModelKind::Linear)).unwrap();
     assert_eq!(predictions(&linear).epistemic, [0.0, 0.0]);
     assert!(FittedModel::read(&second, Some(ModelKind::Grid)).unwrap_err().to_string().contains("no such model"));
+    // What would predict with numbers that are none, or read what lies elsewhere, is refused as by `kelvin predict`.
+    let whole: serde_json::Value = serde_json::from_slice(&std::fs::read(second.join("model.json")).unwrap()).unwrap();
+    for (place, value) in [
+        ("/standardiser/features/0/std", 0.into()),
+        ("/feature_ranges", serde_json::json!([[0, 1], [0, 1], [0, 1]])),
+        ("/draws", serde_json::json!(["../elsewhere"])),
+        ("/predictors/0/form", serde_json::json!({"draws": [{"file": "../x", "power": 1}]})),
+        ("/predictors/0/form", serde_json::json!({"draws": [{"file": "x", "power": -1}]})),
+        ("/predictors/0/form", serde_json::json!({"linear": {"weights": [1, 2], "noise_variance": 0}})),
+    ] {
+        let mut model = whole.clone();
+        *model.pointer_mut(place).unwrap() = value;
+        std::fs::write(second.join("model.json"), model.to_string()).unwrap();
+        assert!(FittedModel::read(&second, None).unwrap_err().to_string().contains("is damaged"), "{place}");
+    }
     std::fs::write(second.join("model.json"), "{}").unwrap();
     assert!(FittedModel::read(&second, None).unwrap_err().to_string().contains("damaged"));
     assert!(FittedModel::read(folder.path(), None).unwrap_err().to_string().contains("no fitted model"));

@@ -10,7 +10,9 @@ use kelvin_report::tables::{
 use kelvin_report::text::wrapped;
 use kelvin_report::which_way_text::which_way_text;
 use kelvin_study::findings::SEARCHING;
-use kelvin_study::folder::{SELECTION, SelectResult, SelectionShard, StoredSelection, data_hashes, open_folder};
+use kelvin_study::folder::{
+    SELECTION, SelectResult, SelectionShard, StoredSelection, check_keeps_to_itself, data_hashes, open_folder,
+};
 use kelvin_study::problem::Problem;
 use kelvin_study::study::{Methods, Outcome, SelectStudy, Selected, Workload};
 
@@ -24,6 +26,10 @@ use crate::{device, source};
 pub fn select(arguments: SelectArguments) -> anyhow::Result<()> {
     let SelectArguments { source, method, all, starts, each_start: each, shard, out, seed, overrides, conduct } =
         arguments;
+    if let (Some(folder), Some(_)) = (&out, shard) {
+        // The folder of a shard lies in it.
+        check_keeps_to_itself(folder)?;
+    }
     let out = out.map(|out| shard.map_or_else(|| out.clone(), |shard| shard.folder(&out)));
     for name in &method {
         selector(name, &[]).map_err(|error| WrongFlags(format!("--method: {error}")))?;

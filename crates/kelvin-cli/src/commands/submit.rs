@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use kelvin::write_file::remove_leftovers_in;
 use kelvin_study::findings::RunCommand;
 use kelvin_study::folder::{PartState, Parts, Shard, write};
 use kelvin_study::study::Workload;
@@ -50,6 +51,7 @@ pub fn submit(arguments: &SubmitArguments) -> anyhow::Result<()> {
         std::fs::create_dir_all(shard.folder(&run))?;
     }
     std::fs::create_dir_all(run.join(FOLDER))?;
+    remove_leftovers_in(&run.join(FOLDER));
     let jobs = Jobs { arguments, common: &common, run: &run, name: &name, program: std::env::current_exe()? };
     let parts = Parts::of(&run)?;
     let missing: Vec<u32> = missing(&parts, &shards);

@@ -81,12 +81,7 @@ impl FittedModel {
         let bytes = std::fs::read(&path).with_context(|| {
             format!("{} holds no fitted model: a run that is finished, and stored its draws, has one", folder.display())
         })?;
-        let model: SavedModel =
-            serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?;
-        check_parts(&model).with_context(|| format!("{} is damaged", path.display()))?;
-        if let Some(reason) = model.unknown_format() {
-            return Err(refused(format!("{}: {reason}", path.display())));
-        }
+        let model = SavedModel::from_json(&path, &bytes)?;
         let all = model.all_predictors();
         let of_kind = |asked| all.iter().find(|predictor| predictor.what.kind == asked);
         let first = match asked {
@@ -256,12 +251,6 @@ impl Predictor {
                     TargetKind::Classes { num_classes } => Likelihood::Categorical { num_classes },
                 };
                 let network = Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?;
-                if weights.len() != network.layout().len() {
-                    return Err(refused(format!(
-                        "{MODEL} is damaged: the weights of `{}` do not fit",
-                        saved.what.label
-                    )));
-                }
                 let draws = Draws::of_point(Weights { parameters: weights, statistics: &[] });
                 (network, likelihood, vec![(draws, 1.0)])
             }
@@ -278,9 +267,6 @@ impl Predictor {
 }
 
 fn load(folder: &Path, name: &str, layout: (&Network, Likelihood)) -> Result<Draws> {
-    if name.contains(['/', '\\']) || name.starts_with('.') {
-        return Err(refused(format!("{MODEL} names the draws `{name}`, which is no name of a file")));
-    }
     Ok(Draws::load(&folder.join(format!("draws/{name}.safetensors")), layout)?)
 }
 
@@ -340,40 +326,6 @@ fn collect(root: &Path, inside: &Path, files: &mut BTreeMap<String, Vec<u8>>) ->
         }
     }
     Ok(())
-}
-
-/// Refuses a model whose parts do not fit each other: it may come from someone else.
-fn check_parts(model: &SavedModel) -> Result<()> {
-    let beta = model.inverse_temperature;
-    let is_read_by = |network: &Network, standardiser: &Standardiser| {
-        let encoded = standardiser.encoder.as_ref().map(|encoder| (encoder.columns.len(), encoder.num_inputs()));
-        let (columns, inputs) = encoded.unwrap_or((standardiser.features.len(), standardiser.features.len()));
-        columns == model.feature_names.len()
-            && inputs == standardiser.features.len()
-            && inputs == network.num_inputs()
-            && (model.likelihood.kind() != TargetKind::Numbers || standardiser.target.is_some())
-    };
-    let is_read = model.standardiser.as_ref().is_none_or(|own| is_read_by(&model.network, own));
-    let all_rows_fit = model.all_rows.as_ref().is_none_or(|rows| {
-        let outputs = rows.network.num_outputs() == model.network.num_outputs();
-        outputs && is_read_by(&rows.network, &rows.standardiser)
-    });
-    let classes = match model.likelihood.kind() {
-        TargetKind::Numbers => 0,
-        TargetKind::Classes { num_classes } => num_classes,
-    };
-    for (fits, what) in [
-        (beta.is_finite() && beta > 0.0, "its inverse temperature is no finite number > 0"),
-        (model.likelihood.num_outputs() == model.network.num_outputs(), "likelihood and network differ in outputs"),
-        (is_read, "columns, scales and inputs do not go together"),
-        (all_rows_fit, "all_rows does not fit the columns or the outputs"),
-        (classes == model.class_names.len(), "classes and their names differ in number"),
-    ] {
-        if !fits {
-            return Err(refused(what));
-        }
-    }
-    model.likelihood.check_settings().context("its likelihood cannot be used")
 }
 
 #[cfg(test)]

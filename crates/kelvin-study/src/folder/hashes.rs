@@ -41,21 +41,18 @@ impl Hashes {
     /// If a file cannot be read.
     pub fn of(folder: &Path) -> Result<Self> {
         let mut names: Vec<String> = FILES.iter().map(|name| (*name).to_owned()).collect();
-        for (inner, ending) in FOLDERS {
-            let inner_path = folder.join(inner);
-            let Ok(entries) = inner_path.read_dir() else { continue };
-            for entry in entries {
-                let path = entry.with_context(|| format!("cannot read {}", inner_path.display()))?.path();
-                if path.extension().is_some_and(|found| found == ending)
-                    && let Some(name) = path.file_name().and_then(|name| name.to_str())
-                {
-                    names.push(format!("{inner}/{name}"));
-                }
-            }
-        }
+        names.extend(names_in_folders(folder)?);
         names.retain(|name| folder.join(name).is_file());
         let hashed = |name: String| file_hash(&folder.join(&name)).map(|hash| (name, hash));
         Ok(Self { format: FORMAT, files: names.into_iter().map(hashed).collect::<Result<_>>()? })
+    }
+
+    /// A checkpoint, draws or predictions that lie in the folder without a hash here; none where all have one.
+    ///
+    /// # Errors
+    /// If the folder cannot be read.
+    pub fn unlisted(&self, folder: &Path) -> Result<Option<String>> {
+        Ok(names_in_folders(folder)?.into_iter().find(|name| !self.files.contains_key(name)))
     }
 
     /// Reads hashes.json; `None` if there is none.
@@ -75,6 +72,24 @@ impl Hashes {
         }
         Ok(Some(hashes))
     }
+}
+
+/// Files of the folders that are hashed, by their paths relative to the run folder.
+fn names_in_folders(folder: &Path) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for (inner, ending) in FOLDERS {
+        let inner_path = folder.join(inner);
+        let Ok(entries) = inner_path.read_dir() else { continue };
+        for entry in entries {
+            let path = entry.with_context(|| format!("cannot read {}", inner_path.display()))?.path();
+            if path.extension().is_some_and(|found| found == ending)
+                && let Some(name) = path.file_name().and_then(|name| name.to_str())
+            {
+                names.push(format!("{inner}/{name}"));
+            }
+        }
+    }
+    Ok(names)
 }
 
 /// SHA-256 of a file in lower-case hexadecimal, read piece by piece.

@@ -6,6 +6,7 @@ mod hashes;
 mod links;
 mod lock;
 mod model;
+mod model_parts;
 mod parts;
 mod provenance;
 mod record;

@@ -126,7 +126,7 @@ impl SavedModel {
     }
 
     /// Why this kelvin cannot read it; none where it can.
-    pub fn unknown_format(&self) -> Option<String> {
+    pub(super) fn unknown_format(&self) -> Option<String> {
         let found = self.format;
         (found == 0 || found > FORMAT).then(|| {
             format!("it has format {found}, and this kelvin knows 1 to {FORMAT}; predict with the kelvin that wrote it")

@@ -235,7 +235,6 @@ pub fn write(folder: &Path, name: &str, bytes: &[u8]) -> Result<()> {
 /// If the folder holds no run, has lost its record, or its experiment.toml was changed.
 pub fn stored_run(path: &Path) -> Result<(RunRecord, Settings)> {
     check_is_run(path)?;
-    check_keeps_to_itself(path)?;
     let stored = record_and_settings(path)?.with_context(|| {
         let run = path.display();
         let finished = match path.join(FINDINGS).exists() {
@@ -282,10 +281,10 @@ pub fn last_writer(path: &Path) -> Option<String> {
     lock::last_holder(&path.join(LOCK))
 }
 
-/// Checks that a folder holds a run, finished or not.
+/// Checks that a folder holds a run, finished or not, and nothing that leads out of it.
 ///
 /// # Errors
-/// If there is no such folder, or it holds no run.
+/// If there is no such folder, it holds no run, or anything in it is a link.
 pub fn check_is_run(path: &Path) -> Result<()> {
     if !path.is_dir() {
         return Err(refused(format!(
@@ -299,7 +298,7 @@ pub fn check_is_run(path: &Path) -> Result<()> {
             path.display()
         )));
     }
-    Ok(())
+    check_keeps_to_itself(path)
 }
 
 /// Whether a folder holds the beginnings of a run.

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use kelvin::selection::all_selectors;
+use kelvin::write_file::remove_leftovers_in;
 use serde_json::{Map, Value};
 
 use crate::error::{Context, Result, refused};
+use crate::folder::links::check_keeps_to_itself;
 use crate::folder::run_folder::{SETTINGS, write};
 use crate::folder::selection_file::{SELECTION, SelectionShard, StoredSelection, is_selection};
 use crate::folder::shard::Shard;
@@ -18,11 +20,13 @@ const LISTS: [&str; 3] = ["methods", "refused", "each_start"];
 /// Puts the shards of a selection together and reads it back; `None` where the folder holds no such shards. `to_csv` makes the table.
 ///
 /// # Errors
-/// If a shard is missing, or shards were asked for different things or by different kelvins.
+/// If a shard is missing, the folder holds links, or shards were asked for different things or by different kelvins.
 pub fn merge_selections(folder: &Path, to_csv: impl Fn(&StoredSelection) -> String) -> Result<Option<StoredSelection>> {
     let found: Vec<Shard> =
         Shard::found_in(folder).into_iter().filter(|shard| is_selection(&shard.folder(folder))).collect();
     let Some(first) = found.first() else { return Ok(None) };
+    check_keeps_to_itself(folder)?;
+    remove_leftovers_in(folder);
     let missing: Vec<String> =
         Shard::all(first.count()).filter(|shard| !found.contains(shard)).map(|shard| shard.to_string()).collect();
     if !missing.is_empty() {

@@ -7,7 +7,7 @@ use crate::error::{ExperimentError, Result, StudyError, refused};
 use crate::experiment::Experiment;
 use crate::findings::{FINDINGS, Findings, RunCommand};
 use crate::folder::{
-    CHECKPOINTS, RunFolder, RunRecord, SHARDS, Shard, Stage, check_keeps_to_itself, data_hashes, record_of, run_path,
+    RunFolder, RunRecord, SHARDS, Shard, Stage, check_keeps_to_itself, data_hashes, record_of, run_path,
 };
 use crate::problem::Problem;
 use crate::study::cancel::Cancel;
@@ -206,7 +206,8 @@ impl OpenStudy {
 
 /// The record of a study whose searches are done, to sample a shard of it.
 fn searched(run: &Path, asked: &RunRecord) -> Result<RunRecord> {
-    check_keeps_to_itself(&run.join(CHECKPOINTS))?;
+    // The folder of the shard lies in it, and would be reached through a link to it.
+    check_keeps_to_itself(run)?;
     let record = record_of(run)?.ok_or_else(|| {
         refused(format!(
             "{} holds no study that a shard could be of; begin it with the same command and `--stage search` in place of `--shard`",

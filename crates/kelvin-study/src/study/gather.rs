@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::checkpoint::{StoredMembers, write_members};
 use crate::error::{Context, ExperimentError, Result, refused};
 use crate::folder::{
-    CHECKPOINTS, ChainOrigin, Continued, Hashes, PROVENANCE, Provenance, RunFolder, RunRecord, Shard, file_hash,
-    is_being_written, record_of,
+    CHECKPOINTS, ChainOrigin, Continued, HASHES, Hashes, PROVENANCE, Provenance, RunFolder, RunRecord, Shard,
+    check_keeps_to_itself, file_hash, is_being_written, record_of,
 };
 use crate::study::piece::own_chains;
 
@@ -52,8 +52,18 @@ pub(crate) struct Sources {
 impl Source {
     /// A folder that is finished, all of whose files are as they were written; `None` where it is not finished.
     fn read(path: &Path, record: RunRecord, again: &str) -> Result<Option<Self>> {
-        let Some(Hashes { files, .. }) = Hashes::read(path)? else { return Ok(None) };
-        let hashes: BTreeMap<String, String> = files
+        check_keeps_to_itself(path)?;
+        let Some(hashes) = Hashes::read(path)? else { return Ok(None) };
+        if let Some(name) = hashes.unlisted(path)? {
+            return Err(refused(format!(
+                "{} has no hash in {}, so nobody knows whether it is as it was written; nothing was merged\n  put back the {HASHES} of that \
+                 folder, or make it again: {again}",
+                path.join(name).display(),
+                path.join(HASHES).display(),
+            )));
+        }
+        let hashes: BTreeMap<String, String> = hashes
+            .files
             .into_iter()
             .filter(|(name, _)| name.ends_with(".checkpoint") || name.ends_with(".safetensors"))
             .collect();

@@ -9,7 +9,6 @@
 #define KELVIN_EMULATED
 
 #include <math.h>
-#include <mutex>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +18,10 @@
 #include <type_traits>
 #include <unistd.h>
 #include <vector>
+#ifdef EMULATOR_BODIES
+// Not with every kernel, which would be a tenth of its compilation.
+#include <mutex>
+#endif
 
 // Each library has its own, and reaches it without a table.
 #pragma GCC visibility push(hidden)
@@ -179,7 +182,6 @@ struct Warp {
     unsigned alive, at_meeting;
 };
 
-EMULATOR_STATE std::mutex one_launch_at_a_time;
 EMULATOR_STATE Fiber fibers[MAX_THREADS];
 EMULATOR_STATE Warp warps[MAX_THREADS / WARP];
 EMULATOR_STATE unsigned num_threads, num_alive, num_at_barrier, current;
@@ -436,6 +438,8 @@ static bool reserve_memory(unsigned num_threads) {
     guard();
     return true;
 }
+
+static std::mutex one_launch_at_a_time;
 
 bool run_blocks(void (*kernel)(const void*), size_t num_argument_bytes, const Launch& launch, char* report,
                 size_t report_bytes) {
