@@ -19,10 +19,7 @@ pub fn status(arguments: &StatusArguments) -> anyhow::Result<()> {
     if let Some(summary) = parts.summary() {
         text.push_str(&format!("{summary}\n"));
     }
-    let all_done = parts.shards.iter().all(|shard| shard.state == PartState::Done);
-    if !parts.shards.is_empty() && all_done && parts.merge.state != PartState::Done {
-        text.push_str(&format!("put them together: `kelvin merge {}`\n", run.display()));
-    }
+    text.extend(parts.next(run).map(|next| format!("{next}\n")));
     print_result(&text)
 }
 
