@@ -108,10 +108,13 @@ fn array(numbers: &[u32]) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// A text as one word of a line that begins with #SBATCH, where a backslash stands before what sbatch would read.
+/// A text as one word of a line that begins with #SBATCH: sbatch knows quotes, in which a backslash stands before what would end them.
 fn directive_word(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]*".contains(c);
-    text.chars().flat_map(|c| (!is_plain(c)).then_some('\\').into_iter().chain([c])).collect()
+    match text.chars().all(is_plain) {
+        true => text.into(),
+        false => format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")),
+    }
 }
 
 /// Seconds of a time as sbatch reads it: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes or
@@ -313,7 +316,8 @@ mod tests {
     fn arrays_name_what_is_missing_and_words_are_quoted() {
         assert_eq!(array(&[1, 2, 3, 7, 9, 10]), "1-3,7,9-10");
         assert_eq!(directive_word("/home/me/run-%j.log"), "/home/me/run-%j.log");
-        assert_eq!(directive_word("it's #1; $(x)"), r"it\'s\ \#1\;\ \$\(x\)");
+        assert_eq!(directive_word("it's #1; $(x)"), r#""it's #1; $(x)""#);
+        assert_eq!(directive_word(r#"a "b" \ c"#), r#""a \"b\" \\ c""#);
     }
 
     #[test]
