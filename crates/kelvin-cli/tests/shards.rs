@@ -324,7 +324,7 @@ fn a_shard_that_is_told_to_stop_stores_and_says_so() {
         assert!(output.status.code().is_some_and(|code| codes.contains(&code)), "{:?}: {err}", output.status);
         assert!(err.contains("go on with `kelvin resume run --shard 1/3`"), "{err}");
         let (told, _) = said(&kelvin(here, &["status", "run"]));
-        assert!(told.contains("shard 1/3      stopped") && told.contains("1 shard: 1 stopped"), "{told}");
+        assert!(told.contains("shard 1/3      stopped") && told.contains("3 shards: 2 waiting, 1 stopped"), "{told}");
     }
 }
 
@@ -411,7 +411,8 @@ fn names_are_words_of_scripts_and_nothing_else() {
         let given = std::fs::read_to_string(here.join("told")).unwrap();
         let run = std::path::absolute(here.join(odd)).unwrap().display().to_string();
         let what = if part.is_empty() { "merge" } else { "resume" };
-        let expected: Vec<&str> = [what, &run].into_iter().chain(part.iter().copied()).chain(["--quiet"]).collect();
+        let expected: Vec<&str> =
+            [what, &run].into_iter().chain(part.iter().copied()).chain(["--quiet", "--device", "cpu"]).collect();
         assert_eq!(given.lines().collect::<Vec<_>>(), expected);
     }
     assert!(!here.join("owned").exists(), "a name was carried out");
