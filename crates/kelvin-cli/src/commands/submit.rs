@@ -157,7 +157,7 @@ fn check(arguments: &SubmitArguments) -> anyhow::Result<()> {
     for (flag, text) in flags.into_iter().chain(more) {
         if text.is_some_and(|text| text.is_empty() || text.chars().any(char::is_control)) {
             return Err(
-                WrongFlags(format!("{flag} must be a line of text, got {:?}", text.map_or("", |text| text))).into()
+                WrongFlags(format!("{flag} must be a line of text, got {:?}", text.map_or("", String::as_str))).into()
             );
         }
     }
