@@ -156,9 +156,11 @@ fn check(arguments: &SubmitArguments) -> anyhow::Result<()> {
     let more = std::iter::once(("--memory", memory.as_ref())).chain(sbatch.iter().map(|own| ("--sbatch", Some(own))));
     for (flag, text) in flags.into_iter().chain(more) {
         if text.is_some_and(|text| text.is_empty() || text.chars().any(char::is_control)) {
-            return Err(
-                WrongFlags(format!("{flag} must be a line of text, got {:?}", text.map_or("", String::as_str))).into()
-            );
+            return Err(WrongFlags(format!(
+                "{flag} must be a line of text, got {:?}",
+                text.map_or("", String::as_str)
+            ))
+            .into());
         }
     }
     match seconds(time)? {
