@@ -14,10 +14,12 @@ use kelvin_study::findings::{Findings, Predictions, Row};
 /// At β = 1 the two models are the same.
 pub type Gain = ByModel<Option<Difference>>;
 
+/// The log density of every test row under each model.
+type ByRow = ByModel<Vec<f64>>;
+
 /// The gain, from the predictions in a run folder; none if some cannot be read, or a row has no finite density.
 pub fn gain(folder: &Path, findings: &Findings) -> Gain {
-    let pairs = log_densities(folder, findings).unwrap_or_default();
-    let (chosen, one): (Vec<ByModel<Vec<f64>>>, Scores) = pairs.into_iter().unzip();
+    let (chosen, one) = log_densities(folder, findings).unwrap_or_default();
     ByModel::from_fn(|model| {
         let chosen: Scores = chosen.iter().map(|own| own.get(model).clone()).collect();
         let found = difference(&chosen, &one, Pairing { points: true, repetitions: true });
@@ -26,19 +28,19 @@ pub fn gain(folder: &Path, findings: &Findings) -> Gain {
 }
 
 /// Log densities at β̂* under each model, and at β = 1, of each repetition that has both.
-fn log_densities(folder: &Path, findings: &Findings) -> Result<Vec<(ByModel<Vec<f64>>, Vec<f64>)>> {
+fn log_densities(folder: &Path, findings: &Findings) -> Result<(Vec<ByRow>, Scores)> {
     let mut at_one: HashMap<Option<u32>, &Row> = HashMap::new();
     for one in Kind::Bayes.rows(findings) {
         at_one.entry(one.repetition).or_insert(one);
     }
     let read = |row: &Row| Predictions::read(&folder.join(format!("predictions/{}.csv", row.file_name())));
-    let mut pairs = Vec::new();
+    let (mut at_chosen, mut at_bayes) = (Vec::new(), Scores::new());
     for chosen in Kind::Chosen.rows(findings) {
         if let Some(one) = at_one.get(&chosen.repetition) {
             let (chosen, one) = (read(chosen)?, read(one)?);
-            let chosen = ByModel::from_fn(|model| chosen.log_densities(model));
-            pairs.push((chosen, one.log_densities(PredictiveModel::Standard)));
+            at_chosen.push(ByRow::from_fn(|model| chosen.log_densities(model)));
+            at_bayes.push(one.log_densities(PredictiveModel::Standard));
         }
     }
-    Ok(pairs)
+    Ok((at_chosen, at_bayes))
 }
