@@ -106,14 +106,18 @@ fn assert_same(found: &Path, expected: &Path) {
     }
 }
 
-/// Starts a part, kills it in the middle as `kill -9` would, and goes on with it to its end.
-fn killed_once(here: &Path, arguments: &[&str], milliseconds: u64) {
+/// Starts a part and kills it, as `kill -9` would, once it has stored something; whether that was before its end.
+fn is_killed(here: &Path, arguments: &[&str], stored: &Path) -> bool {
     let mut child = command(here, arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(milliseconds));
+    while !stored.exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     child.kill().unwrap();
-    child.wait().unwrap();
-    succeeds(here, arguments);
+    !child.wait().unwrap().success()
 }
+
+/// Chains of a tenth of a second, so that they can be killed on their way.
+const LONGER: [&str; 2] = ["--set=sampler.epochs=4020", "--set=sampler.cycle=500"];
 
 fn with_vectors(here: &Path, arguments: &[&str], vectors: &str) {
     let mut command: Command = command(here, arguments);
@@ -125,25 +129,34 @@ fn with_vectors(here: &Path, arguments: &[&str], vectors: &str) {
 fn any_number_of_shards_merges_to_the_bytes_of_one_process() {
     let folder = TempDir::new().unwrap();
     let here = folder.path();
-    succeeds(here, &arguments(&[&SWEEP, &SHORT, &["--out=whole"]]));
+    let sweep = arguments(&[&SWEEP, &SHORT, &LONGER]);
+    succeeds(here, &arguments(&[&sweep, &["--out=whole"]]));
     for count in [1, 3, 50] {
         let run = format!("in-{count}");
         let out = format!("--out={run}");
-        succeeds(here, &arguments(&[&SWEEP, &SHORT, &[&out, "--stage=prepare"]]));
+        succeeds(here, &arguments(&[&sweep, &[&out, "--stage=prepare"]]));
         assert!(!here.join(&run).join("provenance.json").exists(), "no device is opened yet");
         refuses(here, &["resume", &run, &format!("--shard=1/{count}")], &["are not finished", "--stage search"]);
-        killed_once(here, &["resume", &run, "--stage=search", "--quiet"], 60);
+        let search = ["resume", &run, "--stage=search", "--quiet"];
+        is_killed(here, &search, &here.join(&run).join("checkpoints/search.checkpoint"));
+        succeeds(here, &search);
+        let mut num_killed = 0;
         for number in 1..=count {
             let shard = format!("--shard={number}/{count}");
             let resume = ["resume", &run, &shard, "--quiet"];
+            let stored = here.join(&run).join(format!("shards/{number}-of-{count}/checkpoints/sampling.checkpoint"));
             match number % 4 {
                 // The command of the whole study is another way to name it.
-                0 => _ = succeeds(here, &arguments(&[&SWEEP, &SHORT, &[&out, &shard]])),
-                1 if number < 10 => killed_once(here, &resume, 40),
-                2 if has_vectors("avx2") => with_vectors(here, &resume, "avx2"),
+                0 => _ = succeeds(here, &arguments(&[&sweep, &[&out, &shard]])),
+                1 => {
+                    num_killed += u32::from(is_killed(here, &resume, &stored));
+                    in_another_width(here, &resume);
+                }
+                2 => in_another_width(here, &resume),
                 _ => _ = succeeds(here, &resume),
             }
         }
+        assert!(num_killed > 0, "no shard was killed on its way");
         succeeds(here, &["merge", &run, "--quiet"]);
         assert_same(&here.join(&run), &here.join("whole"));
         let provenance: Value =
@@ -151,12 +164,25 @@ fn any_number_of_shards_merges_to_the_bytes_of_one_process() {
         let named: usize =
             provenance["chains"].as_array().unwrap().iter().map(|one| one["chains"].as_array().unwrap().len()).sum();
         assert_eq!(named, 9, "every chain's device is known: {}", provenance["chains"]);
+        if has_vectors("avx512") {
+            let chains = provenance["chains"].to_string();
+            assert!(["avx512", "avx2"].iter().all(|width| chains.contains(&format!("\"{width}\""))), "{chains}");
+        }
         assert!(kelvin(here, &["verify", &run]).status.success());
     }
     // It is a run like any other: merged again, gone on with, not begun a second time.
     succeeds(here, &["merge", "in-3", "--quiet"]);
     succeeds(here, &["resume", "in-3", "--quiet"]);
     assert_same(&here.join("in-3"), &here.join("whole"));
+}
+
+/// With narrower vectors than those of this processor, where it has such ones that multiply and add in one rounding.
+fn in_another_width(here: &Path, arguments: &[&str]) {
+    if has_vectors("avx2") {
+        with_vectors(here, arguments, "avx2");
+    } else {
+        succeeds(here, arguments);
+    }
 }
 
 /// Whether this processor has these vector instructions.
@@ -178,6 +204,18 @@ fn what_is_missing_is_named_and_nothing_is_merged() {
     ];
     refuses(here, &["merge", "run"], &missing);
     assert!(!here.join("run/results.json").exists() && !here.join("run/checkpoints/sampling.checkpoint").exists());
+    let status = succeeds(here, &["status", "run"]);
+    let lines = [
+        "search         done\n",
+        "shard 1/3      waiting\n",
+        "shard 2/3      done\n",
+        "merge          failed",
+        "6 of 9 chains of run are missing",
+        "3 shards: 1 done, 2 waiting\n",
+        "go on with a shard: `kelvin resume run --shard 1/3`",
+    ];
+    lines.iter().for_each(|line| assert!(status.contains(line), "no `{line}` in\n{status}"));
+    assert_eq!(succeeds(here, &["status", "run/shards/2-of-3"]), "search         done\nchains         done\n");
     refuses(here, &["resume", "run"], &["is made in shards", "kelvin merge run"]);
     refuses(here, &["resume", "run/shards/2-of-3"], &["is a shard of a study", "kelvin resume run --shard 2/3"]);
     refuses(
@@ -286,7 +324,7 @@ fn a_shard_that_is_told_to_stop_stores_and_says_so() {
         assert!(output.status.code().is_some_and(|code| codes.contains(&code)), "{:?}: {err}", output.status);
         assert!(err.contains("go on with `kelvin resume run --shard 1/3`"), "{err}");
         let (told, _) = said(&kelvin(here, &["status", "run"]));
-        assert!(told.contains("shard 1/3      stopped") && told.contains("1 shard: 1 stopped"), "{told}");
+        assert!(told.contains("shard 1/3      stopped") && told.contains("3 shards: 2 waiting, 1 stopped"), "{told}");
     }
 }
 
@@ -332,6 +370,99 @@ fn scripts_are_written_where_there_is_neither_a_gpu_nor_a_cluster() {
     let (status, _) = said(&kelvin(here, &["status", "my run"]));
     assert!(status.contains("search         waiting") && status.contains("12 shards: 12 waiting"), "{status}");
     refuses(here, &["merge", "my run"], &["are not finished"]);
+}
+
+/// What a person may call a folder, and what sbatch may be asked, is no command of anybody's shell.
+#[cfg(unix)]
+#[test]
+fn names_are_words_of_scripts_and_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let odd = "it's; touch owned #1 $(touch owned) `touch owned` %j";
+    let long = "p".repeat(300);
+    let asked =
+        ["submit", "concrete", "--quick", "--shards=2", "--dry-run", "--json", "--set=name=\"a b; $(touch owned)\""];
+    let partition = format!("--partition={long} & touch owned");
+    let told = succeeds(here, &arguments(&[&asked, &["--gres=gpu:a100:1", &partition, "--memory=8 G", "--out", odd]]));
+    let told: Value = serde_json::from_str(&told).unwrap();
+    // A program in the place of kelvin writes down what it is given.
+    let double = here.join("double");
+    std::fs::write(&double, "#!/bin/sh\nprintf '%s\\n' \"$@\" > \"$TOLD\"\n").unwrap();
+    Command::new("chmod").args(["+x", double.to_str().unwrap()]).status().unwrap();
+    for (script, part) in
+        told["scripts"].as_array().unwrap().iter().zip([&["--stage", "search"][..], &["--shard", "2/2"], &[]])
+    {
+        let text = std::fs::read_to_string(script.as_str().unwrap()).unwrap();
+        assert!(text.contains(&format!("#SBATCH --partition=\"{long} & touch owned\"\n")), "{text}");
+        assert!(
+            text.contains("#SBATCH --gres=gpu:a100:1\n#SBATCH") && text.contains("#SBATCH --mem=\"8 G\"\n"),
+            "{text}"
+        );
+        assert!(text.contains("it's; touch owned #1 $(touch owned) `touch owned` %%j/cluster/"), "{text}");
+        let ours = here.join("ours.sh");
+        std::fs::write(&ours, text.replace(crate::support::PROGRAM, double.to_str().unwrap())).unwrap();
+        let ended = Command::new("bash")
+            .arg(&ours)
+            .current_dir(here)
+            .env("TOLD", here.join("told"))
+            .env("SLURM_ARRAY_TASK_ID", "2")
+            .output();
+        assert!(ended.unwrap().status.success());
+        let given = std::fs::read_to_string(here.join("told")).unwrap();
+        let run = std::path::absolute(here.join(odd)).unwrap().display().to_string();
+        let what = if part.is_empty() { "merge" } else { "resume" };
+        let expected: Vec<&str> =
+            [what, &run].into_iter().chain(part.iter().copied()).chain(["--quiet", "--device", "cpu"]).collect();
+        assert_eq!(given.lines().collect::<Vec<_>>(), expected);
+    }
+    assert!(!here.join("owned").exists(), "a name was carried out");
+
+    for (wrong, phrase) in [
+        ("--partition=a\ntouch owned", "--partition must be a line of text"),
+        ("--sbatch=--account=x\ntouch owned", "--sbatch must be a line of text"),
+        ("--gres=", "--gres must be a line of text"),
+        ("--time=1h", "--time `1h` is no time of Slurm"),
+        ("--time=2", "--time must be 5 minutes or more"),
+    ] {
+        let output = kelvin(here, &arguments(&[&asked, &["--out=other", wrong]]));
+        let (_, err) = said(&output);
+        assert!(output.status.code() == Some(2) && err.contains(phrase), "{wrong}: {err}");
+        assert!(!here.join("other").exists());
+    }
+}
+
+/// Where one job of a study is refused, those that were submitted before it are taken back.
+#[cfg(unix)]
+#[test]
+fn a_study_is_submitted_as_a_whole_or_not_at_all() {
+    let folder = TempDir::new().unwrap();
+    let here = folder.path();
+    let doubles = here.join("doubles");
+    std::fs::create_dir(&doubles).unwrap();
+    let double = |name: &str, text: &str| {
+        std::fs::write(doubles.join(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        Command::new("chmod").arg("+x").arg(doubles.join(name)).status().unwrap();
+    };
+    let path = format!("{}:{}", doubles.display(), std::env::var("PATH").unwrap());
+    let submit = || {
+        let mut submit = command(here, &["submit", "concrete", "--quick", "--shards=3", "--out=my run"]);
+        submit.env("PATH", &path).output().unwrap()
+    };
+    double("scancel", "echo \"$1\" >> cancelled");
+    double(
+        "sbatch",
+        "case \"$*\" in *shards.sh) echo 'Invalid job array specification' >&2; exit 1;; *) echo 7;; esac",
+    );
+    let (_, err) = said(&submit());
+    let phrases = ["nothing is submitted", "Invalid job array specification", "MaxArraySize"];
+    phrases.iter().for_each(|phrase| assert!(err.contains(phrase), "{err}"));
+    assert_eq!(std::fs::read_to_string(here.join("cancelled")).unwrap(), "7\n");
+    double("sbatch", "echo \"$@\" >> asked; wc -l < asked");
+    let (out, err) = said(&submit());
+    assert!(out.contains("search: job 1\nshards: job 2\nmerge: job 3\n") && out.contains("my run'`"), "{out}{err}");
+    let asked = std::fs::read_to_string(here.join("asked")).unwrap();
+    let asked: Vec<&str> = asked.lines().collect();
+    assert!(asked[1].contains("--dependency=afterok:1") && asked[2].contains("--dependency=afterany:2"), "{asked:?}");
 }
 
 /// Methods of choosing β, some in each shard; those on the grid share one.

@@ -90,7 +90,7 @@ fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told:
     let Outcome::Finished(finished) = study.carry_out()? else { return Err(ExperimentError::Interrupted.into()) };
     if folder != own.path().join("run") {
         cases::keep_pictures(&folder, &finished.findings, &finished.problem)?;
-        present::write_all(&folder, &finished.findings)?;
+        present::write_all(&folder, finished.findings)?;
     }
     Model::read(&folder, place.model)
 }

@@ -164,7 +164,7 @@ impl Model {
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         let page = || {
             self.in_folder(|folder| {
-                present::write_all(folder, self.fitted.findings())?;
+                present::write_all(folder, self.fitted.findings().clone())?;
                 Ok(std::fs::read_to_string(folder.join(present::REPORT))?)
             })
         };

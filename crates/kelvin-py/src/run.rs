@@ -56,7 +56,7 @@ pub fn run_experiment(
             return Err(ExperimentError::Interrupted.into());
         };
         cases::keep_pictures(&path, &finished.findings, &finished.problem)?;
-        present::write_all(&path, &finished.findings)?;
+        present::write_all(&path, finished.findings)?;
         Ok(path)
     })
 }

@@ -19,8 +19,8 @@ pub const REPORT: &str = "report.html";
 ///
 /// # Errors
 /// If a file of the run cannot be read, or a file cannot be written.
-pub fn write_all(folder: &Path, findings: &Findings) -> Result<()> {
-    let run = RunFiles::of(folder, findings.clone())?;
+pub fn write_all(folder: &Path, findings: Findings) -> Result<()> {
+    let run = RunFiles::of(folder, findings)?;
     write_run(run, Layout { spread: Spread::StandardDeviation, compare: false })
 }
 

@@ -19,7 +19,7 @@ pub fn csv_text<F: AsRef<[u8]>>(lines: impl IntoIterator<Item = impl IntoIterato
         writer.write_record(line).expect("memory can be written");
     }
     let bytes = writer.into_inner().expect("memory can be written");
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 #[cfg(test)]

@@ -80,12 +80,14 @@ pub fn carry_out(
         Outcome::PieceDone => return print_piece(&path, conduct.json),
         Outcome::Stopped => return Err(interrupt.stopped(resume).into()),
     };
-    let FinishedStudy { findings, problem, .. } = &finished;
-    cases::keep_pictures(&path, findings, problem)?;
+    // The folder is this process's own until all is written.
+    let FinishedStudy { findings, problem, folder: _folder } = finished;
+    cases::keep_pictures(&path, &findings, &problem)?;
+    let (told, doubts) = (result(&path, &findings, conduct.json)?, doubts::in_short(&findings.warnings));
     present::write_all(&path, findings)?;
-    print_result(&result(&path, findings, conduct.json)?)?;
+    print_result(&told)?;
     if !conduct.json {
-        say(&doubts::in_short(&findings.warnings));
+        say(&doubts);
         print_result(&format!("run folder: {0} (open {0}/report.html)\n", path.display()))?;
     }
     Ok(())

@@ -19,10 +19,7 @@ pub fn status(arguments: &StatusArguments) -> anyhow::Result<()> {
     if let Some(summary) = parts.summary() {
         text.push_str(&format!("{summary}\n"));
     }
-    let all_done = parts.shards.iter().all(|shard| shard.state == PartState::Done);
-    if !parts.shards.is_empty() && all_done && parts.merge.state != PartState::Done {
-        text.push_str(&format!("put them together: `kelvin merge {}`\n", run.display()));
-    }
+    text.extend(parts.next(run).map(|next| format!("{next}\n")));
     print_result(&text)
 }
 
@@ -31,8 +28,10 @@ fn line(part: &PartStatus) -> String {
     let mut words = vec![format!("{:<14} {:<8}", part.name, part.state.name())];
     if let (Some(status), PartState::Running | PartState::Stopped | PartState::Failed) = (&part.status, part.state) {
         let moment = &status.moment;
-        let share = 100.0 * moment.steps_done as f64 / moment.steps.max(1) as f64;
-        words.push(format!("{:>5.1} % of {}", share, moment.stage.name()));
+        if moment.steps > 0 {
+            let share = 100.0 * moment.steps_done as f64 / moment.steps as f64;
+            words.push(format!("{:>5.1} % of {}", share, moment.stage.name()));
+        }
         if let (PartState::Running, Some(seconds)) = (part.state, moment.seconds_left) {
             words.push(format!("{} left", duration(seconds)));
         }

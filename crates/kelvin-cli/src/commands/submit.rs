@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use kelvin::write_file::remove_leftovers_in;
+use kelvin_study::error::path_word;
 use kelvin_study::findings::RunCommand;
 use kelvin_study::folder::{PartState, Parts, Shard, write};
 use kelvin_study::study::Workload;
@@ -12,13 +13,15 @@ use serde::Serialize;
 
 use super::conduct::{prepare, threads};
 use crate::arguments::{CommonArguments, DeviceArgument, PrecisionArgument, SubmitArguments};
-use crate::output::print_result;
+use crate::output::{WrongFlags, print_result, say};
 use crate::source::{self, Sampling};
 
 /// The folder of batch scripts and their logs in a run folder.
 const FOLDER: &str = "cluster";
 /// Seconds before the end of a job's time at which it is told to store what it has.
 const NOTICE: u32 = 90;
+/// The shortest time of a job in seconds, so that it does something before it is told to store.
+const SHORTEST: u64 = 300;
 
 /// The numbers of the jobs that were submitted; none of what is done already.
 #[derive(Serialize)]
@@ -32,6 +35,7 @@ struct Submitted {
 
 pub fn submit(arguments: &SubmitArguments) -> anyhow::Result<()> {
     let SubmitArguments { source, common, .. } = arguments;
+    check(arguments)?;
     threads(common.conduct.threads)?;
     let repetitions = arguments.repetitions.map(|repetitions| format!("run.repetitions={repetitions}"));
     let common =
@@ -45,6 +49,9 @@ pub fn submit(arguments: &SubmitArguments) -> anyhow::Result<()> {
     let name = source.settings.name.clone();
     let run = prepare(command, source, common.out.as_deref(), common.fresh, &common.conduct)?;
     let run = std::path::absolute(&run)?;
+    if run.to_str().is_none_or(|run| run.chars().any(char::is_control)) {
+        anyhow::bail!("{} has letters that a script cannot name; name another folder with --out", run.display());
+    }
     let shards: Vec<Shard> = Shard::all(arguments.shards).collect();
     for shard in &shards {
         // `kelvin status` knows by them how many there are.
@@ -77,7 +84,7 @@ pub fn submit(arguments: &SubmitArguments) -> anyhow::Result<()> {
     for (what, job) in [("search", &result.search), ("shards", &result.shards), ("merge", &result.merge)] {
         text.extend(job.as_ref().map(|job| format!("{what}: job {job}\n")));
     }
-    text.push_str(&format!("follow it: `kelvin status {0}` or `kelvin watch {0}`\n", result.folder));
+    text.push_str(&format!("follow it: `kelvin status {0}` or `kelvin watch {0}`\n", path_word(&run)));
     print_result(&text)
 }
 
@@ -103,13 +110,68 @@ fn array(numbers: &[u32]) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// A text as a word of a shell.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''"))
+/// A text as one word of a line that begins with #SBATCH: sbatch knows quotes, in which a backslash stands before what would end them.
+fn directive_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%[]*".contains(c);
+    match text.chars().all(is_plain) {
+        true => text.into(),
+        false => format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\"")),
+    }
+}
+
+/// Seconds of a time as sbatch reads it: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes or
+/// days-hours:minutes:seconds; none where there is no limit.
+fn seconds(time: &str) -> anyhow::Result<Option<u64>> {
+    if ["unlimited", "infinite"].contains(&time.to_ascii_lowercase().as_str()) {
+        return Ok(None);
+    }
+    let (days, rest) = time.split_once('-').map_or((None, time), |(days, rest)| (Some(days), rest));
+    let number = |text: &str| text.parse::<u64>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let numbers = days.into_iter().chain(rest.split(':')).map(number).collect::<Option<Vec<u64>>>();
+    let units: &[u64] = match (days.is_some(), numbers.as_ref().map_or(0, Vec::len)) {
+        (false, 1) => &[60],
+        (false, 2) => &[60, 1],
+        (false, 3) => &[3600, 60, 1],
+        (true, 2) => &[86_400, 3600],
+        (true, 3) => &[86_400, 3600, 60],
+        (true, 4) => &[86_400, 3600, 60, 1],
+        _ => &[],
+    };
+    let whole =
+        numbers.unwrap_or_default().iter().zip(units).try_fold(0_u64, |sum, (number, unit)| {
+            number.checked_mul(*unit).and_then(|seconds| sum.checked_add(seconds))
+        });
+    match whole.filter(|_| !units.is_empty()) {
+        Some(0) => Ok(None),
+        Some(seconds) => Ok(Some(seconds)),
+        None => Err(WrongFlags(format!(
+            "--time `{time}` is no time of Slurm: minutes, hours:minutes:seconds, or days-hours:minutes:seconds"
+        ))
+        .into()),
+    }
+}
+
+/// Refuses what would be no line of a script, or a job that is told to end before it has begun.
+fn check(arguments: &SubmitArguments) -> anyhow::Result<()> {
+    let SubmitArguments { time, gres, partition, memory, sbatch, .. } = arguments;
+    let flags = [("--time", Some(time)), ("--gres", gres.as_ref()), ("--partition", partition.as_ref())];
+    let more = std::iter::once(("--memory", memory.as_ref())).chain(sbatch.iter().map(|own| ("--sbatch", Some(own))));
+    for (flag, text) in flags.into_iter().chain(more) {
+        if text.is_some_and(|text| text.is_empty() || text.chars().any(char::is_control)) {
+            return Err(WrongFlags(format!(
+                "{flag} must be a line of text, got {:?}",
+                text.map_or("", String::as_str)
+            ))
+            .into());
+        }
+    }
+    match seconds(time)? {
+        Some(seconds) if seconds < SHORTEST => Err(WrongFlags(format!(
+            "--time must be {} minutes or more, got {time}: a job is told {NOTICE} s before its end to store what it has",
+            SHORTEST / 60
+        ))
+        .into()),
+        _ => Ok(()),
     }
 }
 
@@ -124,7 +186,7 @@ struct Jobs<'a> {
 impl Jobs<'_> {
     /// Writes the three scripts.
     fn write(&self, missing: &[u32]) -> anyhow::Result<[PathBuf; 3]> {
-        let run = quoted(&self.run.display().to_string());
+        let run = path_word(self.run);
         let count = self.arguments.shards;
         let tasks = if missing.is_empty() { format!("1-{count}") } else { array(missing) };
         let shard = format!("resume {run} --shard \"$SLURM_ARRAY_TASK_ID/{count}\"");
@@ -137,26 +199,27 @@ impl Jobs<'_> {
     fn write_one(&self, job: &str, command: &str, log: &str, tasks: Option<&str>) -> anyhow::Result<()> {
         let SubmitArguments { time, gres, partition, cpus, memory, sbatch, .. } = self.arguments;
         let name: String = self.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        let log = self.run.join(FOLDER).join(log);
+        // A name of a log has patterns of sbatch in it; the folder's own are none.
+        let folder = self.run.join(FOLDER).display().to_string().replace('%', "%%");
         let mut options = vec![
             format!("--job-name=kelvin-{name}-{job}"),
-            format!("--output={}", quoted(&log.display().to_string())),
+            format!("--output={}", directive_word(&format!("{folder}/{log}"))),
             "--open-mode=append".into(),
-            format!("--time={time}"),
+            format!("--time={}", directive_word(time)),
             "--requeue".into(),
             format!("--signal=B:USR1@{NOTICE}"),
         ];
         options.extend(tasks.map(|tasks| format!("--array={tasks}")));
-        options.extend(gres.as_ref().map(|gres| format!("--gres={gres}")));
-        options.extend(partition.as_ref().map(|partition| format!("--partition={partition}")));
+        options.extend(gres.as_ref().map(|gres| format!("--gres={}", directive_word(gres))));
+        options.extend(partition.as_ref().map(|partition| format!("--partition={}", directive_word(partition))));
         options.extend(cpus.map(|cpus| format!("--cpus-per-task={cpus}")));
-        options.extend(memory.as_ref().map(|memory| format!("--mem={memory}")));
+        options.extend(memory.as_ref().map(|memory| format!("--mem={}", directive_word(memory))));
         options.extend(sbatch.iter().cloned());
         let options: String = options.iter().map(|option| format!("#SBATCH {option}\n")).collect();
-        let program = quoted(&self.program.display().to_string());
+        let program = path_word(&self.program);
         let text = format!(
             "#!/bin/bash\n\
-             # The {job} of {}, written by `kelvin submit`. It may be submitted by hand as often as needed: what is done is not done again.\n\
+             # The {job} of {name}, written by `kelvin submit`. It may be submitted by hand as often as needed: what is done is not done again.\n\
              {options}\n\
              # USR1 comes before the job's time is over, TERM where the machine is taken away: kelvin stores what it has, and ends with 138 or 143.\n\
              {program} {command} --quiet{} &\n\
@@ -170,7 +233,6 @@ impl Jobs<'_> {
                if [ \"$(squeue --noheader --job=\"$SLURM_JOB_ID\" --format=%T)\" = RUNNING ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n\
              fi\n\
              exit $code\n",
-            self.name,
             self.device(),
         );
         Ok(write(self.run, &format!("{FOLDER}/{job}.sh"), text.as_bytes())?)
@@ -204,13 +266,24 @@ impl Jobs<'_> {
             (_, false) => None,
             (None, true) => Some(sbatch(shards, &[])?),
             (Some(job), true) => {
-                Some(sbatch(shards, &[format!("--dependency=afterok:{job}"), "--kill-on-invalid-dep=yes".into()])?)
+                let after = [format!("--dependency=afterok:{job}"), "--kill-on-invalid-dep=yes".into()];
+                Some(sbatch(shards, &after).inspect_err(|_| cancel(job))?)
             }
         };
         // Whatever has become of the shards, it says what is missing.
         let after = sampling.iter().map(|job| format!("--dependency=afterany:{job}")).collect::<Vec<_>>();
-        let merging = sbatch(merge, &after)?;
+        let merging =
+            sbatch(merge, &after).inspect_err(|_| searching.iter().chain(&sampling).for_each(|job| cancel(job)))?;
         Ok((searching, sampling, Some(merging)))
+    }
+}
+
+/// Takes a job back, so that nothing is left of what could not be submitted as a whole.
+fn cancel(job: &str) {
+    if !Command::new("scancel").arg(job).status().is_ok_and(|ended| ended.success()) {
+        say(&format!(
+            "note: job {job} is submitted, and what was to follow it is not; `scancel {job}` takes it back\n"
+        ));
     }
 }
 
@@ -226,7 +299,14 @@ fn sbatch(script: &Path, options: &[String]) -> anyhow::Result<String> {
     })?;
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if !output.status.success() {
-        anyhow::bail!("sbatch refused {}: {}", script.display(), said(&output.stderr));
+        let told = said(&output.stderr);
+        let most = match told.contains("array") {
+            true => {
+                "\n  a cluster allows arrays up to its MaxArraySize (`scontrol show config` tells it): ask for fewer --shards"
+            }
+            false => "",
+        };
+        anyhow::bail!("sbatch refused {}; nothing is submitted\n  {told}{most}", script.display());
     }
     // "123" or "123;cluster".
     Ok(said(&output.stdout).split(';').next().unwrap_or_default().to_owned())
@@ -239,7 +319,27 @@ mod tests {
     #[test]
     fn arrays_name_what_is_missing_and_words_are_quoted() {
         assert_eq!(array(&[1, 2, 3, 7, 9, 10]), "1-3,7,9-10");
-        assert_eq!(quoted("/home/me/run-1"), "/home/me/run-1");
-        assert_eq!(quoted("it's mine"), r"'it'\''s mine'");
+        assert_eq!(directive_word("/home/me/run-%j.log"), "/home/me/run-%j.log");
+        assert_eq!(directive_word("it's #1; $(x)"), r#""it's #1; $(x)""#);
+        assert_eq!(directive_word(r#"a "b" \ c"#), r#""a \"b\" \\ c""#);
+    }
+
+    #[test]
+    fn times_are_those_of_sbatch() {
+        for (time, found) in [
+            ("90", Some(5400)),
+            ("7:30", Some(450)),
+            ("1:00:00", Some(3600)),
+            ("2-12", Some(216_000)),
+            ("1-0:30", Some(88_200)),
+            ("1-1:1:1", Some(90_061)),
+            ("0", None),
+            ("UNLIMITED", None),
+        ] {
+            assert_eq!(seconds(time).unwrap(), found, "{time}");
+        }
+        for wrong in ["", "an hour", "1h", "1:2:3:4", "1-", "-5", "1-2-3", "+5", "99999999999999999999", "1:"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 }

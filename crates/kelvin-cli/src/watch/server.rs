@@ -14,7 +14,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use kelvin_study::error::resume_command;
+use kelvin_study::error::{path_word, resume_command};
 use kelvin_study::findings::FINDINGS;
 use kelvin_study::folder::{PartState, Parts, Stage, Status, is_being_written};
 
@@ -181,7 +181,7 @@ impl State {
             Err(error) => (None, Some(error.to_string())),
         };
         let parts =
-            Parts::of(folder).ok().filter(|parts| !parts.shards.is_empty() && parts.merge.state == PartState::Waiting);
+            Parts::of(folder).ok().filter(|parts| !parts.shards.is_empty() && !is_at_the_merge(parts.merge.state));
         if let Some(parts) = parts {
             return Self {
                 folder: folder.display().to_string(),
@@ -189,7 +189,7 @@ impl State {
                 is_finished: false,
                 has_report: false,
                 parts: parts.summary(),
-                resume: format!("kelvin status {}", folder.display()),
+                resume: format!("kelvin status {}", path_word(folder)),
                 status: parts.together().or(status),
                 error,
             };
@@ -209,6 +209,11 @@ impl State {
             error,
         }
     }
+}
+
+/// Whether a study that is made in shards is told of as one run.
+fn is_at_the_merge(merge: PartState) -> bool {
+    matches!(merge, PartState::Running | PartState::Done)
 }
 
 /// An answer with its headers still to be written.

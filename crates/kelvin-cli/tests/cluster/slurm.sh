@@ -6,7 +6,7 @@
 set -euo pipefail
 kelvin=$(realpath "${1:?usage: slurm.sh PROGRAM}")
 skip() { echo "SKIPPED: $1"; exit 77; }
-fail() { echo "FAILED: $1"; tail -n 20 "$work"/*.log "$work"/run/cluster/*.log 2>/dev/null || true; exit 1; }
+fail() { echo "FAILED: $1"; tail -n 20 "$work"/*.log "$work"/*run/cluster/*.log 2>/dev/null || true; exit 1; }
 
 [ "$(id -u)" -eq 0 ] || skip "Slurm's daemons are started by root"
 if ! command -v slurmctld slurmd munged > /dev/null; then
@@ -85,7 +85,9 @@ say "two nodes are up"
 sweep=(concrete --quick --seed 3 --repetitions 2 --quiet --set 'run.grid=[0.3, 1.0]' --set run.checkpoint_seconds=0.2 --set selection.epochs=100000
   --set sampler.ramp_start=50 --set sampler.ramp_end=100 --set sampler.burn_in=1000 --set sampler.cycle=9000 --set sampler.epochs=100000 --device cpu)
 cd "$work"
-"$kelvin" submit "${sweep[@]}" --shards 3 --cpus 1 --time 10 --out run --json > submitted.json || fail "submit"
+# The folder's name has what shells and sbatch would read.
+run="it's \$(100 %j) #1; run"
+"$kelvin" submit "${sweep[@]}" --shards 3 --cpus 1 --time 10 --partition all --out "$run" --json > submitted.json || fail "submit"
 job() { sed -n "s/.*\"$1\":\"\([0-9]*\)\".*/\1/p" submitted.json; }
 search=$(job search) shards=$(job shards) merge=$(job merge)
 [ -n "$search" ] && [ -n "$shards" ] && [ -n "$merge" ] || fail "no job numbers in $(cat submitted.json)"
@@ -100,30 +102,30 @@ until_there() { # FILE, what for
   fail "$2: no $1"
 }
 # What a job gets before its time is over.
-until_there run/checkpoints/search.checkpoint "the search"
+until_there "$run/checkpoints/search.checkpoint" "the search"
 scancel --signal=USR1 --batch "$search"
-for _ in $(seq 100); do grep -q 'ended with 138' run/cluster/search-*.log 2> /dev/null && break; sleep 0.1; done
-grep -q 'ended with 138' run/cluster/search-*.log || fail "the search did not store and end with 138"
+for _ in $(seq 100); do grep -q 'ended with 138' "$run"/cluster/search-*.log 2> /dev/null && break; sleep 0.1; done
+grep -q 'ended with 138' "$run"/cluster/search-*.log || fail "the search did not store and end with 138"
 say "the search was told to store, and queues again"
 
 # A chain of each node on its way: one is told to store, the other loses its node, daemons and all.
 where() { squeue --noheader --array --states=running --job="$shards" --nodelist="$1" --format=%K 2> /dev/null | head -n 1; }
 for _ in $(seq 600); do
   lost=$(where two) kept=$(where one)
-  [ -n "$lost" ] && [ -n "$kept" ] && [ -e "run/shards/$lost-of-3/checkpoints/sampling.checkpoint" ] &&
-    [ -e "run/shards/$kept-of-3/checkpoints/sampling.checkpoint" ] && break
+  [ -n "$lost" ] && [ -n "$kept" ] && [ -e "$run/shards/$lost-of-3/checkpoints/sampling.checkpoint" ] &&
+    [ -e "$run/shards/$kept-of-3/checkpoints/sampling.checkpoint" ] && break
   sleep 0.1
 done
 [ -n "$lost" ] && [ -n "$kept" ] || fail "no shards on both nodes"
 scancel --signal=USR1 --batch "${shards}_$kept"
 # Its job runs under a daemon of its own, which is the parent of the script's shell.
-writer=$(sed -n 's/^process \([0-9]*\) on.*/\1/p' "run/shards/$lost-of-3/checkpoints/lock")
+writer=$(sed -n 's/^process \([0-9]*\) on.*/\1/p' "$run/shards/$lost-of-3/checkpoints/lock")
 batch=$(ps -o ppid= -p "$writer" | tr -d ' ')
 step=$(ps -o ppid= -p "$batch" | tr -d ' ')
 kill -9 "$node_two" "$step" "$batch" "$writer" 2> /dev/null || true
 wait "$node_two" 2> /dev/null || true
 say "shard $kept was told to store; shard $lost has lost its node"
-"$kelvin" status run | sed 's/^/        /'
+"$kelvin" status "$run" | sed 's/^/        /'
 
 # Slurm finds the node down and gives its shard to the other one.
 for _ in $(seq 900); do
@@ -131,15 +133,15 @@ for _ in $(seq 900); do
   sleep 0.1
 done
 [ -z "$(squeue --noheader --format=%i)" ] || fail "jobs are left: $(squeue)"
-grep -q 'ended with 138' run/cluster/shard-"$kept"-*.log || fail "shard $kept did not store and end with 138"
-"$kelvin" status run | sed 's/^/        /'
-[ -e run/results.json ] || fail "nothing was merged"
+grep -q 'ended with 138' "$run"/cluster/shard-"$kept"-*.log || fail "shard $kept did not store and end with 138"
+"$kelvin" status "$run" | sed 's/^/        /'
+[ -e "$run/results.json" ] || fail "nothing was merged"
 say "merged"
 
 wait $alone || fail "the sweep of one process"
 for file in metrics.csv split.json warnings.json experiment.toml draws predictions figures; do
-  diff -r -q --exclude='wall_clock*' "run/$file" "one/$file" || fail "$file differs"
+  diff -r -q --exclude='wall_clock*' "$run/$file" "one/$file" || fail "$file differs"
 done
 timeless() { sed -E 's/"seconds": [0-9.e-]+/"seconds": 0/' "$1/results.json"; }
-diff <(timeless run | grep -v '"device"') <(timeless one | grep -v '"device"') > /dev/null || fail "results.json differs"
+diff <(timeless "$run" | grep -v '"device"') <(timeless one | grep -v '"device"') > /dev/null || fail "results.json differs"
 say "the same files as those of one process"

@@ -95,7 +95,7 @@ def main() -> int:
         subprocess.run(one, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         expected = files(here / "one")
         say("one process is done")
-        asked = dict(shards=3, quick=True, seed=3, repetitions=2, settings=SETTINGS, device="cpu", n_jobs=1, program=program, progress=False)
+        asked = dict(shards=3, quick=True, seed=3, repetitions=2, settings=SETTINGS, device="cpu", n_jobs=1, program=program)
         # Workers find the package as this process does.
         os.environ["PYTHONPATH"] = f"{here}:{os.environ.get('PYTHONPATH', '')}"
         (here / "kelvin").mkdir()
@@ -108,7 +108,9 @@ def main() -> int:
             killer = threading.Thread(target=kill_a_worker, args=(folder, killed))
             if executor == "ray":
                 killer.start()
-            done = distributed.sweep("concrete", executor=executor, folder=folder, resources=resources, **asked)
+            moments = []
+            told = (lambda *moment: moments.append(moment[:3])) if executor == "local" else False
+            done = distributed.sweep("concrete", executor=executor, folder=folder, resources=resources, progress=told, **asked)
             if executor == "ray":
                 killer.join()
                 assert killed, "no worker was killed: the shards are too short"
@@ -116,6 +118,8 @@ def main() -> int:
             assert found.keys() == expected.keys(), found.keys() ^ expected.keys()
             differing = [name for name in expected if found[name] != expected[name]]
             assert not differing, f"{executor}: {differing} differ"
+            sampled = [done for stage, done, steps in moments if stage == "sampling" and 0 < done <= steps]
+            assert executor != "local" or (sampled and sampled == sorted(sampled)), f"progress: {moments}"
             say(f"{executor}: the same files" + (", though a worker was killed" if killed else ""))
         ray.shutdown()
     return 0

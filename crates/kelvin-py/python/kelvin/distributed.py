@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
 from .errors import InputError, KelvinError
-from .progress import ProgressSetting, shown
+from .progress import ProgressSetting, Silent, shown
 
 #: How often the files are looked at, in seconds.
 _LOOK = 1.0
@@ -171,9 +171,17 @@ class _Watch:
     """Shows how far the parts are, from their files."""
 
     def __init__(self, kelvin: str, run: Path, bar: Any) -> None:
-        self._command, self._bar = [kelvin, "status", str(run), "--json"], bar
+        self._command, self._bar, self._next = [kelvin, "status", str(run), "--json"], bar, 0.0
 
     def __call__(self) -> None:
+        begun = time.monotonic()
+        if type(self._bar) is Silent or begun < self._next:
+            return
+        self._look()
+        # The files of many shards take a while to look at.
+        self._next = time.monotonic() + 10 * (time.monotonic() - begun)
+
+    def _look(self) -> None:
         told = subprocess.run(self._command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if told.returncode != 0:
             return

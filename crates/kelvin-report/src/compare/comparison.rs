@@ -52,19 +52,14 @@ impl Kind {
 
     /// The rows of this kind.
     pub(crate) fn rows(self, findings: &Findings) -> impl Iterator<Item = &Row> {
-        findings.rows.iter().filter(move |row| self.is_of(row, findings))
-    }
-
-    /// Whether a row is of this kind; β = 1 of a sweep is a temperature of its grid.
-    fn is_of(self, row: &Row, findings: &Findings) -> bool {
-        match self {
+        // β = 1 of a sweep is a temperature of its grid.
+        let has_bayes = findings.rows.iter().any(|row| row.method == Method::Bayes);
+        findings.rows.iter().filter(move |row| match self {
             Self::Sgd => row.method == Method::Sgd,
             Self::Chosen => row.method == Method::Chosen,
-            Self::Bayes => {
-                let has_own = findings.rows.iter().any(|row| row.method == Method::Bayes);
-                row.method == Method::Bayes || (!has_own && row.method == Method::Grid && row.beta == 1.0)
-            }
-        }
+            Self::Bayes if has_bayes => row.method == Method::Bayes,
+            Self::Bayes => row.method == Method::Grid && row.beta == 1.0,
+        })
     }
 }
 

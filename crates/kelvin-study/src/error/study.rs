@@ -1,7 +1,6 @@
 //! Why a study, or what is made of its folder, fails: messages that name the file or step, with their cause.
 
 use std::error::Error;
-use std::path::Path;
 
 use thiserror::Error;
 
@@ -91,11 +90,6 @@ impl StudyError {
 /// A [`StudyError::Refused`] with this message.
 pub fn refused(message: impl Into<String>) -> StudyError {
     StudyError::Refused(message.into())
-}
-
-/// The command line that resumes a run.
-pub fn resume_command(run: &Path) -> String {
-    format!("kelvin resume {}", run.display())
 }
 
 /// Says which step failed, above the cause.

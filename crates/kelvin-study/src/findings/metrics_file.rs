@@ -22,16 +22,15 @@ const HEADER: [&str; 13] = [
 /// The cycles of all chains. Temperatures are those of the sampler's noise; the ratio is to the one asked for. The LPD is that of
 /// all draws of the chain up to this one.
 pub fn metrics_csv(findings: &Findings) -> String {
-    let mut lines = vec![HEADER.map(String::from)];
-    for chain in &findings.chains {
-        for (draw, energy) in chain.potential_energy.iter().enumerate() {
+    let lines = findings.chains.iter().flat_map(|chain| {
+        chain.potential_energy.iter().enumerate().map(move |(draw, energy)| {
             let step = findings.step_of_draw(chain, draw);
             let cell = |value: Option<f64>| {
                 value.filter(|value| value.is_finite()).map_or(String::new(), |value| value.to_string())
             };
             let kinetic = chain.kinetic_temperature.get(draw).copied();
             let lpd = chain.validation_lpd.get(draw);
-            lines.push([
+            [
                 chain.name.clone(),
                 chain.method.name().into(),
                 (chain.repetition + 1).to_string(),
@@ -45,8 +44,8 @@ pub fn metrics_csv(findings: &Findings) -> String {
                 cell(chain.configurational_temperature.get(draw).copied()),
                 cell(lpd.and_then(|lpd| lpd.standard)),
                 cell(lpd.and_then(|lpd| lpd.tempered)),
-            ]);
-        }
-    }
-    csv_text(lines)
+            ]
+        })
+    });
+    csv_text(std::iter::once(HEADER.map(String::from)).chain(lines))
 }

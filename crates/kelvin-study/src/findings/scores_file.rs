@@ -10,20 +10,20 @@ use crate::findings::row::{CorruptedScores, Row};
 /// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
 pub fn scores_csv(findings: &Findings) -> String {
     let target_std = findings.problem.target_units.map(|units| units.std);
-    let lines: Vec<Map<String, Value>> = findings.rows.iter().flat_map(|row| lines(row, target_std)).collect();
-    let mut header: Vec<&String> = Vec::new();
-    for line in &lines {
+    // Made twice, so that those of thousands of rows are never in memory together.
+    let lines = || findings.rows.iter().flat_map(|row| lines(row, target_std));
+    let mut header: Vec<String> = Vec::new();
+    for line in lines() {
         for key in line.keys() {
-            if !header.contains(&key) {
-                header.push(key);
+            if !header.contains(key) {
+                header.push(key.clone());
             }
         }
     }
-    let names = header.iter().map(|key| key.to_string()).collect();
-    let cells = |line: &Map<String, Value>| -> Vec<String> {
-        header.iter().map(|key| line.get(*key).map_or(String::new(), cell)).collect()
+    let cells = |line: Map<String, Value>| -> Vec<String> {
+        header.iter().map(|key| line.get(key).map_or(String::new(), cell)).collect()
     };
-    csv_text(std::iter::once(names).chain(lines.iter().map(cells)))
+    csv_text(std::iter::once(header.clone()).chain(lines().map(cells)))
 }
 
 fn cell(value: &Value) -> String {

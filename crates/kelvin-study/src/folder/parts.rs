@@ -1,13 +1,14 @@
 //! How far the parts of a study are, which may be carried out on many machines: told from files alone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Result, path_word, resume_command};
 use crate::findings::FINDINGS;
 use crate::folder::hashes::HASHES;
-use crate::folder::run_folder::{last_writer, writer};
+use crate::folder::run_folder::{last_writer, record_of, writer};
 use crate::folder::shard::Shard;
 use crate::folder::status::{Moment, Stage, Status};
 
@@ -92,13 +93,20 @@ impl PartStatus {
     }
 }
 
+/// The shards that were found, and those that belong to them and have no folder yet.
+fn dealt(found: Vec<Shard>) -> BTreeSet<Shard> {
+    let count = Shard::most_common_count(found.iter().copied());
+    count.into_iter().flat_map(Shard::all).chain(found).collect()
+}
+
 impl Parts {
     /// Looks at the files of a run folder.
     ///
     /// # Errors
     /// If a status is damaged or of another format.
     pub fn of(run: &Path) -> Result<Self> {
-        let is_merged = run.join(FINDINGS).exists() && run.join(HASHES).exists();
+        let is_shard = record_of(run).is_ok_and(|record| record.is_some_and(|record| record.shard.is_some()));
+        let is_merged = run.join(HASHES).exists() && (is_shard || run.join(FINDINGS).exists());
         let stage = Status::read(run)?.map(|status| status.moment.stage);
         let is_searched = is_merged || !matches!(stage, None | Some(Stage::Choosing | Stage::Tuning));
         let shard = |shard: Shard| {
@@ -106,7 +114,7 @@ impl Parts {
             PartStatus::of(format!("shard {shard}"), &folder, folder.join(HASHES).exists())
         };
         let is_merging = is_searched && stage != Some(Stage::Searched);
-        let shards: Vec<PartStatus> = Shard::found_in(run).into_iter().map(shard).collect::<Result<_>>()?;
+        let shards: Vec<PartStatus> = dealt(Shard::found_in(run)).into_iter().map(shard).collect::<Result<_>>()?;
         let rest = if shards.is_empty() { "chains" } else { "merge" };
         Ok(Self {
             search: PartStatus::of_run("search", run, is_searched, true)?,
@@ -127,6 +135,22 @@ impl Parts {
         (!self.shards.is_empty()).then_some(told)
     }
 
+    /// What to type next, where nothing of a study in shards is running that would go on by itself.
+    pub fn next(&self, run: &Path) -> Option<String> {
+        let all = || std::iter::once(&self.search).chain(&self.shards).chain(std::iter::once(&self.merge));
+        let is_on = all().any(|part| part.state == PartState::Running);
+        if self.shards.is_empty() || is_on || self.merge.state == PartState::Done {
+            return None;
+        }
+        if self.search.state != PartState::Done {
+            return Some(format!("search first: `{} --stage search`", resume_command(run)));
+        }
+        match self.shards.iter().find(|shard| shard.state != PartState::Done) {
+            Some(shard) => Some(format!("go on with a shard: `{} --{}`", resume_command(run), shard.name)),
+            None => Some(format!("put them together: `kelvin merge {}`", path_word(run))),
+        }
+    }
+
     /// All shards as one moment of one population; none before any of them has told of itself.
     pub fn together(&self) -> Option<Status> {
         let all: Vec<&Status> = self.shards.iter().filter_map(|shard| shard.status.as_ref()).collect();
@@ -134,6 +158,10 @@ impl Parts {
         let moments = || running().filter_map(|shard| Some(&shard.status.as_ref()?.moment));
         let mut together = (*all.first()?).clone();
         let speeds: Vec<f64> = moments().filter_map(|moment| moment.steps_per_second).collect();
+        let failed = || std::iter::once(&self.merge).chain(&self.shards).find(|part| part.failure.is_some());
+        together.failure = failed()
+            .filter(|_| running().next().is_none())
+            .and_then(|part| Some(format!("{}: {}", part.name, part.failure.as_ref()?)));
         together.update = all.iter().map(|status| status.update).sum();
         together.elapsed_seconds = all.iter().map(|status| status.elapsed_seconds).fold(0.0, f64::max);
         together.moment = Moment {
@@ -175,6 +203,11 @@ mod tests {
             std::fs::create_dir_all(shard.folder(run)).unwrap();
         }
         assert_eq!(states(), "done waiting waiting waiting waiting");
+        // Shards that nobody has begun are parts of the study as well.
+        for gone in ["1/3", "3/3"] {
+            std::fs::remove_dir(gone.parse::<Shard>().unwrap().folder(run)).unwrap();
+        }
+        assert_eq!(states(), "done waiting waiting waiting waiting");
         let [first, second, _] = [1, 2, 3].map(|number| format!("{number}/3").parse::<Shard>().unwrap().folder(run));
         status(&first).write_stage(Stage::Sampling);
         std::fs::write(first.join(HASHES), "{}").unwrap();
@@ -184,7 +217,15 @@ mod tests {
         let parts = Parts::of(run).unwrap();
         assert_eq!(parts.shards[1].failure.as_deref(), Some("the disk is full"));
         assert_eq!(parts.summary().unwrap(), "3 shards: 1 done, 1 waiting, 1 failed");
-        assert_eq!(parts.together().unwrap().moment.stage, Stage::Sampling);
+        let together = parts.together().unwrap();
+        assert_eq!(together.moment.stage, Stage::Sampling);
+        assert_eq!(together.failure.as_deref(), Some("shard 2/3: the disk is full"));
+        // What a merge that is refused says is of the merge, and not of the searches.
+        let merge = status(run);
+        merge.write_stage(Stage::Scoring);
+        merge.write_failure("6 of 9 chains are missing");
+        assert_eq!(states(), "done done failed waiting failed");
+        status(run).write_stage(Stage::Searched);
         std::fs::write(second.join("checkpoints/lock"), "process 4194399 on node-3 boot 0 heartbeat 7").unwrap();
         status(&second).write_stage(Stage::Sampling);
         let parts = Parts::of(run).unwrap();

@@ -1,6 +1,6 @@
 //! What a run folder is a run of: enough to go on with it, and to see that nothing it depends on has changed.
 
-use crate::error::{Context, Result, refused};
+use crate::error::{Context, Result, path_word, refused, resume_command};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -140,7 +140,7 @@ impl RunRecord {
              if not, go on with the kelvin that began it, or begin anew with --fresh",
             path.display(),
             self.format,
-            run.display(),
+            path_word(run),
         )))
     }
 
@@ -199,8 +199,9 @@ impl RunRecord {
         }
         Err(refused(format!(
             "{} has no step size yet, which its searches find; nothing was begun
-  search first: `kelvin resume {0} --stage search`",
-            run.display()
+  search first: `{} --stage search`",
+            run.display(),
+            resume_command(run)
         )))
     }
 
@@ -275,7 +276,7 @@ impl RunRecord {
                  go on with it by `{}`, or name another folder with --out",
                 run.display(),
                 listed(differences),
-                crate::error::resume_command(run),
+                resume_command(run),
             )));
         }
         if (&self.data_sha256, &self.out_of_distribution_sha256) != (&now.data_sha256, &now.out_of_distribution_sha256)

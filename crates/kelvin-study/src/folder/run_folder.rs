@@ -1,12 +1,13 @@
 //! The folder of a run: made once, refused when it holds something else or is being written, every file written whole.
 
 use crate::error::{Context, Result, refused, resume_command};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::experiment::Experiment;
 use crate::settings::Settings;
-use kelvin::write_file::{remove_all_parts_in, remove_leftovers_in, write_atomically};
+use kelvin::write_file::{remove_all_parts_in, remove_leftovers_in, replace_with, write_atomically};
 use serde::Serialize;
 
 use crate::findings::{FINDINGS, Findings, Predictions, Row, metrics_csv, scores_csv};
@@ -130,9 +131,14 @@ impl RunFolder {
 
     /// Writes a value as indented JSON, atomically.
     pub(crate) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<()> {
-        let mut text = serde_json::to_string_pretty(value).with_context(|| format!("cannot write {name} as JSON"))?;
-        text.push('\n');
-        self.write(name, text.as_bytes())
+        let path = self.path.join(name);
+        let written: std::io::Result<()> = replace_with(&path, |file| {
+            let mut file = BufWriter::new(file);
+            serde_json::to_writer_pretty(&mut file, value)?;
+            file.write_all(b"\n")?;
+            file.flush()
+        });
+        written.with_context(|| format!("cannot write {}", path.display()))
     }
 
     /// Writes provenance, split and settings before the first step. Returns sentences that a user should read if the run is

@@ -1,11 +1,14 @@
 //! Shards: the chains of a study dealt out in parts, each carried out on its own, in a folder of its own inside the run folder.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+use crate::error::resume_command;
 
 /// The name of the folder of shards in a run folder.
 pub const SHARDS: &str = "shards";
@@ -49,6 +52,15 @@ impl Shard {
         found
     }
 
+    /// Into how many parts a study was dealt, of which these were found: the number of which there are most.
+    pub fn most_common_count(found: impl IntoIterator<Item = Self>) -> Option<u32> {
+        let mut begun: BTreeMap<u32, usize> = BTreeMap::new();
+        for shard in found {
+            *begun.entry(shard.count).or_default() += 1;
+        }
+        begun.into_iter().max_by_key(|(_, number)| *number).map(|(count, _)| count)
+    }
+
     /// Which of so many pieces of work are its own: neighbours, and as many as others have, or one more or less.
     pub fn own(self, num_pieces: usize) -> Range<usize> {
         let until = |number: u32| (num_pieces as u64 * u64::from(number) / u64::from(self.count)) as usize;
@@ -57,7 +69,7 @@ impl Shard {
 
     /// The command line that carries it out, or goes on with it.
     pub fn command(self, run: &Path) -> String {
-        format!("kelvin resume {} --shard {self}", run.display())
+        format!("{} --shard {self}", resume_command(run))
     }
 }
 
@@ -73,7 +85,8 @@ impl FromStr for Shard {
     fn from_str(text: &str) -> Result<Self, String> {
         let (number, count) = text.split_once('/').ok_or("write it as i/n: 3/8 is the third of eight")?;
         let whole = |text: &str| {
-            text.parse::<u32>().map_err(|_| format!("`{text}` is no whole number; 3/8 is the third of eight"))
+            let number = text.parse::<u32>().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+            number.ok_or_else(|| format!("`{text}` is no whole number; 3/8 is the third of eight"))
         };
         let (number, count) = (whole(number)?, whole(count)?);
         if count == 0 || count > MOST {
@@ -104,7 +117,7 @@ mod tests {
     fn a_shard_is_written_as_a_fraction_and_found_by_its_folder() {
         let shard: Shard = "3/8".parse().unwrap();
         assert_eq!((shard.number(), shard.count(), shard.to_string()), (3, 8, "3/8".into()));
-        for wrong in ["", "3", "0/8", "9/8", "1/0", "a/b", "-1/8", "1/100001", "3/8/2"] {
+        for wrong in ["", "3", "0/8", "9/8", "1/0", "a/b", "-1/8", "+1/8", " 1/8", "1/100001", "3/8/2"] {
             assert!(wrong.parse::<Shard>().is_err(), "{wrong}");
         }
         let run = tempfile::tempdir().unwrap();

@@ -253,6 +253,11 @@ impl StatusFile {
         last.1 = Some(status.moment);
     }
 
+    /// Whether anything was written since this process began.
+    pub fn has_told(&self) -> bool {
+        lock(&self.last).0 > 0
+    }
+
     /// Writes that the next stage has begun, with the chains as they were.
     pub fn write_stage(&self, stage: Stage) {
         let moment = self.last_moment(stage);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{ExperimentError, Result, StudyError, refused};
+use crate::error::{ExperimentError, Result, StudyError, path_word, refused};
 use crate::experiment::Experiment;
 use crate::findings::{FINDINGS, Findings, RunCommand};
 use crate::folder::{
@@ -193,7 +193,10 @@ impl OpenStudy {
             }
             Err(StudyError::Experiment(ExperimentError::Interrupted)) => Ok(Outcome::Stopped),
             Err(error) => {
-                folder.status().write_failure(&error.to_string());
+                // A merge that has not come as far as the chains says nothing of the searches that it waits for.
+                if !matches!(stages.piece, Piece::Merge(_)) || folder.status().has_told() {
+                    folder.status().write_failure(&error.to_string());
+                }
                 Err(error)
             }
             Ok(findings) => {
@@ -226,9 +229,10 @@ fn refuse_where_shards_wait(folder: &RunFolder) -> Result<()> {
         return Ok(());
     }
     Err(refused(format!(
-        "{} is made in shards; nothing was changed\n  put them together with `kelvin merge {0}`, which says what is missing, or remove {1} to \
+        "{} is made in shards; nothing was changed\n  put them together with `kelvin merge {1}`, which says what is missing, or remove {2} to \
          sample all of it here",
         run.display(),
+        path_word(run),
         run.join(SHARDS).display(),
     )))
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::checkpoint::{StoredMembers, write_members};
-use crate::error::{Context, ExperimentError, Result, refused};
+use crate::error::{Context, ExperimentError, Result, path_word, refused, resume_command, shell_word};
 use crate::folder::{
     CHECKPOINTS, ChainOrigin, Continued, HASHES, Hashes, PROVENANCE, Provenance, RunFolder, RunRecord, Shard,
     check_keeps_to_itself, file_hash, is_being_written, record_of,
@@ -128,7 +128,7 @@ impl Sources {
             let record =
                 record_of(folder)?.with_context(|| format!("{} is no run folder of kelvin", folder.display()))?;
             record.of_all_repetitions(folder)?.check_same(run.record(), folder)?;
-            let again = crate::error::resume_command(folder);
+            let again = resume_command(folder);
             let source = Source::read(folder, record, &format!("`{again}`"))?;
             finished.push(source.with_context(|| {
                 format!("{} is not finished; nothing was merged\n  go on with it: `{again}`", folder.display())
@@ -290,18 +290,17 @@ impl Sources {
             let toml = self
                 .finished
                 .first()
-                .map_or("EXPERIMENT".into(), |source| source.path.join("experiment.toml").display().to_string());
+                .map_or("EXPERIMENT".into(), |source| path_word(&source.path.join("experiment.toml")));
             let missing = |r: u32| {
-                format!("repetition {r}: `kelvin sweep {toml} --only-repetition {r} --out {}-{r}`", path.display())
+                let out = shell_word(&format!("{}-{r}", path.display()));
+                format!("repetition {r}: `kelvin sweep {toml} --only-repetition {r} --out {out}`")
             };
             lines.extend(repetitions.into_iter().map(missing));
         } else {
             let lengths: Vec<usize> = wanted.iter().map(|wanted| wanted.chains.len()).collect();
-            match self.most_common_count() {
-                None => lines.push(format!(
-                    "no shard was begun; the first of eight: `kelvin resume {} --shard 1/8`",
-                    path.display()
-                )),
+            match self.count() {
+                None => lines
+                    .push(format!("no shard was begun; the first of eight: `{} --shard 1/8`", resume_command(path))),
                 Some(count) => {
                     let is_missing = |(at, own): &(usize, std::ops::Range<usize>)| {
                         missing.iter().any(|(number, place)| number == at && own.contains(place))
@@ -319,7 +318,7 @@ impl Sources {
         let more = lines.len().saturating_sub(MOST_SHOWN);
         lines.truncate(MOST_SHOWN);
         if more > 0 {
-            lines.push(format!("and {more} more: `kelvin status {}`", path.display()));
+            lines.push(format!("and {more} more: `kelvin status {}`", path_word(path)));
         }
         Err(refused(format!(
             "{} of {num_chains} chains of {} are missing; nothing was merged\n  {}",
@@ -329,14 +328,10 @@ impl Sources {
         )))
     }
 
-    /// Into how many shards the study was dealt: the number of which there are most.
-    fn most_common_count(&self) -> Option<u32> {
+    /// Into how many shards the study was dealt.
+    fn count(&self) -> Option<u32> {
         let finished = self.finished.iter().filter_map(|source| source.record.shard);
-        let mut begun: BTreeMap<u32, usize> = BTreeMap::new();
-        for shard in finished.chain(self.unfinished.iter().map(|(shard, _)| *shard)) {
-            *begun.entry(shard.count()).or_default() += 1;
-        }
-        begun.into_iter().max_by_key(|(_, number)| *number).map(|(count, _)| count)
+        Shard::most_common_count(finished.chain(self.unfinished.iter().map(|(shard, _)| *shard)))
     }
 }
 

@@ -194,7 +194,12 @@ impl Stages {
     /// Searches for β in every part of the study, each from its starts, side by side.
     pub fn search_parts(&self, parts: &[(Part<'_>, Vec<u32>)]) -> Result<Vec<Vec<FinishedSearch>>> {
         if let Some(run) = &self.searched_in {
-            return parts.iter().map(|(part, repetitions)| self.read_searches(run, *part, repetitions)).collect();
+            let read = |(part, repetitions): &(Part<'_>, Vec<u32>)| self.read_searches(run, *part, repetitions);
+            let found: Vec<Vec<FinishedSearch>> = parts.iter().map(read).collect::<Result<_>>()?;
+            if matches!(self.piece, Piece::Merge(_)) {
+                self.folder.status().write_stage(Stage::Scoring);
+            }
+            return Ok(found);
         }
         if let Some(sources) = self.sources()?.filter(Sources::have_searches) {
             let wanted = |(part, repetitions): &(Part<'_>, Vec<u32>)| {
