@@ -85,6 +85,7 @@ const HOUSES: [House; 6] = [
         name: "kelvin-py",
         knows: &["kelvin", "kelvin-cuda", "kelvin-study", "kelvin-report"],
         ranks: &[
+            &["wording"],
             &["error"],
             &["conduct", "table"],
             &["device", "request"],

@@ -10,6 +10,7 @@ use kelvin_study::study::{Cancel, Note, StudyObserver};
 use pyo3::prelude::*;
 
 use crate::error::Failure;
+use crate::wording::in_python;
 
 /// How often Python is asked whether there was a Ctrl-C, and progress is shown.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -36,7 +37,7 @@ pub struct Told {
 impl Told {
     /// Says something that the user should read.
     pub fn note(&self, note: impl Into<String>) {
-        lock(&self.notes).push(note.into());
+        lock(&self.notes).push(in_python(&note.into()).into_owned());
     }
 }
 

@@ -35,30 +35,46 @@ impl Device {
         }
     }
 
-    fn open(self, told: &Told) -> Result<Arc<dyn Engine>, Failure> {
-        match (self, gpu()) {
-            (Self::Cpu, _) => Ok(Arc::new(CpuEngine)),
-            (_, Ok(engine)) => Ok(engine),
-            (Self::Auto, Err(reason)) => {
+    /// Its engine, asked for before any work: what is missing is told at once.
+    pub fn open(self, told: &Told) -> Result<Opened, Failure> {
+        let engine = self.engine(told)?;
+        Ok(Opened { device: self, engine })
+    }
+
+    fn engine(self, told: &Told) -> Result<Arc<dyn Engine>, Failure> {
+        if self == Self::Cpu {
+            return Ok(Arc::new(CpuEngine));
+        }
+        match gpu() {
+            Ok(engine) => Ok(engine),
+            Err(reason) if self == Self::Auto => {
                 // Nobody misses a GPU that was not there.
                 if !matches!(reason, EngineError::Absent { .. }) {
                     told.note(format!("running on the processor: {reason}"));
                 }
                 Ok(Arc::new(CpuEngine))
             }
-            (Self::Cuda, Err(reason)) => Err(Failure::other(format!(
+            Err(reason) => Err(Failure::other(format!(
                 "device=\"cuda\": {reason}\n  needed: an NVIDIA GPU, its driver (libcuda) and NVRTC (libnvrtc, of the CUDA \
                  toolkit)\n  device=\"cpu\" runs on the processor"
             ))),
         }
     }
+}
 
+/// A device that is there.
+pub struct Opened {
+    device: Device,
+    engine: Arc<dyn Engine>,
+}
+
+impl Opened {
     /// An experiment on this device; where a GPU was not insisted on and cannot run it, the processor does.
     pub fn experiment(self, problem: Problem, settings: Settings, told: &Told) -> Result<Experiment, Failure> {
-        let mut experiment = Experiment::on(self.open(told)?, problem, settings)?;
-        match (self, experiment.check_engine()) {
+        let mut experiment = Experiment::on(self.engine, problem, settings)?;
+        match (self.device, experiment.check_engine()) {
             (_, Ok(())) => {}
-            (Self::Auto, Err(ExperimentError::Engine(reason @ EngineError::Unsupported { .. }))) => {
+            (Device::Auto, Err(ExperimentError::Engine(reason @ EngineError::Unsupported { .. }))) => {
                 experiment.engine = Arc::new(CpuEngine);
                 told.note(format!("running on the processor: {reason}"));
             }

@@ -6,6 +6,8 @@ use kelvin_study::error::{ExperimentError, StudyError};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
+use crate::wording::in_python;
+
 /// The exceptions of `kelvin/errors.py`.
 const MODULE: &str = "kelvin.errors";
 
@@ -72,10 +74,11 @@ impl From<Failure> for PyErr {
     fn from(failure: Failure) -> Self {
         let name = if failure.is_wrong_question { "InputError" } else { "KelvinError" };
         Python::attach(|py| {
+            let message = in_python(&failure.message).into_owned();
             let class = py.import(MODULE).and_then(|module| module.getattr(name));
-            match class.and_then(|class| class.call1((failure.message.clone(),))) {
+            match class.and_then(|class| class.call1((message.clone(),))) {
                 Ok(exception) => Self::from_value(exception),
-                Err(_) => PyRuntimeError::new_err(failure.message),
+                Err(_) => PyRuntimeError::new_err(message),
             }
         })
     }

@@ -31,10 +31,10 @@ struct Place {
     model: Option<String>,
 }
 
-/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without.
+/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without, and `weights` say what rows count for.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
-#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None))]
+#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None, weights=None))]
 pub fn fit_table(
     py: Python<'_>,
     columns: Vec<GivenColumn<'_>>,
@@ -47,6 +47,7 @@ pub fn fit_table(
     numbers: Option<PyReadonlyArray1<'_, f64>>,
     labels: Option<PyReadonlyArray1<'_, u32>>,
     classes: Option<Vec<String>>,
+    weights: Option<PyReadonlyArray1<'_, f64>>,
 ) -> PyResult<Model> {
     let columns = owned(columns);
     let answers = match (numbers, labels) {
@@ -54,17 +55,19 @@ pub fn fit_table(
         (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
         (None, None) => return Err(Failure::question("fit needs numbers or labels to learn").into()),
     };
+    let weights = weights.map(|weights| weights.as_array().to_vec());
     // Refused before the fit, and not after it.
     model.as_deref().map(kind_named).transpose()?;
     let place = Place { device: Device::named(device)?, folder, model };
     let conduct = Conduct { threads, progress };
     carry_out(py, conduct, move |cancel, told| {
-        let dataset = dataset(&columns, answers)?;
+        let dataset = Dataset { row_weights: weights, ..dataset(&columns, answers)? };
         fit(dataset, &request, place, cancel, told)
     })
 }
 
 fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told: &Arc<Told>) -> Result<Model, Failure> {
+    let device = place.device.open(told)?;
     notes_of(&dataset).into_iter().for_each(|note| told.note(note));
     let prepared = request.prepare(&dataset)?;
     let settings = prepared.settings;
@@ -73,7 +76,7 @@ fn fit(dataset: Dataset, request: &Request, place: Place, cancel: &Cancel, told:
         few if few < Split::FEWEST_ROWS => Problem::of_division(dataset, few_rows(few)?, &settings)?,
         _ => Problem::new(dataset, &settings)?,
     };
-    let mut experiment = place.device.experiment(problem, settings, told)?;
+    let mut experiment = device.experiment(problem, settings, told)?;
     check_cost(&cost, &experiment)?;
     if let Some(time) = prepared.time {
         experiment.spend(2, time)?;

@@ -10,6 +10,7 @@ mod run;
 mod sample;
 mod search;
 mod table;
+mod wording;
 
 use pyo3::prelude::*;
 
@@ -23,7 +24,7 @@ mod _kelvin {
     #[pymodule_export]
     use crate::run::run_experiment;
     #[pymodule_export]
-    use crate::sample::{diagnose_draws, sample_energy};
+    use crate::sample::{check_sampling, diagnose_draws, sample_energy};
     #[pymodule_export]
     use crate::search::search_beta;
 }

@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::conduct::pool;
 use crate::error::Failure;
 use crate::table::{GivenColumn, inputs, owned};
+use crate::wording::in_python;
 
 /// A fitted model.
 #[pyclass(frozen, module = "kelvin._kelvin")]
@@ -150,7 +151,7 @@ impl Model {
     /// What its run warns of, in sentences.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.fitted.findings().warnings.iter().map(ToString::to_string).collect()
+        self.fitted.findings().warnings.iter().map(|warning| in_python(&warning.to_string()).into_owned()).collect()
     }
 
     /// Everything its run found, as JSON.

@@ -32,6 +32,7 @@ pub fn run_experiment(
     let device = Device::named(device)?;
     let command = if grid { RunCommand::RunGrid } else { RunCommand::Run };
     carry_out(py, Conduct { threads, progress }, move |cancel, told| {
+        let device = device.open(told)?;
         let (prepared, data) = request.prepare_named(&name, data_folder.as_deref())?;
         let cost = cost(command, &prepared.settings, &data)?;
         let problem = Problem::new(data, &prepared.settings)?;

@@ -14,7 +14,7 @@ use numpy::{
 };
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PySlice};
 use rayon::prelude::*;
 
 use crate::conduct::pool;
@@ -102,6 +102,17 @@ struct PythonEnergy {
     layout: Layout,
 }
 
+/// A new array that begins where JAX shares memory, which it copies from anywhere else.
+fn aligned<'py>(py: Python<'py>, values: &[f32]) -> PyResult<Bound<'py, PyArray1<f32>>> {
+    const ALIGNMENT: usize = 64;
+    let room = PyArray1::<f32>::zeros(py, values.len() + ALIGNMENT / size_of::<f32>(), false);
+    let first = room.data().align_offset(ALIGNMENT);
+    let place = PySlice::new(py, first as isize, (first + values.len()) as isize, 1);
+    let array = room.as_any().get_item(place)?.cast_into::<PyArray1<f32>>()?;
+    array.readwrite().as_slice_mut().map_err(|error| Failure::other(error.to_string()))?.copy_from_slice(values);
+    Ok(array)
+}
+
 impl BatchedPotential for PythonEnergy {
     type Error = PyErr;
 
@@ -114,7 +125,7 @@ impl BatchedPotential for PythonEnergy {
             py.check_signals()?;
             let (chains, dim) = (energies.len(), self.layout.len());
             // A new array each time: whoever keeps one keeps its numbers.
-            let rows = PyArray1::from_slice(py, positions).reshape([chains, dim])?;
+            let rows = aligned(py, positions)?.reshape([chains, dim])?;
             let answer = self.function.call1(py, (rows, step))?;
             let (found, gradient): (PyReadonlyArray1<'_, f64>, PyReadonlyArray2<'_, f32>) = answer.extract(py)?;
             if found.shape() != [chains] || gradient.shape() != [chains, dim] {
@@ -168,6 +179,16 @@ impl LockstepObserver<PyErr> for Keeper<'_> {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// Refuses what cannot be sampled so, before anything long is begun.
+#[pyfunction]
+pub fn check_sampling(sampling: Sampling) -> PyResult<()> {
+    sampling.rule()?;
+    for &beta in &sampling.betas {
+        Temperature::from_inverse(beta).map_err(|error| Failure::question(error.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Samples chains that start at the rows of `init`; draws are `[draws, chains, dim]`.

@@ -1,20 +1,24 @@
 //! The joint search over (θ, log β) of a model that Python evaluates.
 
 use std::ops::ControlFlow;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use kelvin::likelihood::LogLikelihood;
 use kelvin::network::{Layout, Mode, Role, Rows};
 use kelvin::potential::{Batch, Potential, TemperedModel};
 use kelvin::sampler::{AscentObjective, Batches, Chain, ClipScope, JointAscent, Keep, Observer, Plan, run_population};
 use kelvin::temperature::{Schedule, Temperature};
-use kelvin_study::study::Cancel;
+use kelvin_study::folder::{Moment, Stage};
+use kelvin_study::study::{Cancel, StudyObserver};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::conduct::{Conduct, carry_out};
+use crate::conduct::{Conduct, Told, carry_out};
 use crate::error::Failure;
+
+const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// How to search.
 #[derive(Clone, Debug, FromPyObject)]
@@ -29,6 +33,8 @@ pub struct SearchPlan {
     weight_decay: f64,
     clip_norm: f64,
     seed: u64,
+    /// Starts that are searched from, this one among them.
+    starts: u32,
 }
 
 /// A model of which Python knows Σ log p(y|x,θ,β) and its gradients: `tempered(theta, rows, beta)`, with `rows` None for all.
@@ -135,6 +141,41 @@ struct Watch<'a> {
     validate: &'a Py<PyAny>,
     cancel: &'a Cancel,
     seen: Mutex<Vec<Seen>>,
+    progress: SearchProgress<'a>,
+}
+
+/// Tells how far the searches from all starts are.
+struct SearchProgress<'a> {
+    told: &'a Told,
+    /// Steps of the searches before this one, and of all.
+    steps_before: u64,
+    steps: u64,
+    began: Instant,
+    /// Steps of this search, and when they were told last.
+    reached: Mutex<(u64, Option<Instant>)>,
+}
+
+impl SearchProgress<'_> {
+    fn advanced(&self, steps: u64) {
+        let mut reached = self.reached.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (own_steps, told_at) = &mut *reached;
+        *own_steps += steps;
+        if told_at.is_some_and(|at| at.elapsed() < TELL_EVERY) {
+            return;
+        }
+        *told_at = Some(Instant::now());
+        let steps_done = self.steps_before + *own_steps;
+        let rate = *own_steps as f64 / self.began.elapsed().as_secs_f64().max(1e-9);
+        let left = self.steps.saturating_sub(steps_done) as f64 / rate;
+        self.told.progress(&Moment {
+            stage: Stage::Choosing,
+            steps_done,
+            steps: self.steps,
+            steps_per_second: Some(rate),
+            seconds_left: left.is_finite().then_some(left),
+            chains: Vec::new(),
+        });
+    }
 }
 
 /// Places that were looked at, and the step at which the search diverged, if it did.
@@ -169,7 +210,8 @@ impl Observer for Watch<'_> {
         kept.iter().for_each(|(_, chain)| self.look(chain));
     }
 
-    fn advanced(&self, _: usize, _: u64) -> ControlFlow<()> {
+    fn advanced(&self, _: usize, steps: u64) -> ControlFlow<()> {
+        self.progress.advanced(steps);
         match self.cancel.is_cancelled() || self.model.has_failed() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
@@ -179,6 +221,7 @@ impl Observer for Watch<'_> {
 
 /// Searches from one start; β, θ and the path of the best validation score.
 #[pyfunction]
+#[pyo3(signature = (tempered, validate, start, repetition, plan, progress=None))]
 pub fn search_beta<'py>(
     py: Python<'py>,
     tempered: Py<PyAny>,
@@ -186,9 +229,10 @@ pub fn search_beta<'py>(
     start: PyReadonlyArray1<'py, f32>,
     repetition: u32,
     plan: SearchPlan,
+    progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let start = start.as_array().to_vec();
-    let work = move |cancel: &Cancel| -> Result<PyResult<Searched>, Failure> {
+    let work = move |cancel: &Cancel, told: &Arc<Told>| -> Result<PyResult<Searched>, Failure> {
         let question = |error: &dyn std::fmt::Display| Failure::question(error.to_string());
         let batches = Batches::new(plan.num_rows, plan.batch_size).map_err(|error| question(&error))?;
         let num_steps = plan.epochs * batches.steps_per_epoch();
@@ -203,7 +247,14 @@ pub fn search_beta<'py>(
         };
         let dim = start.len();
         let model = PythonModel { tempered, dim, num_rows: plan.num_rows, failure: Mutex::new(None) };
-        let watch = Watch { model: &model, validate: &validate, cancel, seen: Mutex::default() };
+        let progress = SearchProgress {
+            told,
+            steps_before: u64::from(repetition) * num_steps,
+            steps: u64::from(plan.starts) * num_steps,
+            began: Instant::now(),
+            reached: Mutex::default(),
+        };
+        let watch = Watch { model: &model, validate: &validate, cancel, seen: Mutex::default(), progress };
         let mut chains = [Chain::new(repetition, Temperature::BAYES, start, &model.layout())];
         watch.look(&chains[0]);
         let keep = Keep { burn_in: 0, every };
@@ -212,8 +263,8 @@ pub fn search_beta<'py>(
         let failure = model.failure.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
         Ok(failure.map_or(Ok((seen, chains[0].divergence.map(|at| at.step))), Err))
     };
-    let conduct = Conduct { threads: Some(1), progress: None };
-    let (seen, diverged_at) = carry_out(py, conduct, move |cancel, _| work(cancel))??;
+    let conduct = Conduct { threads: Some(1), progress };
+    let (seen, diverged_at) = carry_out(py, conduct, work)??;
     let best = seen.iter().find(|place| !place.position.is_empty());
     let Some(best) = best else {
         return Err(Failure::other("no validation score of the search is a number; lower the learning rate").into());

@@ -223,7 +223,54 @@ def test_classes_may_be_called_anything(table):
         assert len(model.model_.class_names) == 2
 
 
-def test_what_makes_no_sense_is_told(table):
+def test_weights_count_rows(table):
+    """Rows of two lines that contradict each other: the one whose rows weigh more is found."""
+    X, y = table
+    two, answers = np.concatenate([X, X]), np.concatenate([y, -y])
+    is_first = np.arange(len(two)) < len(X)
+    settings = {**QUICK, "likelihood": "gaussian", "settings": {"model.noise_variance": 0.1}}
+    for first, second in [(1.0, 0.02), (0.02, 1.0)]:
+        weights = np.where(is_first, first, second)
+        found = kelvin.Regressor(**settings).fit(two, answers, sample_weight=weights).predict(X)
+        expected = y if first > second else -y
+        assert np.abs(found - expected).mean() < 0.35, (first, np.abs(found - expected).mean())
+        labels = np.where(answers > 0, "up", "down")
+        found = kelvin.Classifier(**QUICK).fit(two, labels, sample_weight=weights).predict(X)
+        assert (found == np.where(expected > 0, "up", "down")).mean() > 0.85
+
+
+def test_a_weight_of_nothing_leaves_a_row_out_and_equal_weights_of_one_are_none(fitted, classified, table):
+    X, y = table
+    np.testing.assert_array_equal(kelvin.Regressor(**QUICK).fit(X, y, np.ones(len(X))).predict(X), fitted.predict(X))
+    more, answers = np.concatenate([X, X[:9]]), np.concatenate([y, 100 + y[:9]])
+    weights = np.concatenate([np.ones(len(X)), np.zeros(9)])
+    found = kelvin.Regressor(**QUICK).fit(more, answers, sample_weight=weights)
+    np.testing.assert_array_equal(found.predict(X), fitted.predict(X))
+    labels = np.where(y > 0.5, "high", np.where(y < -0.5, "low", "middle"))
+    found = kelvin.Classifier(**QUICK).fit(more, np.concatenate([labels, ["never"] * 9]), sample_weight=weights)
+    np.testing.assert_array_equal(found.predict_proba(X), classified.predict_proba(X))
+
+
+def test_weights_that_make_no_sense_are_told(table, tmp_path):
+    X, y = table
+    for weights, message in [
+        (np.ones(3), "inconsistent"),
+        (np.ones((len(X), 2)), "one number or one for each row"),
+        (np.where(np.arange(len(X)) == 5, -1.0, 1.0), "negative in row 5"),
+        (np.full(len(X), np.nan), "NaN"),
+        (np.full(len(X), 1e39), "larger than 32 bits hold in row 0"),
+        (np.zeros(len(X)), "0 rows have a sample_weight above zero"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            kelvin.Regressor(**QUICK).fit(X, y, sample_weight=weights)
+    # Other weights are other data: a run folder of these is not gone on with.
+    run = {**QUICK, "budget": 400, "folder": tmp_path / "run"}
+    kelvin.Regressor(**run).fit(X, y, sample_weight=np.full(len(X), 2.0))
+    with pytest.raises(kelvin.KelvinError):
+        kelvin.Regressor(**run).fit(X, y, sample_weight=np.full(len(X), 3.0))
+
+
+def test_what_makes_no_sense_is_told(fitted, table):
     X, y = table
     for settings, message in [
         ({"settings": {"model.noise": 1}}, "did you mean `model.noise_variance`"),
@@ -233,13 +280,63 @@ def test_what_makes_no_sense_is_told(table):
         ({"device": "tpu"}, "device must be"),
         ({"likelihood": "cauchy"}, "likelihood"),
         ({"settings": {"run.most_hours": 1e-9}}, "most_hours"),
+        ({"settings": ["model.noise_variance"]}, "settings must be a dict"),
+        ({"hidden": "64"}, "hidden must be a width as 64"),
+        ({"hidden": 6.5}, "whole number from 1 to 65536, got 6.5"),
+        ({"hidden": [16, -3]}, "whole number from 1 to 65536, got -3"),
+        ({"chains": 0}, "chains must be a whole number"),
+        ({"chains": "four"}, "chains must be a whole number"),
+        ({"random_state": -1}, "random_state must be a whole number"),
+        ({"beta": None}, "beta must be"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+        ({"progress": "bar"}, "progress must be"),
+        ({"quick": "yes"}, "quick must be True or False"),
+        ({"folds": -1}, "folds must be"),
+        ({"likelihood": "poisson"}, "\"poisson\" is for counts"),
     ]:
         with pytest.raises(kelvin.KelvinError, match=message):
             kelvin.Regressor(**{**QUICK, **settings}).fit(X, y)
     with pytest.raises(ValueError, match="only one class"):
         kelvin.Classifier(**QUICK).fit(X, np.ones(len(X), dtype=int))
     with pytest.raises(kelvin.InputError, match="level must be"):
-        kelvin.Regressor(**QUICK).fit(X, y).predict_interval(X, 90)
+        fitted.predict_interval(X, 90)
+    with pytest.raises(kelvin.InputError, match="a probability must be"):
+        fitted.predict_quantiles(X, [0.5, 1.5])
+    assert fitted.predict_quantiles(X, 0.5).shape == (len(X), 1)
+    with pytest.raises(kelvin.InputError, match="first of them row 2"):
+        kelvin.Classifier(**QUICK).fit(X, np.array(["a", "b", None, "a"] * 40, dtype=object))
+    with pytest.raises(kelvin.InputError, match="from a frame of pandas or polars"):
+        fitted.predict([["a", "b"]])
+
+
+def test_arguments_are_named_as_python_names_them(table, tmp_path):
+    """Not as the program's flags are."""
+    X, y = table
+    (tmp_path / "file").write_text("")
+    for ask, argument in [
+        (lambda: kelvin.run("cifar10"), "data_dir=\"DIR\""),
+        (lambda: kelvin.Regressor(**QUICK, folder=tmp_path / "file").fit(X, y), "folder="),
+        (lambda: kelvin.Regressor(**QUICK).fit(np.ones((20, 2)), np.arange(20.0)), "keep one;"),
+    ]:
+        with pytest.raises(kelvin.KelvinError) as raised:
+            ask()
+        assert argument in str(raised.value) and "--" not in str(raised.value), raised.value
+    with pytest.warns(kelvin.KelvinWarning) as told:
+        short = kelvin.Regressor(**{**QUICK, "budget": 200}).fit(X, y)
+    assert short.warnings_ and not any("--" in text for text in short.warnings_ + [str(note.message) for note in told])
+
+
+def test_a_gpu_that_is_not_there_is_told_before_anything_else(table):
+    try:
+        kelvin.Regressor(**{**QUICK, "budget": 200}, device="cuda").fit(*table)
+    except kelvin.KelvinError as error:
+        absent = str(error)
+    else:
+        return skipped("gpu-absent", "there is a GPU here")
+    assert "device=\"cuda\"" in absent and "device=\"cpu\" runs on the processor" in absent
+    # Its data are not there either.
+    with pytest.raises(kelvin.KelvinError, match="device=\"cuda\""):
+        kelvin.run("cifar10", device="cuda")
 
 
 def test_presets_are_run_in_their_folder(tmp_path):

@@ -74,11 +74,20 @@ def test_what_a_function_raises_is_raised():
         ({"init": np.full((2, 3), np.nan)}, "not finite"),
         ({"sampler": "nuts"}, "there is no sampler"),
         ({"sampler": "sghmc"}, "give step_size"),
-        ({"step_size": 10.0, "friction": -4.0}, "step_size × friction"),
+        ({"sampler": "sghmc", "step_size": 10.0, "friction": 4.0}, "step_size × friction"),
+        ({"step_size": 0.1, "friction": -4.0}, "friction must be a number > 0, got -4.0"),
+        ({"step_size": float("nan")}, "step_size must be a number > 0, got nan"),
+        ({"clip_norm": 0}, "clip_norm must be a number > 0"),
         ({"beta": -1.0}, "temperature"),
-        ({"draws": 0}, "draws must be at least 1"),
+        ({"beta": [1.0, 2.0, 3.0]}, "one for each of 2 chains"),
+        ({"beta": "auto"}, "one for each of 2 chains"),
+        ({"draws": 0}, "draws must be a whole number from 1"),
+        ({"draws": 5.5}, "draws must be a whole number from 1"),
+        ({"seed": -1}, "seed must be a whole number from 0"),
         ({"tensors": {"a": 2}}, "tensors have 2 numbers"),
         ({"arrays": "cupy"}, "arrays must be"),
+        ({"function": 3}, "must be a function"),
+        ({"function": lambda theta: theta}, "must return a pair"),
         ({"function": lambda theta: (0.0, theta)}, "energies of shape"),
         ({"function": lambda theta: (theta[:, 0], theta[:, :2])}, "must be of shape"),
     ],
@@ -97,9 +106,21 @@ def test_a_chain_that_leaves_the_numbers_says_so():
         gradient[np.abs(theta).max(axis=1) > 50] = np.nan
         return energy, gradient
 
-    found = kelvin.sample(edge, [[0.0, 0, 0], [60.0, 0, 0]], draws=20, warm_up=50, step_size=0.05, progress=False)
+    with pytest.warns(kelvin.KelvinWarning, match=r"1 of 2 chains left the finite numbers \(1 at step 0\)"):
+        found = kelvin.sample(edge, [[0.0, 0, 0], [60.0, 0, 0]], draws=20, warm_up=50, step_size=0.05, progress=False)
     assert found.diverged_at[0] is None and found.diverged_at[1] == 0
-    assert np.isfinite(found.positions[0]).all()
+    assert np.isfinite(found.positions[0]).all() and "1 chains left the finite numbers" in repr(found)
+
+
+def test_no_draws_are_told_and_not_a_crash():
+    def stops(theta, step):
+        if step == 3:
+            raise KeyboardInterrupt
+        return normal(theta)
+
+    found = kelvin.sample(stops, np.zeros((2, 3)), draws=5, warm_up=9, step_size=0.1, on_interrupt="return", progress=False)
+    assert found.positions.shape == (2, 0, 3) and not found.finished and "draws=0" in repr(found)
+    assert np.isnan(found.rhat).all()
 
 
 def test_minibatches_are_named_by_the_step():
@@ -115,6 +136,30 @@ def test_minibatches_are_named_by_the_step():
     first, second, third = rows(0), rows(1), rows(2)
     assert len(np.intersect1d(first, second)) == 0 and len(first) == len(third) == 4
     np.testing.assert_array_equal(Batches(10, 4, seed=3)(2), third)
+
+
+@pytest.mark.parametrize("arrays", ["torch", "jax"])
+@pytest.mark.parametrize("shape", [(2, 3), (4, 641), (3, 70001)])
+def test_positions_share_their_memory(arrays, shape, monkeypatch):
+    try:
+        __import__(arrays)
+    except ImportError:
+        skipped(arrays, f"{arrays} is not installed")
+    from kelvin import sampling
+
+    convert, addresses = sampling.into(arrays), []
+
+    def told(positions):
+        given = convert(positions)
+        address = given.data_ptr() if arrays == "torch" else given.unsafe_buffer_pointer()
+        addresses.append((positions.ctypes.data, address))
+        return given
+
+    monkeypatch.setattr(sampling, "into", lambda _: told)
+    energy = lambda theta: (0.5 * (theta * theta).sum(1), theta)
+    found = kelvin.sample(energy, np.ones(shape), arrays=arrays, draws=2, warm_up=2, thin=1, step_size=0.1, progress=False)
+    assert found.positions.shape == (shape[0], 2, shape[1])
+    assert len(addresses) >= 4 and all(own == given for own, given in addresses), addresses
 
 
 class LinearModel:
@@ -145,6 +190,7 @@ def plan(num_rows, **changes):
         "weight_decay": 0.0,
         "clip_norm": 1e6,
         "seed": 0,
+        "starts": 1,
         **changes,
     }
 
@@ -218,6 +264,7 @@ def torch_model():
 @pytest.mark.parametrize("batch_size", [None, 50])
 def test_a_model_is_tempered(make, batch_size):
     train, validation = data()
+    told = []
     choice = kelvin.select_beta(
         make(),
         train,
@@ -229,8 +276,10 @@ def test_a_model_is_tempered(make, batch_size):
         draws=40,
         warm_up=300,
         thin=10,
-        progress=False,
+        progress=lambda *moment: told.append(moment),
     )
+    assert [stage for stage in ("choosing β", "sampling") if stage in {moment[0] for moment in told}] == ["choosing β", "sampling"]
+    assert all(0 <= done <= steps for _, done, steps, *_ in told)
     assert isinstance(choice, Choice) and choice.beta > 0 and len(choice.searches) == 2
     assert choice.draws.positions.shape == (2, 40, 82)
     probabilities = choice.predict_proba(validation[0])
@@ -238,6 +287,29 @@ def test_a_model_is_tempered(make, batch_size):
     assert (choice.predict(validation[0]) == validation[1]).mean() > 0.6
     assert choice.validation_lpd["standard"] > math.log(0.5)
     assert choice.validation_lpd == choice.lpd(*validation)
+
+
+def test_what_cannot_be_sampled_is_told_before_the_search():
+    train, validation = data()
+    model = model_of_nothing()
+    for change, message in [
+        ({"sampler": "nuts"}, "there is no sampler"),
+        ({"draws": 0}, "draws must be"),
+        ({"on_interrupt": "stop"}, "on_interrupt must be"),
+    ]:
+        with pytest.raises(kelvin.InputError, match=message):
+            kelvin.select_beta(model, train, validation, progress=False, **change)
+
+
+def model_of_nothing():
+    """A module that may not be asked for anything."""
+    torch = pytest.importorskip("torch")
+
+    class Never(torch.nn.Linear):
+        def forward(self, x):
+            raise AssertionError("the search has begun")
+
+    return Never(2, 2)
 
 
 @pytest.mark.parametrize("make", [jax_model, torch_model])

@@ -66,6 +66,8 @@ pub struct Problem {
     pub source: ProblemSource,
     /// The rows that chains learn from, standardised.
     pub train: Examples,
+    /// What each of these rows counts for; none where each counts once. Rows that are held out do, in any case.
+    pub row_weights: Option<Vec<f32>>,
     /// Training rows that learning theory looks at: all, or 2000 of them named by the seed.
     pub training_sample: Examples,
     /// The rows that β is chosen on.
@@ -191,9 +193,11 @@ impl Problem {
         }
         let network = settings.model.build(Shape::flat(standardiser.num_inputs()), likelihood.num_outputs())?;
         let train = standardiser.examples(&dataset, &split.train)?;
+        let weights_of = |weights: &Vec<f64>| split.train.iter().map(|&row| weights[row] as f32).collect();
         Ok(Self {
             training_sample: sample(&train, settings.run.seed),
             train,
+            row_weights: dataset.row_weights.as_ref().map(weights_of),
             validation: standardiser.examples(&dataset, &split.val)?,
             test: standardiser.examples(&dataset, &split.test)?,
             out_of_distribution: None,
@@ -243,6 +247,7 @@ impl Problem {
         Ok(Self {
             training_sample: sample(&train, settings.run.seed),
             train,
+            row_weights: None,
             validation: examples(first(images.validation, "data.validation_images", data.validation_images)?),
             test: examples(test),
             out_of_distribution,

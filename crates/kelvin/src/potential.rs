@@ -139,6 +139,20 @@ pub enum PosteriorError {
     /// There is nothing to learn from.
     #[error("the training set has no rows")]
     NoRows,
+    /// There is not one weight for each row.
+    #[error("{found} weights were given for {num_rows} rows; give one for each")]
+    NumWeights {
+        /// How many were given.
+        found: usize,
+        /// How many are needed.
+        num_rows: usize,
+    },
+    /// Weights that rows cannot have.
+    #[error("weights of rows must be finite numbers ≥ 0, and one of them > 0; {found}")]
+    Weights {
+        /// What was found instead.
+        found: String,
+    },
 }
 
 /// The posterior of θ given examples; owns what it needs, so that it can be kept and sent anywhere.
@@ -157,6 +171,7 @@ pub struct Posterior {
     examples: Examples,
     likelihood: Likelihood,
     prior: Box<dyn Prior>,
+    row_weights: Option<Vec<f32>>,
 }
 
 impl Posterior {
@@ -203,7 +218,26 @@ impl Posterior {
             examples: examples.clone(),
             likelihood,
             prior: Box::new(prior),
+            row_weights: None,
         })
+    }
+
+    /// The same where each row's log-likelihood counts as often as its weight says: U(θ) = −log p(θ) − Σ wᵢ log p(yᵢ|xᵢ,θ). A weight of 2 is that of
+    /// two such rows, and of 0 that of none.
+    ///
+    /// # Errors
+    /// If there is not a weight for each row, or one is negative or not finite, or all are 0.
+    pub fn with_row_weights(self, weights: &[f32]) -> Result<Self, PosteriorError> {
+        if weights.len() != self.examples.len() {
+            return Err(PosteriorError::NumWeights { found: weights.len(), num_rows: self.examples.len() });
+        }
+        if let Some(row) = weights.iter().position(|weight| !weight.is_finite() || *weight < 0.0) {
+            return Err(PosteriorError::Weights { found: format!("that of row {row} (from 0) is {}", weights[row]) });
+        }
+        if weights.iter().all(|&weight| weight == 0.0) {
+            return Err(PosteriorError::Weights { found: "all are 0".into() });
+        }
+        Ok(Self { row_weights: Some(weights.to_vec()), ..self })
     }
 
     /// The network.
@@ -224,6 +258,11 @@ impl Posterior {
     /// The likelihood.
     pub fn likelihood(&self) -> Likelihood {
         self.likelihood
+    }
+
+    /// What each row counts for, where it is not once.
+    pub fn row_weights(&self) -> Option<&[f32]> {
+        self.row_weights.as_deref()
     }
 
     /// The evaluator in use.
@@ -359,7 +398,8 @@ impl Potential for Posterior {
         work: &mut Workspace,
     ) -> bool {
         let num_rows = batch.rows.listed().map_or(self.examples.len(), <[u32]>::len);
-        let mut scores = DrawnScores::new(self.likelihood, &position[self.prior_end..], num_rows, key);
+        let mut scores = DrawnScores::new(self.likelihood, &position[self.prior_end..], num_rows, key)
+            .weighed(self.row_weights(), batch.rows);
         let (of_network, others) = diagonal.split_at_mut(self.network_end);
         let parameters = &position[..self.network_end];
         self.evaluator().gradient(parameters, &self.inputs, batch.rows, batch.mode, &mut scores, of_network, work);
@@ -419,7 +459,8 @@ impl TemperedModel for Posterior {
         work: &mut Workspace,
     ) -> LogLikelihood {
         let given = Given { beta: inverse_temperature, own: &position[self.prior_end..] };
-        let mut sum = LikelihoodSum::new(self.likelihood, given, &self.examples.targets, rows);
+        let mut sum =
+            LikelihoodSum::new(self.likelihood, given, &self.examples.targets, rows).weighed(self.row_weights());
         let (of_network, others) = gradient.split_at_mut(self.network_end);
         let parameters = &position[..self.network_end];
         self.evaluator().gradient(parameters, &self.inputs, rows, mode, &mut sum, of_network, work);

@@ -24,6 +24,7 @@ mod lockstep;
 mod logistic_models;
 mod mclmc;
 mod parsers;
+mod row_weights;
 mod small_models;
 mod table_likelihoods;
 

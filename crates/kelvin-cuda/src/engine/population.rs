@@ -69,6 +69,9 @@ pub fn unknown_model(posterior: &Posterior) -> Option<String> {
     if let Some(Tensor { name, .. }) = posterior.other_tensors().next() {
         return Some(format!("its kernels know a network's parameters alone, and θ also holds `{name}`; {remedy}"));
     }
+    if posterior.row_weights().is_some() {
+        return Some(format!("its kernels count each row once, and rows have weights; {remedy}"));
+    }
     if let Some(reason) = unknown_network(posterior.network()) {
         return Some(format!("{reason}; {remedy}"));
     }

@@ -8,6 +8,7 @@ Regressor(hidden=64)
 from __future__ import annotations
 
 import copyreg
+import sys
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _kelvin
@@ -56,7 +57,7 @@ def __getattr__(name: str) -> Any:
     if name == "distributed":
         return import_module(f".{name}", __name__)
     if name not in _HOMES:
-        raise AttributeError(f"module 'kelvin' has no attribute {name!r}")
+        raise AttributeError(f"module 'kelvin' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
 

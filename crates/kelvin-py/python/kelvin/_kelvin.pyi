@@ -38,6 +38,7 @@ def fit_table(
     numbers: Optional[np.ndarray] = None,
     labels: Optional[np.ndarray] = None,
     classes: Optional[Sequence[str]] = None,
+    weights: Optional[np.ndarray] = None,
 ) -> Model: ...
 def run_experiment(
     *,
@@ -50,6 +51,7 @@ def run_experiment(
     data_folder: Optional[Path],
     progress: Optional[Callable[..., None]],
 ) -> Path: ...
+def check_sampling(sampling: Mapping[str, Any]) -> None: ...
 def sample_energy(
     function: Callable[[np.ndarray, int], Tuple[np.ndarray, np.ndarray]],
     init: np.ndarray,
@@ -63,4 +65,5 @@ def search_beta(
     start: np.ndarray,
     repetition: int,
     plan: Mapping[str, Any],
+    progress: Optional[Callable[..., None]] = None,
 ) -> Dict[str, Any]: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import numbers
 import warnings
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -18,7 +19,7 @@ from .arviz import draws_of, to_arviz
 from .errors import InputError, KelvinError, KelvinWarning
 from .progress import ProgressSetting, shown, threads
 from .request import Budget, request
-from .rows import Column, columns_of, is_frame
+from .rows import Column, columns_of, is_frame, is_missing, numbers_alone, row_weights, these_rows
 
 #: Fewest rows: two are learned from, one is held out to choose β by, one to be judged on.
 FEWEST_ROWS = 4
@@ -75,18 +76,30 @@ class _Estimator(BaseEstimator):
         self.progress = progress
         self.folder = folder
 
-    def _seed(self) -> int:
+    def _seed(self) -> Any:
         if self.random_state is None or isinstance(self.random_state, np.random.RandomState):
             return int(check_random_state(self.random_state).randint(0, 2**31 - 1))
-        return int(self.random_state)
+        return self.random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
 
-    def _learned_rows(self, X: Any, y: Any, numeric: bool) -> Tuple[List[Column], np.ndarray]:
-        """Columns and answers to learn from, checked."""
+    def _learned_rows(
+        self, X: Any, y: Any, sample_weight: Any, numeric: bool
+    ) -> Tuple[List[Column], np.ndarray, Optional[np.ndarray]]:
+        """Columns, answers and weights to learn from, checked; rows of weight 0 are left out."""
+        columns, y = self._checked_rows(X, y, numeric)
+        weights = row_weights(sample_weight, len(y))
+        if weights is not None and not weights.all():
+            counts = weights > 0
+            if counts.sum() < FEWEST_ROWS:
+                raise InputError(f"{counts.sum()} rows have a sample_weight above zero while a minimum of {FEWEST_ROWS} is required")
+            columns, y, weights = these_rows(columns, counts), y[counts], row_weights(weights[counts], int(counts.sum()))
+        return columns, y, weights
+
+    def _checked_rows(self, X: Any, y: Any, numeric: bool) -> Tuple[List[Column], np.ndarray]:
         if is_frame(X):
             columns = columns_of(self, X, reset=True)
             if y is None:
@@ -98,15 +111,17 @@ class _Estimator(BaseEstimator):
             if numeric and not np.isfinite(y).all():
                 raise InputError("y holds values that are missing or infinite\n  leave these rows out")
             return columns, y
-        X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=numeric, ensure_min_samples=FEWEST_ROWS, ensure_all_finite="allow-nan"
-        )
+        with numbers_alone():
+            X, y = validate_data(
+                self, X, y, dtype=np.float64, y_numeric=numeric, ensure_min_samples=FEWEST_ROWS, ensure_all_finite="allow-nan"
+            )
         return [(f"x{index}", np.ascontiguousarray(X[:, index])) for index in range(X.shape[1])], y
 
     def _fit(self, columns: List[Column], **answers: Any) -> None:
         progress = shown(self.progress)
         asked = request(
             seed=self._seed(),
+            seed_name="random_state",
             sampler=self.sampler,
             likelihood=self.likelihood,
             quick=self.quick,
@@ -209,6 +224,14 @@ class _Estimator(BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._html()}
 
 
+def share(name: str, found: Any) -> float:
+    """A number strictly between 0 and 1."""
+    value = float(found) if isinstance(found, numbers.Real) else found
+    if not (isinstance(value, float) and 0.0 < value < 1.0):
+        raise InputError(f"{name} must be a share between 0 and 1, got {value!r}")
+    return value
+
+
 def _html_row(row: Dict[str, Any]) -> str:
     scores = next(iter(row["test"].values())) if isinstance(row.get("test"), dict) else {}
     lpd = scores.get("standard", {}).get("lpd")
@@ -294,15 +317,15 @@ class Regressor(RegressorMixin, _Estimator):
     (3,)
     """
 
-    def fit(self, X: Any, y: Any) -> "Regressor":
-        """Fits rows `X` and the numbers `y` to predict."""
-        columns, y = self._learned_rows(X, y, numeric=True)
-        self._fit(columns, numbers=np.ascontiguousarray(y, dtype=np.float64))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
+        """Fits rows `X` and the numbers `y` to predict; a row whose `sample_weight` is w counts as w such rows."""
+        columns, y, weights = self._learned_rows(X, y, sample_weight, numeric=True)
+        self._fit(columns, numbers=np.ascontiguousarray(y, dtype=np.float64), weights=weights)
         return self
 
     def _numbers(self, X: Any, probabilities: Sequence[float] = ()) -> Dict[str, Any]:
         rows = self._rows(X)
-        found, notes = self.model_.numbers(rows, [float(p) for p in probabilities], threads(self.n_jobs))
+        found, notes = self.model_.numbers(rows, [share("a probability", p) for p in probabilities], threads(self.n_jobs))
         self._tell(notes)
         return found
 
@@ -313,12 +336,11 @@ class Regressor(RegressorMixin, _Estimator):
 
     def predict_quantiles(self, X: Any, probabilities: Sequence[float]) -> np.ndarray:
         """The quantiles of each row's predictive distribution, exact ones of the mixture over draws: an array [rows, probabilities]."""
-        return np.stack(self._numbers(X, probabilities)["quantiles"], axis=1)
+        return np.stack(self._numbers(X, np.atleast_1d(probabilities))["quantiles"], axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Tuple[np.ndarray, np.ndarray]:
         """The ends of each row's central interval that holds a share `level` of its predictive distribution."""
-        if not 0.0 < level < 1.0:
-            raise InputError(f"level must be a share between 0 and 1, got {level!r}")
+        level = share("level", level)
         low, high = self._numbers(X, [(1.0 - level) / 2.0, (1.0 + level) / 2.0])["quantiles"]
         return low, high
 
@@ -346,14 +368,18 @@ class Classifier(ClassifierMixin, _Estimator):
     array(['down', 'up'], dtype='<U4')
     """
 
-    def fit(self, X: Any, y: Any) -> "Classifier":
-        """Fits rows `X` and their classes `y`: numbers or words."""
-        columns, y = self._learned_rows(X, y, numeric=False)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Classifier":
+        """Fits rows `X` and their classes `y`: numbers or words; a row whose `sample_weight` is w counts as w such rows."""
+        columns, y, weights = self._learned_rows(X, y, sample_weight, numeric=False)
+        if y.dtype == object:
+            missing = [row for row, label in enumerate(y) if is_missing(label)]
+            if missing:
+                raise InputError(f"y has no class in {len(missing)} rows, the first of them row {missing[0]} (from 0)\n  leave these rows out")
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(f"there is only one class, {self.classes_[0]!r}, so there is nothing to learn: give rows of two or more")
-        self._fit(columns, labels=labels.astype(np.uint32), classes=[str(name) for name in self.classes_])
+        self._fit(columns, labels=labels.astype(np.uint32), classes=[str(name) for name in self.classes_], weights=weights)
         return self
 
     def _classes(self, X: Any) -> Dict[str, Any]:

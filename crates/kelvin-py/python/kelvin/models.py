@@ -13,7 +13,7 @@ from typing import Any, Dict, Optional, Tuple
 import numpy as np
 
 from .errors import InputError
-from .sampling import _as_numpy
+from .sampling import _as_numpy, into
 
 #: Numbers of outputs that are in memory at a time.
 MOST_OUTPUTS = 1 << 22
@@ -209,7 +209,7 @@ class JaxModel(_Model):
         import jax.numpy as jnp
         from jax.flatten_util import ravel_pytree
 
-        self._jnp = jnp
+        self._jnp, self._share = jnp, into("jax")
         flat, unravel = ravel_pytree(parameters)
         self._start = np.asarray(flat, dtype=np.float32)
         self.dim = int(flat.size)
@@ -261,7 +261,7 @@ class JaxModel(_Model):
     def energies(self, thetas: np.ndarray, rows: Optional[np.ndarray]) -> Tuple[np.ndarray, np.ndarray]:
         """U and ∇U of several θ on some rows or all."""
         x, y = self._rows(rows)
-        energies, gradients = self._energies(self._jnp.asarray(thetas), x, y, np.float32(self.num_rows / len(y)))
+        energies, gradients = self._energies(self._share(thetas), x, y, np.float32(self.num_rows / len(y)))
         return np.asarray(energies, dtype=np.float64), np.asarray(gradients, dtype=np.float32)
 
     def outputs(self, thetas: np.ndarray, x: Any) -> np.ndarray:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 import sys
 import warnings
 from typing import Any, Callable, Optional, Union
 
-from .errors import KelvinWarning
+from .errors import InputError, KelvinWarning
 
 ProgressSetting = Union[bool, str, Callable[..., None]]
 
@@ -96,6 +97,8 @@ def shown(setting: ProgressSetting) -> Any:
     `(stage, steps_done, steps, steps_per_second, seconds_left, notes)`."""
     if callable(setting):
         return _Function(setting)
+    if not isinstance(setting, bool) and setting != "auto":
+        raise InputError(f'progress must be "auto", True, False or a function, got {setting!r}')
     if setting == "auto":
         setting = in_notebook() or bool(getattr(sys.stderr, "isatty", lambda: False)())
     if not setting:
@@ -121,10 +124,14 @@ def threads(n_jobs: Optional[int]) -> Optional[int]:
     >>> threads(None), threads(-1), threads(2)
     (None, None, 2)
     """
-    if n_jobs is None or n_jobs == -1:
+    if n_jobs is None:
+        return None
+    if not isinstance(n_jobs, numbers.Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
+        raise InputError(f"n_jobs must be a number of threads, -1 for all processors, or None, got {n_jobs!r}")
+    if n_jobs == -1:
         return None
     if n_jobs < -1:
         import os
 
         return max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    return n_jobs
+    return int(n_jobs)

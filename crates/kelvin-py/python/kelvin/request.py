@@ -11,6 +11,35 @@ import numpy as np
 from .errors import InputError
 
 Budget = Union[None, int, str]
+#: The most that the library takes.
+MOST_WIDTH, MOST_CHAINS, MOST_FOLDS, MOST_SEED = 65536, 1024, 100, 2**64 - 1
+
+
+def whole(name: str, found: Any, least: int, most: int) -> int:
+    """A whole number that an argument must be.
+
+    >>> whole("chains", 4, 1, 1024)
+    4
+    >>> whole("chains", 2.5, 1, 1024)
+    Traceback (most recent call last):
+    kelvin.errors.InputError: chains must be a whole number from 1 to 1024, got 2.5
+    """
+    is_whole = isinstance(found, numbers.Integral) and not isinstance(found, (bool, np.bool_))
+    if not (is_whole and least <= found <= most):
+        raise InputError(f"{name} must be a whole number from {least} to {most}, got {found!r}")
+    return int(found)
+
+
+def widths(hidden: Union[int, Sequence[int]]) -> List[int]:
+    """Widths of hidden layers.
+
+    >>> widths(64), widths((32, 16)), widths([])
+    ([64], [32, 16], [])
+    """
+    given = [hidden] if isinstance(hidden, numbers.Number) else hidden
+    if isinstance(given, (str, bytes)) or not hasattr(given, "__iter__"):
+        raise InputError(f"hidden must be a width as 64, or a list of widths as [64, 32], got {hidden!r}")
+    return [whole("a width of hidden", width, 1, MOST_WIDTH) for width in given]
 
 
 def overrides(settings: Optional[Mapping[str, Any]]) -> List[str]:
@@ -27,6 +56,8 @@ def overrides(settings: Optional[Mapping[str, Any]]) -> List[str]:
             return repr(float(value)) if isinstance(value, (float, np.floating)) else str(int(value))
         return json.dumps(np.asarray(value).tolist())
 
+    if settings is not None and not isinstance(settings, Mapping):
+        raise InputError(f'settings must be a dict as {{"model.noise_variance": 0.1}}, got {settings!r}')
     return [f"{name}={text(value)}" for name, value in (settings or {}).items()]
 
 
@@ -57,7 +88,8 @@ def beta_override(beta: Union[str, float]) -> List[str]:
         if beta != "auto":
             raise InputError(f"beta must be \"auto\" or a number > 0, got {beta!r}")
         return []
-    if not (np.isfinite(beta) and beta > 0):
+    is_number = isinstance(beta, numbers.Real) and not isinstance(beta, (bool, np.bool_))
+    if not (is_number and np.isfinite(beta) and beta > 0):
         raise InputError(f"beta must be \"auto\" or a number > 0, got {beta!r}")
     return [f"selection.beta={float(beta)!r}"]
 
@@ -74,23 +106,24 @@ def request(
     chains: Optional[int] = None,
     hidden: Union[None, str, int, Sequence[int]] = None,
     settings: Optional[Mapping[str, Any]] = None,
+    seed_name: str = "seed",
 ) -> Dict[str, Any]:
     """What the extension module is asked for."""
     by_name = overrides(settings) + beta_override(beta)
+    choose_hidden = isinstance(hidden, str) and hidden == "auto"
     if chains is not None:
-        by_name.append(f"run.chains={int(chains)}")
-    if isinstance(hidden, str) and hidden != "auto":
-        raise InputError(f'hidden must be a width, a sequence of widths, "auto" or None, got {hidden!r}')
-    if hidden is not None and not isinstance(hidden, str):
-        widths = [int(hidden)] if isinstance(hidden, numbers.Integral) else [int(width) for width in hidden]
-        by_name.append(f"model.hidden={widths}")
+        by_name.append(f"run.chains={whole('chains', chains, 1, MOST_CHAINS)}")
+    if hidden is not None and not choose_hidden:
+        by_name.append(f"model.hidden={widths(hidden)}")
+    if not isinstance(quick, (bool, np.bool_)):
+        raise InputError(f"quick must be True or False, got {quick!r}")
     return {
-        "seed": seed,
+        "seed": None if seed is None else whole(seed_name, seed, 0, MOST_SEED),
         "sampler": None if sampler == "auto" else sampler,
         "likelihood": None if likelihood == "auto" else likelihood,
-        "choose_hidden": isinstance(hidden, str),
+        "choose_hidden": choose_hidden,
         "quick": bool(quick),
-        "folds": None if folds is None else int(folds),
+        "folds": None if folds is None else whole("folds", folds, 0, MOST_FOLDS),
         "overrides": by_name,
         **budget_parts(budget),
     }

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+import math
+import numbers
+import warnings
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from . import _kelvin
 from .arviz import Groups, to_arviz
-from .errors import InputError
+from .errors import InputError, KelvinWarning
 from .progress import ProgressSetting, shown, threads
+from .request import MOST_SEED, whole
 
 #: Numbers of a position up to which diagnostics of each are worth their time.
 MOST_DIAGNOSED = 2000
+#: Draws, or steps between them, that can be counted.
+MOST_STEPS = 2**40
 
 
 class Draws:
@@ -42,8 +48,10 @@ class Draws:
 
     def __repr__(self) -> str:
         chains, draws, dim = self.positions.shape
+        lost = sum(at is not None for at in self.diverged_at)
+        lost = f", {lost} chains left the finite numbers" if lost else ""
         cut = "" if self.finished else ", cut short"
-        return f"Draws(chains={chains}, draws={draws}, dim={dim}, R̂ of U={self.energy_rhat:.3f}{cut})"
+        return f"Draws(chains={chains}, draws={draws}, dim={dim}, R̂ of U={self.energy_rhat:.3f}{lost}{cut})"
 
     def __getitem__(self, name: str) -> np.ndarray:
         """The draws of a named tensor, of shape [chains, draws, …]."""
@@ -58,7 +66,9 @@ class Draws:
     def diagnose(self, values: np.ndarray) -> Dict[str, np.ndarray]:
         """R̂, bulk and tail effective sample size of numbers [chains, draws, …]; NaN where there are too few draws."""
         values = np.asarray(values, dtype=np.float64)
-        flat = np.ascontiguousarray(values.reshape(*values.shape[:2], -1))
+        if values.ndim < 2:
+            raise InputError(f"values must be of shape [chains, draws, …], got {list(values.shape)}")
+        flat = np.ascontiguousarray(values.reshape(*values.shape[:2], math.prod(values.shape[2:])))
         found = np.asarray(_kelvin.diagnose_draws(flat, self._threads)).reshape(-1, 3)
         names = ("rhat", "bulk_ess", "tail_ess")
         return {name: found[:, index].reshape(values.shape[2:]) for index, name in enumerate(names)}
@@ -122,9 +132,9 @@ def into(arrays: str) -> Callable[[np.ndarray], Any]:
 
         return torch.from_numpy
     if arrays == "jax":
-        import jax.numpy as jnp
+        from jax import dlpack
 
-        return jnp.asarray
+        return dlpack.from_dlpack
     raise InputError(f'arrays must be "numpy", "torch" or "jax", got {arrays!r}')
 
 
@@ -138,7 +148,10 @@ def callback(function: Callable[..., Any], arrays: str) -> Callable[[np.ndarray,
 
     def evaluate(positions: np.ndarray, step: int) -> tuple:
         given = convert(positions)
-        energy, gradient = function(given, step=step) if takes_step else function(given)
+        answer = function(given, step=step) if takes_step else function(given)
+        if not (isinstance(answer, (tuple, list)) and len(answer) == 2):
+            raise InputError(f"energy_and_gradient must return a pair (energies, gradients), got {type(answer).__name__}")
+        energy, gradient = answer
         if type(energy) is not np.ndarray or energy.dtype != np.float64:
             energy = _as_numpy(energy, np.float64)
         if type(gradient) is not np.ndarray or gradient.dtype != np.float32:
@@ -151,6 +164,62 @@ def callback(function: Callable[..., Any], arrays: str) -> Callable[[np.ndarray,
         return energy, gradient
 
     return evaluate
+
+
+def each_beta(beta: Any, chains: int) -> np.ndarray:
+    """β of each chain.
+
+    >>> each_beta(0.5, 2), each_beta([1, 2], 2)
+    (array([0.5, 0.5]), array([1., 2.]))
+    """
+    try:
+        betas = np.asarray(beta, dtype=np.float64)
+    except (TypeError, ValueError):
+        betas = np.empty((0, 0))
+    if betas.shape not in ((), (1,), (chains,)):
+        raise InputError(f"beta must be a number > 0, or one for each of {chains} chains, got {beta!r}")
+    return np.broadcast_to(betas, (chains,)).copy()
+
+
+def plan(
+    *,
+    betas: np.ndarray,
+    sampler: str,
+    step_size: Optional[float],
+    friction: Optional[float],
+    clip_norm: float,
+    warm_up: int,
+    draws: int,
+    thin: int,
+    seed: int,
+    tensors: List[Tuple[str, int]],
+    on_interrupt: str,
+    n_jobs: Optional[int],
+) -> Dict[str, Any]:
+    """How the extension module is to sample, checked."""
+    for name, found, least in (("draws", draws, 1), ("warm_up", warm_up, 0), ("thin", thin, 1)):
+        whole(name, found, least, MOST_STEPS)
+    for name, number in (("step_size", step_size), ("friction", friction), ("clip_norm", clip_norm)):
+        if not (number is None or isinstance(number, numbers.Real) and number > 0):
+            raise InputError(f"{name} must be a number > 0, got {number!r}")
+    if on_interrupt not in ("raise", "return"):
+        raise InputError(f'on_interrupt must be "raise" or "return", got {on_interrupt!r}')
+    asked = {
+        "betas": betas.tolist(),
+        "sampler": sampler,
+        "step_size": None if step_size is None else float(step_size),
+        "friction": None if friction is None else float(friction),
+        "clip_norm": float(clip_norm),
+        "warm_up": int(warm_up),
+        "draws": int(draws),
+        "thin": int(thin),
+        "seed": whole("seed", seed, 0, MOST_SEED),
+        "tensors": tensors,
+        "keep_on_interrupt": on_interrupt == "return",
+        "threads": threads(n_jobs),
+    }
+    _kelvin.check_sampling(asked)
+    return asked
 
 
 def sample(
@@ -216,45 +285,51 @@ def sample(
     >>> bool((found.rhat < 1.05).all())
     True
     """
+    if not callable(energy_and_gradient):
+        raise InputError(f"energy_and_gradient must be a function of positions [chains, dim], got {energy_and_gradient!r}")
     positions = np.ascontiguousarray(_as_numpy(init, np.float32))
     if positions.ndim != 2 or 0 in positions.shape:
         raise InputError(f"init must be of shape [chains, dim], got {list(positions.shape)}")
     if not np.isfinite(positions).all():
         raise InputError("init holds numbers that are not finite")
-    for name, found, least in (("draws", draws, 1), ("warm_up", warm_up, 0), ("thin", thin, 1)):
-        if int(found) < least:
-            raise InputError(f"{name} must be at least {least}, got {found}")
-    if on_interrupt not in ("raise", "return"):
-        raise InputError(f'on_interrupt must be "raise" or "return", got {on_interrupt!r}')
     chains, dim = positions.shape
-    betas = np.broadcast_to(np.asarray(beta, dtype=np.float64), (chains,)).copy()
+    betas = each_beta(beta, chains)
     shapes = {name: _shape(shape) for name, shape in (tensors or {"theta": (dim,)}).items()}
     sizes = [(name, int(np.prod(shape, dtype=int))) for name, shape in shapes.items()]
     if sum(size for _, size in sizes) != dim or any(size < 1 for _, size in sizes):
         raise InputError(f"tensors have {sum(size for _, size in sizes)} numbers in all, and positions {dim}: {dict(shapes)}")
+    asked = plan(
+        betas=betas,
+        sampler=sampler,
+        step_size=step_size,
+        friction=friction,
+        clip_norm=clip_norm,
+        warm_up=warm_up,
+        draws=draws,
+        thin=thin,
+        seed=seed,
+        tensors=sizes,
+        on_interrupt=on_interrupt,
+        n_jobs=n_jobs,
+    )
     bar = shown(progress)
     try:
         found = _kelvin.sample_energy(
             callback(energy_and_gradient, arrays),
             positions,
-            {
-                "betas": betas.tolist(),
-                "sampler": sampler,
-                "step_size": None if step_size is None else float(step_size),
-                "friction": None if friction is None else float(friction),
-                "clip_norm": float(clip_norm),
-                "warm_up": int(warm_up),
-                "draws": int(draws),
-                "thin": int(thin),
-                "seed": int(seed),
-                "tensors": sizes,
-                "keep_on_interrupt": on_interrupt == "return",
-                "threads": threads(n_jobs),
-            },
+            asked,
             bar,
         )
     finally:
         bar.close()
+    lost = [chain for chain, at in enumerate(found["diverged_at"]) if at is not None]
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {chains} chains left the finite numbers ({lost[0]} at step {found['diverged_at'][lost[0]]}): do not use their draws\n"
+            "  take a smaller step_size, a clip_norm, or other starts",
+            KelvinWarning,
+            stacklevel=2,
+        )
     return Draws(found, shapes, betas, n_jobs)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from . import _kelvin
 from .errors import InputError
 from .models import Targets, model_of
-from .progress import ProgressSetting
-from .sampling import Draws, sample
+from .progress import ProgressSetting, shown
+from .sampling import Draws, plan, sample
 
 #: Steps of a search, where no number of epochs is given.
 SEARCH_STEPS = 3000
@@ -136,6 +136,7 @@ def select_beta(
     friction: Optional[float] = None,
     clip_norm: float = 1e6,
     seed: int = 0,
+    on_interrupt: str = "raise",
     n_jobs: Optional[int] = None,
     progress: ProgressSetting = "auto",
 ) -> Choice:
@@ -159,6 +160,8 @@ def select_beta(
         The search: SGD with momentum 0.9 on the sum over all rows, cosine schedule.
     draws, warm_up, thin, sampler, step_size, friction, clip_norm :
         As in :func:`kelvin.sample`. With all rows chains find their step size; with minibatches SGHMC has ``h = √(0.01/n)`` if none is given.
+    on_interrupt : "raise" or "return"
+        What Ctrl-C does while chains are sampled, as in :func:`kelvin.sample`. While β is searched for it raises KeyboardInterrupt.
 
     Examples
     --------
@@ -182,9 +185,29 @@ def select_beta(
     if chains < 1:
         raise InputError(f"chains must be at least 1, got {chains}")
     steps_per_epoch = 1 if batch_size is None else num_rows // batch_size
+    if sampler is None:
+        sampler = "baoab" if batch_size is None or step_size is not None else "sghmc"
+    if step_size is None and sampler == "sghmc":
+        step_size = math.sqrt(0.01 / num_rows)
+        friction = 0.02 / step_size if friction is None else friction
+    # Refused before the search, and not after it.
+    plan(
+        betas=np.ones(1),
+        sampler=sampler,
+        step_size=step_size,
+        friction=friction,
+        clip_norm=clip_norm,
+        warm_up=warm_up,
+        draws=draws,
+        thin=thin,
+        seed=seed,
+        tensors=[],
+        on_interrupt=on_interrupt,
+        n_jobs=n_jobs,
+    )
     if learning_rate is None:
         learning_rate = (0.05 if model.targets.is_class else 0.02 * noise_variance) / num_rows
-    plan = {
+    search = {
         "num_rows": num_rows,
         "batch_size": batch_size,
         "epochs": int(search_epochs or max(1, math.ceil(SEARCH_STEPS / steps_per_epoch))),
@@ -194,21 +217,22 @@ def select_beta(
         "weight_decay": float(weight_decay),
         "clip_norm": float(clip_norm),
         "seed": int(seed),
+        "starts": int(chains),
     }
 
     def validate(theta: np.ndarray, beta: float) -> float:
         return model.validation_lpd(theta, held_out[0], held_out[1], beta)
 
-    found = [
-        _kelvin.search_beta(model.tempered, validate, model.start(repetition, seed), repetition, plan) for repetition in range(chains)
-    ]
+    bar = shown(progress)
+    try:
+        found = [
+            _kelvin.search_beta(model.tempered, validate, model.start(repetition, seed), repetition, search, bar)
+            for repetition in range(chains)
+        ]
+    finally:
+        bar.close()
     searches = [SearchPath(one["beta"], one["validation_lpd"], one["path"], one["diverged_at"]) for one in found]
     beta = max(searches, key=lambda search: search.validation_lpd).beta
-    if sampler is None:
-        sampler = "baoab" if batch_size is None or step_size is not None else "sghmc"
-    if step_size is None and sampler == "sghmc":
-        step_size = math.sqrt(0.01 / num_rows)
-        friction = 0.02 / step_size if friction is None else friction
     rows = Batches(num_rows, batch_size, seed)
 
     def energy_and_gradient(thetas: np.ndarray, step: int) -> Tuple[np.ndarray, np.ndarray]:
@@ -227,6 +251,7 @@ def select_beta(
         clip_norm=clip_norm,
         seed=seed,
         tensors=model.shapes,
+        on_interrupt=on_interrupt,
         n_jobs=n_jobs,
         progress=progress,
     )

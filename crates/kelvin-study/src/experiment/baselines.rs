@@ -6,7 +6,7 @@ use kelvin::network::Weights;
 use kelvin::selection::JointChoice;
 
 use crate::error::ExperimentError;
-use crate::experiment::linear_baseline::LinearBaseline;
+use crate::experiment::linear_baseline::{LinearBaseline, Weighed};
 use crate::experiment::prepared::Experiment;
 
 /// Draws of a Gaussian over weights: means and scales of predictions are then known to some percent.
@@ -34,7 +34,7 @@ impl Baselines {
             TargetKind::Classes { num_classes } => num_classes,
         };
         Ok(Self {
-            linear: LinearBaseline::fit(&problem.train, &problem.validation, num_classes),
+            linear: LinearBaseline::fit(Weighed::of(problem), &problem.validation, num_classes),
             last_layer: experiment.last_layer_draws(choice)?,
             swag: experiment.swag_draws(choice)?,
         })

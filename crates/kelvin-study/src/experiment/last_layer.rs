@@ -79,11 +79,14 @@ impl Experiment {
         };
         let every = self.problem.train.len().div_ceil(MOST_ROWS);
         let rows: Vec<u32> = (0..self.problem.train.len() as u32).step_by(every).collect();
-        let weight = self.problem.train.len() as f64 / rows.len() as f64;
+        let stands_for = self.problem.train.len() as f64 / rows.len() as f64;
+        let weight =
+            |&row: &u32| self.problem.row_weights.as_ref().map_or(1.0, |weights| f64::from(weights[row as usize]));
+        let weights: Vec<f64> = rows.iter().map(|row| stands_for * weight(row)).collect();
         let rows = self.problem.train.these(&rows);
         let features = self.last_layer_features(&layer, choice, &rows)?;
         let outputs = self.outputs_at(&rows, &choice.position, choice)?;
-        let matrix = curvature.sum(&layer, &features, &outputs, weight);
+        let matrix = curvature.sum(&layer, &features, &outputs, &weights);
         let mut best: Option<(f64, Draws)> = None;
         for precision in PRECISIONS {
             let Some(draws) = self.draws_around(&layer, choice, &matrix, precision)? else { continue };
@@ -189,10 +192,11 @@ impl Curvature {
     }
 
     /// Σ Hᵢ ⊗ φᵢφᵢᵀ, the lower triangle; parameters are ordered by feature, then by output.
-    fn sum(&self, layer: &LastLayer, features: &[f64], outputs: &[f64], weight: f64) -> Vec<f64> {
+    fn sum(&self, layer: &LastLayer, features: &[f64], outputs: &[f64], weights: &[f64]) -> Vec<f64> {
         let (size, width) = (layer.num_parameters(), layer.num_outputs);
         let mut matrix = vec![0.0; size * size];
-        for (phi, outputs) in features.chunks_exact(layer.num_features()).zip(outputs.chunks_exact(width)) {
+        let rows = features.chunks_exact(layer.num_features()).zip(outputs.chunks_exact(width));
+        for ((phi, outputs), weight) in rows.zip(weights) {
             let of_row = self.at(outputs);
             for (i, &a) in phi.iter().enumerate() {
                 for (j, &b) in phi[..=i].iter().enumerate() {

@@ -4,10 +4,31 @@
 //! numbers   y ~ N(a + xᵀw, s²),  w by least squares with λ|w|²,  s² the mean squared error at the validation rows
 //! classes   p ∝ exp(a_c + xᵀw_c),  by maximum likelihood with λ|w|²/2
 //! ```
-//! λ is the best of a grid at the validation rows.
+//! λ is the best of a grid at the validation rows. A row of weight w counts as w such rows.
 
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::LinearRegression;
+
+use crate::problem::Problem;
+
+/// Rows to learn from, with what each counts for.
+#[derive(Clone, Copy)]
+pub(crate) struct Weighed<'a> {
+    rows: &'a Examples,
+    /// None where each counts once.
+    weights: Option<&'a [f32]>,
+}
+
+impl<'a> Weighed<'a> {
+    /// The training rows of a problem.
+    pub fn of(problem: &'a Problem) -> Self {
+        Self { rows: &problem.train, weights: problem.row_weights.as_deref() }
+    }
+
+    fn weight(&self, row: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| f64::from(weights[row]))
+    }
+}
 
 /// A linear model of rows, and what it says of others.
 #[derive(Debug)]
@@ -30,8 +51,8 @@ const MOST_ROWS: usize = 20_000;
 
 impl LinearBaseline {
     /// Fitted to the training rows, with the penalty that validation rows choose; none of inputs that are no finite numbers.
-    pub fn fit(train: &Examples, validation: &Examples, num_classes: usize) -> Option<Self> {
-        let candidates = PENALTIES.into_iter().filter_map(|penalty| match &train.targets {
+    pub fn fit(train: Weighed<'_>, validation: &Examples, num_classes: usize) -> Option<Self> {
+        let candidates = PENALTIES.into_iter().filter_map(|penalty| match &train.rows.targets {
             Targets::Real(targets) => Self::ridge(train, targets, validation, penalty),
             Targets::Classes(labels) => Some(Self::logistic(train, labels, num_classes, penalty)),
         });
@@ -44,8 +65,8 @@ impl LinearBaseline {
     }
 
     /// The same model with weights of other rows: its penalty stays, and its σ², which held-out rows told, in the units of `std` where they had `own_std`.
-    pub fn of_rows(&self, rows: &Examples, own_std: f64, std: f64) -> Option<Self> {
-        match &rows.targets {
+    pub fn of_rows(&self, rows: Weighed<'_>, own_std: f64, std: f64) -> Option<Self> {
+        match &rows.rows.targets {
             Targets::Real(targets) => {
                 let noise_variance = self.noise_variance * (own_std / std).powi(2);
                 Some(Self { noise_variance, ..Self::least_squares(rows, targets, self.penalty)? })
@@ -64,14 +85,22 @@ impl LinearBaseline {
         &self.weights
     }
 
-    fn least_squares(train: &Examples, targets: &[f32], penalty: f64) -> Option<Self> {
-        let inputs = with_ones(train, 1);
-        let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
-        let fit = LinearRegression::new(&inputs, &targets, train.num_features + 1, 1.0, 1.0 / penalty).ok()?;
+    fn least_squares(train: Weighed<'_>, targets: &[f32], penalty: f64) -> Option<Self> {
+        let width = train.rows.num_features + 1;
+        let mut inputs = with_ones(train.rows, 1);
+        let mut targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
+        if train.weights.is_some() {
+            // w (y − xᵀθ)² is the square of √w y − √w xᵀθ.
+            for (row, (inputs, target)) in inputs.chunks_exact_mut(width).zip(&mut targets).enumerate() {
+                let root = train.weight(row).sqrt();
+                inputs.iter_mut().chain([target]).for_each(|value| *value *= root);
+            }
+        }
+        let fit = LinearRegression::new(&inputs, &targets, width, 1.0, 1.0 / penalty).ok()?;
         Some(Self { num_outputs: 1, weights: fit.mean().to_vec(), noise_variance: 1.0, penalty })
     }
 
-    fn ridge(train: &Examples, targets: &[f32], validation: &Examples, penalty: f64) -> Option<Self> {
+    fn ridge(train: Weighed<'_>, targets: &[f32], validation: &Examples, penalty: f64) -> Option<Self> {
         let mut model = Self::least_squares(train, targets, penalty)?;
         let Targets::Real(held_out) = &validation.targets else { return None };
         let errors =
@@ -81,12 +110,15 @@ impl LinearBaseline {
     }
 
     /// Nesterov's accelerated gradient descent on the mean loss, whose curvature is at most that of |x|²/2 a row.
-    fn logistic(train: &Examples, labels: &[u32], num_classes: usize, penalty: f64) -> Self {
-        let every = train.len().div_ceil(MOST_ROWS);
-        let inputs = with_ones(train, every);
-        let labels: Vec<u32> = labels.iter().step_by(every).copied().collect();
-        let (width, n) = (train.num_features + 1, labels.len() as f64);
-        let largest = inputs.chunks_exact(width).map(|row| row.iter().map(|x| x * x).sum::<f64>()).sum::<f64>() / n;
+    fn logistic(train: Weighed<'_>, labels: &[u32], num_classes: usize, penalty: f64) -> Self {
+        let every = train.rows.len().div_ceil(MOST_ROWS);
+        let inputs = with_ones(train.rows, every);
+        let labels: Vec<(u32, f64)> =
+            labels.iter().enumerate().step_by(every).map(|(row, &label)| (label, train.weight(row))).collect();
+        let (width, n) = (train.rows.num_features + 1, labels.iter().map(|(_, weight)| weight).sum::<f64>());
+        let squares = |row: &[f64]| row.iter().map(|x| x * x).sum::<f64>();
+        let rows = inputs.chunks_exact(width).zip(&labels);
+        let largest = rows.map(|(row, (_, weight))| weight * squares(row)).sum::<f64>() / n;
         let decay = penalty / n;
         let rate = 1.0 / (0.5 * largest + decay);
         let mut weights = vec![0.0; width * num_classes];
@@ -96,9 +128,10 @@ impl LinearBaseline {
                 // The constant is not pulled towards 0.
                 *g = if index / num_classes == width - 1 { 0.0 } else { decay * w };
             });
-            for (row, &label) in inputs.chunks_exact(width).zip(&labels) {
+            for (row, &(label, weight)) in inputs.chunks_exact(width).zip(&labels) {
                 let mut p = softmax(&linear(row, &ahead, num_classes));
                 p[label as usize] -= 1.0;
+                p.iter_mut().for_each(|p| *p *= weight);
                 for (x, g) in row.iter().zip(gradient.chunks_exact_mut(num_classes)) {
                     g.iter_mut().zip(&p).for_each(|(g, p)| *g += x * p / n);
                 }
@@ -176,10 +209,14 @@ mod tests {
         Examples { inputs: inputs.into(), num_features: 2, targets }
     }
 
+    fn once(rows: &Examples) -> Weighed<'_> {
+        Weighed { rows, weights: None }
+    }
+
     #[test]
     fn a_line_is_found() {
         let line = |a: f32, b: f32| 2.0 * a - b + 0.5;
-        let model = LinearBaseline::fit(&rows(300, line, false), &rows(40, line, false), 0).unwrap();
+        let model = LinearBaseline::fit(once(&rows(300, line, false)), &rows(40, line, false), 0).unwrap();
         for (found, expected) in model.weights.iter().zip([2.0, -1.0, 0.5]) {
             assert!((found - expected).abs() < 1e-3, "{:?}", model.weights);
         }
@@ -190,15 +227,32 @@ mod tests {
     fn classes_that_a_line_separates_are_told_apart() {
         let side = |a: f32, b: f32| f32::from(u8::from(a > b));
         let held_out = rows(50, side, true);
-        let model = LinearBaseline::fit(&rows(400, side, true), &held_out, 2).unwrap();
+        let model = LinearBaseline::fit(once(&rows(400, side, true)), &held_out, 2).unwrap();
         let lpd = model.log_densities(&held_out).iter().sum::<f64>() / 50.0;
         assert!(lpd > -0.25, "{lpd}");
         // Three classes of equal shares that nothing tells apart have the base rate.
         let none = |_: f32, _: f32| 0.0;
         let mut labels = rows(300, none, true);
         labels.targets = Targets::Classes((0..300).map(|i| i % 3).collect());
-        let model = LinearBaseline::fit(&labels, &labels, 3).unwrap();
+        let model = LinearBaseline::fit(once(&labels), &labels, 3).unwrap();
         let lpd = model.log_densities(&labels).iter().sum::<f64>() / 300.0;
         assert!((lpd + 3f64.ln()).abs() < 0.02, "{lpd}");
+    }
+
+    #[test]
+    fn a_whole_weight_is_that_of_as_many_rows() {
+        for classes in [false, true] {
+            let answers = |a: f32, b: f32| f32::from(u8::from(a > b)) + if classes { 0.0 } else { 0.3 * a * b };
+            let all = rows(90, answers, classes);
+            let listed: Vec<u32> = (0..90).flat_map(|row| vec![row; row as usize % 3]).collect();
+            let weights: Vec<f32> = (0..90).map(|row| (row % 3) as f32).collect();
+            let num_classes = if classes { 2 } else { 0 };
+            let weighed = Weighed { rows: &all, weights: Some(&weights) };
+            let found = LinearBaseline::fit(weighed, &all, num_classes).unwrap();
+            let expected = LinearBaseline::fit(once(&all.these(&listed)), &all, num_classes).unwrap();
+            for (found, expected) in found.weights.iter().zip(&expected.weights) {
+                assert!((found - expected).abs() < 1e-9, "{found} {expected}");
+            }
+        }
     }
 }

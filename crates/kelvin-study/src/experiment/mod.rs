@@ -33,6 +33,7 @@ pub use convergence::Convergence;
 pub(crate) use convergence::lpd_error;
 pub use estimates::{Agreement, Compared, Estimate, PredictionMixing, SamplerComparison, SamplerEstimates};
 pub use laboratory::{ExperimentLaboratory, Searched};
+pub(crate) use linear_baseline::Weighed;
 pub use out_of_distribution::OutOfDistributionScores;
 pub use outcome::{ChainGroup, Measured};
 pub use prepared::Experiment;

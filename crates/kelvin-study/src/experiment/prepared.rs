@@ -62,7 +62,10 @@ impl Experiment {
         let problem: Arc<Problem> = problem.into();
         settings.check()?;
         let prior = settings.model.build_prior(&problem.network, problem.likelihood)?;
-        let posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
+        let mut posterior = Posterior::new(&problem.network, problem.likelihood, prior, &problem.train)?;
+        if let Some(weights) = &problem.row_weights {
+            posterior = posterior.with_row_weights(weights)?;
+        }
         let held_out = |examples: &_| posterior.held_out(examples);
         let (validation, test) = (held_out(&problem.validation), held_out(&problem.test));
         let out_of_distribution = problem.out_of_distribution.as_ref().map(held_out);

@@ -313,6 +313,8 @@ fn data_hash(problem: &Problem) -> String {
                     labels.iter().for_each(|&label| hash.update(f64::from(label).to_le_bytes()));
                 }
             }
+            let weights = table.dataset.row_weights.iter().flatten();
+            weights.for_each(|weight| hash.update(weight.to_le_bytes()));
         }
         ProblemSource::Images(_) => {
             for part in [&problem.train, &problem.validation, &problem.test] {

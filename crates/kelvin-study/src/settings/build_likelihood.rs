@@ -31,15 +31,17 @@ impl ModelSettings {
             Target::Real(numbers) => numbers,
             Target::Classes { names, .. } => return Ok(Likelihood::Categorical { num_classes: names.len() }),
         };
-        let log_mean = || (train.iter().map(|&row| numbers[row]).sum::<f64>() / train.len() as f64).ln();
-        Ok(match self.likelihood.unwrap_or(LikelihoodName::Gaussian) {
+        let name = self.likelihood.unwrap_or(LikelihoodName::Gaussian);
+        Ok(match name {
             LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
             LikelihoodName::VaryingGaussian => Likelihood::VaryingGaussian,
             LikelihoodName::LogNormal => log_normal(numbers, train)?,
             LikelihoodName::StudentT => Likelihood::StudentT,
             LikelihoodName::VaryingStudentT => Likelihood::VaryingStudentT,
-            LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean() },
-            LikelihoodName::NegativeBinomial => Likelihood::NegativeBinomial { log_mean: log_mean() },
+            LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean_count(name, numbers, train)? },
+            LikelihoodName::NegativeBinomial => {
+                Likelihood::NegativeBinomial { log_mean: log_mean_count(name, numbers, train)? }
+            }
             LikelihoodName::Gaussian | LikelihoodName::Categorical => {
                 Likelihood::Gaussian { noise_variance: self.noise_variance }
             }
@@ -62,6 +64,18 @@ impl ModelSettings {
             _ => Ok(()),
         }
     }
+}
+
+/// The log of the mean of the training rows, all of which are to be counts.
+fn log_mean_count(name: LikelihoodName, numbers: &[f64], train: &[usize]) -> Result<f64, ExperimentError> {
+    if let Some(found) = numbers.iter().find(|&&number| number < 0.0 || number.fract() != 0.0) {
+        let reason = format!(
+            "\"{}\" is for counts (0, 1, 2, …), and a target is {found}; choose \"learned_gaussian\"",
+            name.name()
+        );
+        return Err(ExperimentError::DoesNotApply { key: "model.likelihood", reason: reason.into() });
+    }
+    Ok((train.iter().map(|&row| numbers[row]).sum::<f64>() / train.len() as f64).ln())
 }
 
 /// That of the logarithms of the training rows.
@@ -138,5 +152,9 @@ mod tests {
         assert_eq!(built(&settings), Likelihood::NegativeBinomial { log_mean: 2f64.ln() });
         settings.model.likelihood = Some(LikelihoodName::Poisson);
         assert_eq!(built(&settings), Likelihood::Poisson { log_mean: 2f64.ln() });
+        // Targets whose mean is negative, so that its log is no number, are told for what they are.
+        let poisson = named(Some(LikelihoodName::Poisson));
+        let error = poisson.build_likelihood(&Target::Real(vec![2.0, -4.0, 1.5]), &[0, 1]).unwrap_err().to_string();
+        assert!(error.contains("\"poisson\" is for counts") && error.contains("a target is -4"), "{error}");
     }
 }

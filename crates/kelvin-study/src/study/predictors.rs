@@ -9,7 +9,7 @@ use kelvin::draws::Draws;
 use kelvin::predictive::PredictiveModel;
 
 use crate::error::{ExperimentError, Result, refused};
-use crate::experiment::{ChainGroup, ChainSpec, Experiment, SampledChain, Slot, network_draw};
+use crate::experiment::{ChainGroup, ChainSpec, Experiment, SampledChain, Slot, Weighed, network_draw};
 use crate::findings::{BETA_STAR, HeldOutModel, Method, ModelKind, Predicting, with_draws};
 use crate::folder::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
 use crate::number::significant;
@@ -134,7 +134,8 @@ pub(crate) fn learned_from_all_rows(
         ModelKind::Linear => {
             let target_std = |problem: &crate::problem::Problem| problem.target_std().unwrap_or(1.0);
             let stds = (target_std(&own.experiment.problem), target_std(&problem));
-            let linear = own.baselines.linear.as_ref().and_then(|own| own.of_rows(&problem.train, stds.0, stds.1));
+            let linear =
+                own.baselines.linear.as_ref().and_then(|own| own.of_rows(Weighed::of(&problem), stds.0, stds.1));
             let Some(model) = linear else { return Ok(Vec::new()) };
             let weights = model.weights().iter().map(|&weight| weight as f32).collect();
             let form = SavedForm::Linear { weights, noise_variance: model.noise_variance };

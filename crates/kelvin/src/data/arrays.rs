@@ -64,6 +64,7 @@ impl Dataset {
             target_name: target_name.to_owned(),
             kinds: vec![FeatureKind::Number; kept.len()],
             target,
+            row_weights: None,
             dropped_constant,
             left_out: Vec::new(),
             rows_without_target: Vec::new(),

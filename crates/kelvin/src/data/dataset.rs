@@ -24,6 +24,8 @@ pub struct Dataset {
     pub target_name: String,
     /// The answers.
     pub target: Target,
+    /// What each row counts for where it is learned from: as many such rows. None where each counts once.
+    pub row_weights: Option<Vec<f64>>,
     /// Columns left out because they are the same in every row and so carry nothing.
     pub dropped_constant: Vec<String>,
     /// Columns left out for other reasons.
@@ -105,6 +107,7 @@ impl Dataset {
             features: row_major(&columns),
             target_name: target.to_owned(),
             target: answers,
+            row_weights: None,
             dropped_constant: features
                 .left_out
                 .iter()

@@ -1,11 +1,13 @@
 //! Scores of targets drawn from the model itself: their squares have the Gauss–Newton diagonal as their mean.
 //!
 //! With y* ~ p(· | x, θ) for each row and s = Σ ∇_θ log p(y* | x, θ), E[s sᵀ] is Fisher's information Σ Jᵀ Λ J, where J is the derivative of
-//! a row's values in θ and Λ the curvature of −log p in them: for Gaussian targets JᵀJ/σ², for classes Jᵀ(diag p − p pᵀ)J.
+//! a row's values in θ and Λ the curvature of −log p in them: for Gaussian targets JᵀJ/σ², for classes Jᵀ(diag p − p pᵀ)J. The score of a row of
+//! weight w counts √w times, so that its square counts w times.
 
 use super::known::Likelihood;
 use super::model::TargetKind;
 use super::rows::{Given, RowSums, TargetRows};
+use super::weighed::WeighedSums;
 use crate::data::Targets;
 use crate::network::{OutputGradient, Rows};
 use crate::random::NoiseKey;
@@ -18,6 +20,8 @@ pub(crate) struct DrawnScores<'a> {
     /// A standard normal number for each row, where targets are numbers.
     normals: Vec<f32>,
     sums: RowSums,
+    /// What each row counts for, where it is not once; and the rows of the pass.
+    weighed: Option<(&'a [f32], Rows<'a>, WeighedSums)>,
 }
 
 impl<'a> DrawnScores<'a> {
@@ -27,7 +31,12 @@ impl<'a> DrawnScores<'a> {
             normals.resize(num_rows, 0.0);
             key.fill_normal(&mut normals);
         }
-        Self { likelihood, own, key, normals, sums: RowSums::default() }
+        Self { likelihood, own, key, normals, sums: RowSums::default(), weighed: None }
+    }
+
+    /// The same with a weight for each of all rows, if any are given; `rows` are those of the pass.
+    pub(crate) fn weighed(self, weights: Option<&'a [f32]>, rows: Rows<'a>) -> Self {
+        Self { weighed: weights.map(|weights| (weights, rows, WeighedSums::default())), ..self }
     }
 
     fn given(&self) -> Given<'a> {
@@ -36,7 +45,10 @@ impl<'a> DrawnScores<'a> {
 
     /// Overwrites `gradient` with the derivative of Σ log p(y* | x, θ) in the likelihood's own parameters.
     pub(crate) fn own_gradient(&self, gradient: &mut [f32]) {
-        self.likelihood.ask(|model| model.own_gradient(self.given(), &self.sums, gradient));
+        match &self.weighed {
+            None => self.likelihood.ask(|model| model.own_gradient(self.given(), &self.sums, gradient)),
+            Some((_, _, sums)) => sums.write_own_gradient(gradient),
+        }
     }
 
     fn draw(&self, first_row: usize, outputs: &[f32]) -> Targets {
@@ -74,7 +86,14 @@ impl OutputGradient for DrawnScores<'_> {
         let targets = self.draw(first_row, outputs);
         let rows = TargetRows { targets: &targets, rows: Rows::All, first_row: 0 };
         let given = self.given();
-        self.likelihood.ask(|model| model.differentiate(rows, given, outputs, &mut self.sums));
+        match &mut self.weighed {
+            None => self.likelihood.ask(|model| model.differentiate(rows, given, outputs, &mut self.sums)),
+            Some((weights, of_pass, sums)) => {
+                let place = |row: usize| of_pass.listed().map_or(row, |listed| listed[row] as usize);
+                let weight = |index: usize| f64::from(weights[place(first_row + index)]).sqrt();
+                sums.differentiate(self.likelihood, rows, given, outputs, weight);
+            }
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod sum;
 mod targets;
 mod varying_gaussian;
 mod varying_student_t;
+mod weighed;
 
 pub(crate) use count::least_count;
 pub(crate) use drawn::DrawnScores;

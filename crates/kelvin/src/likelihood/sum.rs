@@ -3,6 +3,7 @@
 use super::known::Likelihood;
 use super::model::LogLikelihood;
 use super::rows::{Given, RowSums, TargetRows};
+use super::weighed::WeighedSums;
 use crate::data::Targets;
 use crate::network::{OutputGradient, Rows};
 
@@ -13,27 +14,46 @@ pub(crate) struct LikelihoodSum<'a> {
     targets: &'a Targets,
     rows: Rows<'a>,
     sums: RowSums,
+    /// What each row counts for, where it is not once.
+    weighed: Option<(&'a [f32], WeighedSums)>,
 }
 
 impl<'a> LikelihoodSum<'a> {
     pub(crate) fn new(likelihood: Likelihood, given: Given<'a>, targets: &'a Targets, rows: Rows<'a>) -> Self {
-        Self { likelihood, given, targets, rows, sums: RowSums::default() }
+        Self { likelihood, given, targets, rows, sums: RowSums::default(), weighed: None }
+    }
+
+    /// The same with a weight for each target, if any are given.
+    pub(crate) fn weighed(self, weights: Option<&'a [f32]>) -> Self {
+        Self { weighed: weights.map(|weights| (weights, WeighedSums::default())), ..self }
     }
 
     pub(crate) fn total(&self) -> LogLikelihood {
-        self.likelihood.ask(|model| model.total(self.given, &self.sums))
+        match &self.weighed {
+            None => self.likelihood.ask(|model| model.total(self.given, &self.sums)),
+            Some((_, sums)) => sums.total,
+        }
     }
 
     /// Overwrites `gradient` with the derivative of the sum in the likelihood's own parameters.
     pub(crate) fn own_gradient(&self, gradient: &mut [f32]) {
-        self.likelihood.ask(|model| model.own_gradient(self.given, &self.sums, gradient));
+        match &self.weighed {
+            None => self.likelihood.ask(|model| model.own_gradient(self.given, &self.sums, gradient)),
+            Some((_, sums)) => sums.write_own_gradient(gradient),
+        }
     }
 }
 
 impl OutputGradient for LikelihoodSum<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
         let targets = TargetRows { targets: self.targets, rows: self.rows, first_row };
-        self.likelihood.ask(|model| model.differentiate(targets, self.given, outputs, &mut self.sums));
+        match &mut self.weighed {
+            None => self.likelihood.ask(|model| model.differentiate(targets, self.given, outputs, &mut self.sums)),
+            Some((weights, sums)) => {
+                let weight = |index: usize| f64::from(weights[targets.place(index)]);
+                sums.differentiate(self.likelihood, targets, self.given, outputs, weight);
+            }
+        }
     }
 }
 
