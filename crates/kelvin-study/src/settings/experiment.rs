@@ -94,7 +94,7 @@ impl DataSettings {
 }
 
 /// Settings that a file may lack, or have as a table: `--set` knows them all the same.
-pub(crate) const OPTIONAL: [&str; 38] = [
+pub(crate) const OPTIONAL: &[&str] = &[
     "data.halves",
     "data.train_images",
     "data.validation_images",
