@@ -171,8 +171,12 @@ fn corrupted_test_images_are_scored_by_strength() {
     let scores = rows(&std::fs::read_to_string(here.join("corrupted/scores.csv")).unwrap());
     let sets: Vec<&str> = scores.iter().take(13).map(|row| row["set"].as_str()).collect();
     assert_eq!((sets[3], sets[12]), ("noise-1", "contrast-5"));
-    // The table has the mean over kinds of each strength, and the test images themselves at 0.
-    let table = rows(&std::fs::read_to_string(here.join("corrupted/corruptions.csv")).unwrap());
+    // The table of a sweep has the mean over kinds of each strength, and the test images themselves at 0.
+    let mut sweep = vec!["sweep", "stripes", "--repetitions", "1", "--set", "run.grid=[1.0]", "--out", "swept"];
+    sweep.extend(corruptions);
+    tiny(here, &sweep);
+    let scores = rows(&std::fs::read_to_string(here.join("swept/scores.csv")).unwrap());
+    let table = rows(&std::fs::read_to_string(here.join("swept/corruptions.csv")).unwrap());
     let shown = |column: &str| table[0][column].parse::<f64>().unwrap();
     let accuracy = |set: &str| -> f64 {
         100.0 * scores.iter().find(|row| row["set"] == set).unwrap()["accuracy_sm"].parse::<f64>().unwrap()
@@ -180,7 +184,6 @@ fn corrupted_test_images_are_scored_by_strength() {
     assert_eq!((table[0]["method"].as_str(), table[0]["score"].as_str()), ("SGD", "accuracy %"));
     assert!((shown("0") - accuracy("test")).abs() < 0.01, "{table:?}");
     assert!((shown("5") - (accuracy("noise-5") + accuracy("contrast-5")) / 2.0).abs() < 0.01, "{table:?}");
-    assert!(!here.join("plain/corruptions.csv").exists());
 }
 
 /// There are fewer held-out stripes than a quick run takes of larger sets.
@@ -195,7 +198,9 @@ fn a_quick_run_takes_no_more_images_than_there_are() {
 #[test]
 fn chains_of_images_adapt_where_it_is_asked_for() {
     let folder = TempDir::new().unwrap();
-    let result = tiny(folder.path(), &["run", "stripes", "--sampler", "adaptive", "--out", "run"]);
+    tiny(folder.path(), &["run", "stripes", "--sampler", "adaptive", "--out", "run"]);
+    let result = std::fs::read_to_string(folder.path().join("run/results.json")).unwrap();
+    let result: Value = serde_json::from_str(&result).unwrap();
     let settings = std::fs::read_to_string(folder.path().join("run/experiment.toml")).unwrap();
     assert!(settings.contains("adapt = true") && settings.contains("batch_size = 64"), "{settings}");
     let steps: Vec<f64> =

@@ -143,6 +143,11 @@ impl Problem {
         matches!(self.likelihood, Likelihood::Gaussian { .. } | Likelihood::Categorical { .. })
     }
 
+    /// Whether outputs stay moderate where all weights but the last are huge, as behind norms of each image.
+    fn norms_its_outputs(&self) -> bool {
+        self.network.layers().contains(&Layer::LAYER_NORM)
+    }
+
     fn chains(&self, ids: impl IntoIterator<Item = u32>) -> Vec<Chain> {
         let posterior = self.posterior();
         let layout = posterior.layout();
@@ -380,7 +385,9 @@ fn a_huge_learning_rate_diverges_without_bad_draws() {
             let draws = kept(&potential, &rule, &plan, &mut chains);
             for (chain, draws) in chains.iter().zip(&draws) {
                 assert!(draws.iter().all(ChainState::is_finite), "{rule:?}");
-                if chain.divergence.is_none() && !problem.has_steep_energy() {
+                // Clipped steps of the smallest rate leave weights that only networks without norms cannot bear.
+                let may_stand = !problem.has_steep_energy() || (problem.norms_its_outputs() && learning_rate < 1e20);
+                if chain.divergence.is_none() && may_stand {
                     continue;
                 }
                 let divergence = chain.divergence.unwrap_or_else(|| panic!("{rule:?} did not diverge"));
