@@ -94,7 +94,7 @@ search=$(job search) shards=$(job shards) merge=$(job merge)
 say "submitted: search $search, shards $shards, merge $merge"
 
 # The same in one process, while Slurm waits for its timers.
-nice "$kelvin" sweep "${sweep[@]}" --out one > one.txt 2> one.log &
+"$kelvin" sweep "${sweep[@]}" --out one > one.txt 2> one.log &
 alone=$!
 
 until_there() { # FILE, what for
