@@ -18,6 +18,13 @@ class NormalMixture:
     def log_density(self, y: numpy.ndarray) -> numpy.ndarray:
         return logsumexp(norm.logpdf(y, self.means, self.stds), axis=0) - numpy.log(len(self.means))
 
+    def log_probability(self, low: numpy.ndarray, high: numpy.ndarray) -> numpy.ndarray:
+        """log P(low < Y < high), from the tail that the interval lies in: far out, too, where both cumulative probabilities are 1."""
+        above = low > self.means
+        large = numpy.where(above, norm.logsf(low, self.means, self.stds), norm.logcdf(high, self.means, self.stds))
+        small = numpy.where(above, norm.logsf(high, self.means, self.stds), norm.logcdf(low, self.means, self.stds))
+        return logsumexp(large + numpy.log1p(-numpy.exp(small - large)), axis=0) - numpy.log(len(self.means))
+
     def cumulative(self, y: numpy.ndarray) -> numpy.ndarray:
         return norm.cdf(y, self.means, self.stds).mean(axis=0)
 
@@ -49,8 +56,7 @@ def number_scores(prediction: NormalMixture, y: numpy.ndarray, counts: bool, int
     """Scores of predicted numbers. Of counts, the log density is that of the unit interval around the count (below ½: of zero)."""
     low, high = interval or (prediction.quantile(COVERAGE_LOW), prediction.quantile(COVERAGE_HIGH))
     if counts:
-        below = numpy.where(y > 0, prediction.cumulative(y - 0.5), 0.0)
-        log_density = numpy.log(numpy.maximum(prediction.cumulative(y + 0.5) - below, 1e-300))
+        log_density = prediction.log_probability(numpy.where(y > 0, y - 0.5, -numpy.inf), y + 0.5)
     else:
         log_density = prediction.log_density(y)
     return {
