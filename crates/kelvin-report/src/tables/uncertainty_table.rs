@@ -49,7 +49,7 @@ impl Uncertainty {
         if num_draws > 1 { &[Self::Entropy, Self::MutualInformation] } else { &[Self::Entropy] }
     }
 
-    /// H or I.
+    /// The letter that columns and files name it by.
     pub fn symbol(self) -> &'static str {
         match self {
             Self::Entropy => "H",

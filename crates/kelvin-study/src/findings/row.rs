@@ -80,9 +80,9 @@ pub struct Row {
 /// Scores on test images that are corrupted in one way.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CorruptedScores {
-    /// In which way.
+    /// The kind of corruption and its strength.
     pub corruption: Corruption,
-    /// The scores.
+    /// What the method scored on these images.
     pub scores: Scores,
 }
 
