@@ -146,8 +146,7 @@ fn learned_likelihoods(
             "`--likelihood` is for numbers, and the target holds classes; leave it out, or give `--task regression`";
         return Err(WrongFlags(reason.into()).into());
     }
-    let data = SourceData::Table(dataset.clone());
-    let is_adaptive = is_adaptive(source, common, provisional, &data, sampling.sampler)?;
+    let is_adaptive = is_adaptive(source, common, true, sampling.sampler);
     let keys = || common.overrides.iter().map(|text| text.split('=').next().unwrap_or_default().trim());
     let is_given = keys().any(|key| ["model.likelihood", "model.noise_variance", "model.prior"].contains(&key));
     match (sampling.likelihood, sampling.likelihood.and_then(LikelihoodArgument::name)) {
@@ -181,7 +180,7 @@ fn adjusted(
     common: &CommonArguments,
     sampling: &Sampling,
 ) -> anyhow::Result<(Settings, Option<Duration>)> {
-    let is_adaptive = is_adaptive(source, common, &settings, data, sampling.sampler)?;
+    let is_adaptive = is_adaptive(source, common, matches!(data, SourceData::Table(_)), sampling.sampler);
     if sampling.hidden == Some(Hidden::Auto) && !is_adaptive {
         let reason = "`--hidden auto` goes with adaptive chains on a table; give widths, or leave out --sampler and settings of the sampler";
         return Err(WrongFlags(reason.into()).into());
@@ -191,10 +190,10 @@ fn adjusted(
         settings = settings.adaptive(dataset.num_rows(), num_parameters);
     }
     if source.quick {
+        let num_train = num_train(&settings, data);
         settings = match data {
-            SourceData::Table(_) if is_adaptive => settings.quick_adaptive(),
-            SourceData::Table(dataset) => {
-                let num_train = dataset.num_rows() * 4 / 5;
+            SourceData::Table(_) if is_adaptive => settings.quick_adaptive(num_train),
+            SourceData::Table(_) => {
                 let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
                 settings.quick(steps as u64)
             }
@@ -247,23 +246,19 @@ fn price(
 fn is_adaptive(
     source: &SourceArguments,
     common: &CommonArguments,
-    settings: &Settings,
-    data: &SourceData,
+    is_table: bool,
     asked: Option<SamplerArgument>,
-) -> anyhow::Result<bool> {
+) -> bool {
     match asked {
-        Some(SamplerArgument::Paper) => Ok(false),
-        Some(SamplerArgument::Adaptive) => Ok(true),
+        Some(SamplerArgument::Paper) => false,
+        Some(SamplerArgument::Adaptive) => true,
         None => {
             let of_sampler = |text: &&String| {
                 let key = text.split('=').next().unwrap_or_default().trim();
                 key.starts_with("sampler.") && !["sampler.draws", "sampler.friction"].contains(&key)
             };
-            let SourceData::Table(dataset) = data else { return Ok(false) };
-            let num_parameters = data.network(settings)?.layout().len();
             let is_file = source.experiment.as_ref().is_some_and(|name| name.ends_with(".toml"));
-            let is_small = Settings::suits_full_batches(dataset.num_rows(), num_parameters);
-            Ok(is_small && !is_file && !common.overrides.iter().any(|text| of_sampler(&text)))
+            is_table && !is_file && !common.overrides.iter().any(|text| of_sampler(&text))
         }
     }
 }
@@ -301,10 +296,21 @@ fn judge(settings: &mut Settings, data: &SourceData, asked: &Sampling) -> anyhow
     }
     match budget {
         Budget::Gradients(gradients) => {
-            *settings = settings.clone().with_budget(gradients);
+            *settings = settings.clone().with_budget(gradients, num_train(settings, data));
             Ok(None)
         }
         Budget::Time(time) => Ok(Some(time)),
+    }
+}
+
+/// How many rows chains learn from.
+fn num_train(settings: &Settings, data: &SourceData) -> usize {
+    match data {
+        SourceData::Table(dataset) => dataset.num_rows() * 4 / 5,
+        SourceData::Images { images, .. } => {
+            let there = images.train.len();
+            settings.data.train_images.map_or(there, |asked| asked.min(there))
+        }
     }
 }
 

@@ -108,7 +108,7 @@ impl Request {
         if self.likelihood.is_some() && suitable.is_empty() {
             return Err(Failure::question("likelihood is for numbers, and the target holds classes; leave it out"));
         }
-        let is_adaptive = self.is_adaptive(provisional, data, false)?;
+        let is_adaptive = self.is_adaptive(data, false)?;
         let mut keys = self.overrides.iter().map(|text| text.split('=').next().unwrap_or_default().trim());
         let is_given = keys.any(|key| ["model.likelihood", "model.noise_variance", "model.prior"].contains(&key));
         match self.likelihood.as_deref() {
@@ -129,12 +129,16 @@ impl Request {
     }
 
     fn adjusted(&self, mut settings: Settings, data: &SourceData, is_file: bool) -> Result<Settings, Failure> {
-        let is_adaptive = self.is_adaptive(&settings, data, is_file)?;
+        let is_adaptive = self.is_adaptive(data, is_file)?;
         if self.choose_hidden && !is_adaptive {
             return Err(Failure::question(
                 "hidden=\"auto\" goes with adaptive chains; give widths, or leave out the sampler and its settings",
             ));
         }
+        let num_train = match data {
+            SourceData::Table(dataset) => dataset.num_rows() * 4 / 5,
+            SourceData::Images { images, .. } => images.train.len(),
+        };
         match data {
             SourceData::Table(dataset) => {
                 if is_adaptive {
@@ -142,9 +146,9 @@ impl Request {
                     settings = settings.adaptive(dataset.num_rows(), num_parameters);
                 }
                 if self.quick {
-                    let num_train = dataset.num_rows() * 4 / 5;
                     let steps = settings.sampler.batch_size.rows().map_or(1, |rows| (num_train / rows.max(1)).max(1));
-                    settings = if is_adaptive { settings.quick_adaptive() } else { settings.quick(steps as u64) };
+                    settings =
+                        if is_adaptive { settings.quick_adaptive(num_train) } else { settings.quick(steps as u64) };
                 }
                 if let Some(folds) = self.folds {
                     (settings.run.folds, settings.run.splits) = (Some(folds).filter(|&folds| folds > 0), None);
@@ -169,7 +173,7 @@ impl Request {
                 ));
             }
             if let Some(gradients) = self.gradients {
-                settings = settings.with_budget(gradients);
+                settings = settings.with_budget(gradients, num_train);
             }
         }
         settings = with_overrides(settings, &self.overrides)?;
@@ -180,8 +184,8 @@ impl Request {
         Ok(settings)
     }
 
-    fn is_adaptive(&self, settings: &Settings, data: &SourceData, is_file: bool) -> Result<bool, Failure> {
-        let SourceData::Table(dataset) = data else {
+    fn is_adaptive(&self, data: &SourceData, is_file: bool) -> Result<bool, Failure> {
+        let SourceData::Table(_) = data else {
             return match self.sampler.as_deref() {
                 Some("adaptive") => Err(Failure::question("sampler=\"adaptive\" is for tables, and these are images")),
                 _ => Ok(false),
@@ -198,9 +202,7 @@ impl Request {
                     let key = text.split('=').next().unwrap_or_default().trim();
                     key.starts_with("sampler.") && !["sampler.draws", "sampler.friction"].contains(&key)
                 };
-                let num_parameters = data.network(settings)?.layout().len();
-                let is_small = Settings::suits_full_batches(dataset.num_rows(), num_parameters);
-                Ok(is_small && !is_file && !self.overrides.iter().any(of_sampler))
+                Ok(!is_file && !self.overrides.iter().any(of_sampler))
             }
         }
     }

@@ -19,7 +19,7 @@ fn rows() -> (Dataset, Settings) {
     let dataset = Dataset::from_arrays("plane", &["x1", "x2"], &x, "y", Target::Real(y)).unwrap();
     let data = DataSettings { source: "plane".into(), ..DataSettings::default() };
     let run = RunSettings { chains: 2, all_rows: true, ..RunSettings::default() };
-    let mut settings = automatic_settings("plane", data, &dataset, run).adaptive(40, 257).with_budget(400);
+    let mut settings = automatic_settings("plane", data, &dataset, run).adaptive(40, 257).with_budget(400, 32);
     (settings.run.folds, settings.selection.epochs) = (None, 200);
     (dataset, settings)
 }

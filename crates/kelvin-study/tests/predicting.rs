@@ -37,7 +37,7 @@ fn settings(dataset: &Dataset) -> Settings {
     settings = settings.adaptive(ROWS, 60);
     settings.run.folds = Some(3);
     settings.selection.epochs = 2000;
-    settings.with_budget(16_000)
+    settings.with_budget(16_000, ROWS * 4 / 5)
 }
 
 /// Stops the study when so many stages have ended.

@@ -13,6 +13,7 @@ use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::predictive::NumberMixture;
 use kelvin_study::folder::SavedModel;
 use kelvin_study::number::{fixed, significant};
+use rayon::prelude::*;
 use serde_json::Value;
 
 /// A value is outside the training rows where it lies beyond their range by more than this share of it.
@@ -74,6 +75,24 @@ struct Scores {
     inside: f64,
 }
 
+impl Scores {
+    fn add(&mut self, row: &Self) {
+        self.count += row.count;
+        self.log_density += row.log_density;
+        self.squares += row.squares;
+        self.distances += row.distances;
+        self.right += row.right;
+        self.inside += row.inside;
+    }
+}
+
+/// The cells of a row before and after the one that flags it, and its scores where it has an answer.
+struct OfRow {
+    cells: Vec<Value>,
+    of_answer: Vec<Value>,
+    score: Option<Scores>,
+}
+
 impl<'m> Columns<'m> {
     pub fn new(
         model: &'m SavedModel,
@@ -120,56 +139,68 @@ impl<'m> Columns<'m> {
     ) -> anyhow::Result<Vec<Vec<Value>>> {
         let width = self.likelihood.num_values();
         let num_rows = outputs[0].0.len() / width;
-        (0..num_rows)
-            .map(|row| {
-                let of_row = outputs.iter().map(|(outputs, power)| (&outputs[row * width..][..width], *power));
-                let (mut cells, of_answer) = match self.likelihood.kind() {
-                    TargetKind::Numbers => {
-                        let mixture = NumberMixture::of_powers(self.likelihood, of_row)?;
-                        self.number_cells(first + row, &mixture)?
-                    }
-                    TargetKind::Classes { num_classes } => {
-                        let draws: Vec<Vec<f64>> =
-                            of_row.map(|(logits, power)| probabilities(&logits[..num_classes], power)).collect();
-                        self.class_cells(first + row, &draws)
-                    }
+        let of_row =
+            |row: usize| outputs.iter().map(move |(outputs, power)| (&outputs[row * width..][..width], *power));
+        let looked_at: Vec<OfRow> = match self.likelihood.kind() {
+            TargetKind::Numbers => {
+                let this = &*self;
+                let number = |row: usize| {
+                    let mixture = NumberMixture::of_powers(this.likelihood, of_row(row))?;
+                    this.number_cells(first + row, &mixture)
                 };
-                cells.extend(self.standardiser.map(|_| Value::from(outside[first + row])));
-                cells.extend(of_answer);
-                Ok(cells)
-            })
-            .collect()
+                (0..num_rows).into_par_iter().map(number).collect::<anyhow::Result<_>>()?
+            }
+            TargetKind::Classes { num_classes } => {
+                let class = |row: usize| {
+                    let draws: Vec<Vec<f64>> =
+                        of_row(row).map(|(logits, power)| probabilities(&logits[..num_classes], power)).collect();
+                    self.class_cells(first + row, &draws)
+                };
+                (0..num_rows).map(class).collect()
+            }
+        };
+        let with_flag = |(row, of_row): (usize, OfRow)| {
+            if let Some(score) = of_row.score {
+                self.scores.add(&score);
+            }
+            let mut cells = of_row.cells;
+            cells.extend(self.standardiser.map(|_| Value::from(outside[first + row])));
+            cells.extend(of_row.of_answer);
+            cells
+        };
+        Ok(looked_at.into_iter().enumerate().map(with_flag).collect())
     }
 
-    fn number_cells(&mut self, row: usize, mixture: &NumberMixture) -> anyhow::Result<(Vec<Value>, Vec<Value>)> {
+    fn number_cells(&self, row: usize, mixture: &NumberMixture) -> anyhow::Result<OfRow> {
         let standardiser = self.standardiser.context("a regression needs the scale of its target")?;
         let mean = standardiser.target_value(mixture.mean());
         let std = |variance: f64| standardiser.target_std(variance.sqrt());
         let mut cells = vec![mean, std(mixture.variance())];
-        for &probability in self.quantiles {
-            cells.push(standardiser.target_value(mixture.quantile(probability)?));
-        }
+        cells.extend(mixture.quantiles(self.quantiles)?.into_iter().map(|y| standardiser.target_value(y)));
         cells.extend([std(mixture.aleatoric_variance()), std(mixture.epistemic_variance())]);
-        let values = |numbers: Vec<f64>| numbers.into_iter().map(Value::from).collect();
-        let mut of_answer = Vec::new();
-        if let Some(RowAnswers::Numbers(answers)) = &self.answers {
-            let Some(truth) = answers[row] else { return Ok((values(cells), vec![Value::Null; 2])) };
-            let standardised = (truth - standardiser.target_value(0.0)) / standardiser.target_std(1.0);
-            let log_density = mixture.log_density(standardised) - standardiser.target_std(1.0).ln();
-            let pit = mixture.cumulative(standardised);
-            let scores = &mut self.scores;
-            scores.count += 1.0;
-            scores.log_density += log_density;
-            scores.squares += (truth - mean).powi(2);
-            scores.distances += (truth - mean).abs();
-            scores.inside += f64::from(u8::from((0.05..=0.95).contains(&pit)));
-            of_answer.extend([log_density, pit]);
-        }
-        Ok((values(cells), values(of_answer)))
+        let cells = cells.into_iter().map(Value::from).collect();
+        let Some(RowAnswers::Numbers(answers)) = &self.answers else {
+            return Ok(OfRow { cells, of_answer: Vec::new(), score: None });
+        };
+        let Some(truth) = answers[row] else {
+            return Ok(OfRow { cells, of_answer: vec![Value::Null; 2], score: None });
+        };
+        let standardised = (truth - standardiser.target_value(0.0)) / standardiser.target_std(1.0);
+        let log_density = mixture.log_density(standardised) - standardiser.target_std(1.0).ln();
+        let pit = mixture.cumulative(standardised);
+        let score = Scores {
+            count: 1.0,
+            log_density,
+            squares: (truth - mean).powi(2),
+            distances: (truth - mean).abs(),
+            inside: f64::from(u8::from((0.05..=0.95).contains(&pit))),
+            ..Scores::default()
+        };
+        Ok(OfRow { cells, of_answer: vec![Value::from(log_density), Value::from(pit)], score: Some(score) })
     }
 
     /// Given the probabilities of the classes by each draw.
-    fn class_cells(&mut self, row: usize, draws: &[Vec<f64>]) -> (Vec<Value>, Vec<Value>) {
+    fn class_cells(&self, row: usize, draws: &[Vec<f64>]) -> OfRow {
         let share = 1.0 / draws.len() as f64;
         let mut mean = vec![0.0; self.classes.len()];
         for draw in draws {
@@ -179,18 +210,19 @@ impl<'m> Columns<'m> {
         let aleatoric = draws.iter().map(|draw| share * entropy(draw)).sum::<f64>();
         // Of equal draws rounding may leave less than nothing.
         let epistemic = (entropy(&mean) - aleatoric).max(0.0);
-        let mut of_answer = Vec::new();
+        let (mut of_answer, mut score) = (Vec::new(), None);
         if let Some(RowAnswers::Classes(answers)) = &self.answers {
-            of_answer.push(answers[row].map_or(Value::Null, |class| {
-                self.scores.count += 1.0;
-                self.scores.log_density += mean[class].ln();
-                self.scores.right += f64::from(u8::from(class == best));
-                Value::from(mean[class].ln())
-            }));
+            score = answers[row].map(|class| Scores {
+                count: 1.0,
+                log_density: mean[class].ln(),
+                right: f64::from(u8::from(class == best)),
+                ..Scores::default()
+            });
+            of_answer.push(score.as_ref().map_or(Value::Null, |score| Value::from(score.log_density)));
         }
         let mut cells = vec![Value::from(self.classes[best].as_str())];
         cells.extend(mean.into_iter().chain([aleatoric, epistemic]).map(Value::from));
-        (cells, of_answer)
+        OfRow { cells, of_answer, score }
     }
 
     /// How well the rows with answers were predicted; nothing where there were none.

@@ -21,9 +21,16 @@ impl Experiment {
         let run = &self.settings.run;
         let parts = 1 + run.folds.or(run.splits).unwrap_or(0) as usize;
         let share = time.as_secs_f64() * rayon::current_num_threads() as f64 / (parts * num_temperatures) as f64;
-        let gradients = share / self.seconds_of_gradient();
-        self.settings = self.settings.clone().with_budget(gradients as u64);
+        let gradients = share / self.seconds_of_step();
+        self.settings = self.settings.clone().with_budget(gradients as u64, self.problem.train.len());
         self.settings.check()
+    }
+
+    /// What the gradient of a step of chains takes on one thread.
+    fn seconds_of_step(&self) -> f64 {
+        let num_train = self.problem.train.len();
+        let rows = self.settings.sampler.batch_size.rows().map_or(num_train, |rows| rows.min(num_train));
+        self.seconds_of_gradient() * rows as f64 / num_train as f64
     }
 
     /// What a gradient over all training rows takes on one thread.

@@ -172,7 +172,7 @@ impl FittedModel {
             let rows = (0..num_rows).into_par_iter().map(|row| -> Result<_> {
                 let of_row = outputs.iter().map(|(output, power)| (&output[row * width..][..width], *power));
                 let mixture = NumberMixture::of_powers(likelihood, of_row)?;
-                let quantiles = probabilities.iter().map(|&p| mixture.quantile(p)).collect::<Result<Vec<_>, _>>()?;
+                let quantiles = mixture.quantiles(probabilities)?;
                 Ok((mixture, quantiles))
             });
             for row in rows.collect::<Vec<_>>() {

@@ -9,8 +9,19 @@ use crate::quantile::normal_quantile;
 #[derive(Clone, Debug, PartialEq)]
 pub struct NumberMixture {
     parts: Vec<NumberDistribution>,
+    smallest_scale: f64,
     largest_scale: f64,
 }
+
+/// A quantile, and the density there.
+#[derive(Clone, Copy)]
+struct Root {
+    y: f64,
+    density: f64,
+}
+
+/// Newton's step, in the smallest scale, whose square is less than a rounding.
+const EXACT_STEP: f64 = 1e-9;
 
 impl NumberMixture {
     /// What the draws say of one point, given the likelihood's values there of each of them, at the power b of the tempered model.
@@ -34,17 +45,18 @@ impl NumberMixture {
         values: impl IntoIterator<Item = (&'v [f32], f64)>,
     ) -> Result<Self, PredictiveError> {
         let mut parts = Vec::new();
-        let mut largest_scale = 0.0f64;
+        let (mut smallest_scale, mut largest_scale) = (f64::INFINITY, 0.0f64);
         for (draw, (values, power)) in values.into_iter().enumerate() {
             if let Some(output) = values.iter().position(|value| !value.is_finite()) {
                 return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
             }
             let part = likelihood.number_distribution(values, power);
             positive("the scale of a mixture's parts", part.scale())?;
+            smallest_scale = smallest_scale.min(part.scale());
             largest_scale = largest_scale.max(part.scale());
             parts.push(part.with_rounded_std());
         }
-        if parts.is_empty() { Err(PredictiveError::NoDraws) } else { Ok(Self { parts, largest_scale }) }
+        if parts.is_empty() { Err(PredictiveError::NoDraws) } else { Ok(Self { parts, smallest_scale, largest_scale }) }
     }
 
     /// The mixture of normal parts with these means and one variance (σ² for SM, σ²/β for TM).
@@ -97,38 +109,79 @@ impl NumberMixture {
 
     /// F⁻¹(p): the y below which a share p of the mixture lies.
     ///
-    /// The root lies between the p-quantiles of the lowest and of the highest part, since every part has at most p
-    /// below the former and at least p below the latter. Inside that bracket Newton's step is taken where it stays
-    /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
-    /// stretch between far modes, where the density underflows.
+    /// # Errors
+    /// Where p is not between 0 and 1.
     pub fn quantile(&self, p: f64) -> Result<f64, PredictiveError> {
         let p = level("a quantile's probability", p)?;
         if self.parts[0].is_of_counts() {
             return Ok(self.count_at(p));
         }
+        let z = normal_quantile(p);
+        let std = if self.variance().is_finite() { self.variance().sqrt() } else { self.largest_scale };
+        Ok(self.root(p, self.mean() + z * std).y)
+    }
+
+    /// F⁻¹ of several probabilities, in their order: sooner than one by one, since each is sought from the one below.
+    ///
+    /// # Errors
+    /// Where a probability is not between 0 and 1.
+    pub fn quantiles(&self, probabilities: &[f64]) -> Result<Vec<f64>, PredictiveError> {
+        let mut upwards: Vec<usize> = (0..probabilities.len()).collect();
+        upwards.sort_by(|&a, &b| probabilities[a].total_cmp(&probabilities[b]));
+        let mut found = vec![f64::NAN; probabilities.len()];
+        let mut below: Option<(f64, Root)> = None;
+        for place in upwards {
+            let p = probabilities[place];
+            found[place] = match below {
+                Some((last, root)) if p < 1.0 && root.density > 0.0 => {
+                    let next = self.root(p, root.y + (p - last) / root.density);
+                    below = Some((p, next));
+                    next.y
+                }
+                _ => {
+                    let y = self.quantile(p)?;
+                    if !self.parts[0].is_of_counts() {
+                        below = Some((p, Root { y, density: self.log_density(y).exp() }));
+                    }
+                    y
+                }
+            };
+        }
+        Ok(found)
+    }
+
+    /// Where F is p, looked for from a guess.
+    ///
+    /// The root lies between the p-quantiles of the lowest and of the highest part, since every part has at most p
+    /// below the former and at least p below the latter. Inside that bracket Newton's step is taken where it stays
+    /// inside and at least halves the last one, and the bracket is halved otherwise: so it also ends in the flat
+    /// stretch between far modes, where the density underflows. A step's error is its square over the smallest scale.
+    fn root(&self, p: f64, guess: f64) -> Root {
         let z = self.parts[0].standard_quantile(p);
         let mut low = self.parts.iter().map(|part| part.standing_for(z)).fold(f64::INFINITY, f64::min);
         let mut high = self.parts.iter().map(|part| part.standing_for(z)).fold(f64::NEG_INFINITY, f64::max);
-        let (mut y, mut last_step) = (low.midpoint(high), high - low);
+        let mut last_step = high - low;
+        let mut y = if guess > low && guess < high { guess } else { low.midpoint(high) };
         if last_step <= 0.0 {
-            return Ok(y);
+            return Root { y, density: self.log_density(y).exp() };
         }
         loop {
-            let excess = self.excess(y, p);
+            let (excess, density) = (self.excess(y, p), self.log_density(y).exp());
             if excess == 0.0 {
-                return Ok(y);
+                return Root { y, density };
             }
             if excess < 0.0 {
                 low = y
             } else {
                 high = y
             }
-            let newton = y - excess / self.log_density(y).exp();
+            let newton = y - excess / density;
             let good = newton > low && newton < high && (newton - y).abs() <= 0.5 * last_step;
             let next = if good { newton } else { low.midpoint(high) };
             last_step = (next - y).abs();
-            if last_step <= 2.0 * f64::EPSILON * self.largest_scale.max(next.abs()) {
-                return Ok(next);
+            let is_exact = good && last_step <= EXACT_STEP * self.smallest_scale;
+            if is_exact || last_step <= 2.0 * f64::EPSILON * self.largest_scale.max(next.abs()) {
+                return Root { y: next, density };
             }
             y = next;
         }
@@ -231,6 +284,27 @@ mod tests {
         for p in [0.0, 1.0, -0.1, f64::NAN] {
             assert!(mixture(&[0.0], 1.0).quantile(p).is_err(), "p = {p}");
         }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_one_at_a_time() {
+        let levels = [0.7, 1e-12, 0.5, 0.05, 0.999, 0.5, 1.0 / 3.0, 0.95];
+        let learned = Likelihood::StudentT;
+        let of_t = |row: [f32; 3]| row;
+        let rows: Vec<[f32; 3]> = (0..7).map(|i| of_t([i as f32, -0.3 * i as f32, 0.7 + 0.2 * i as f32])).collect();
+        let of_t = NumberMixture::of(learned, rows.iter().map(<[f32; 3]>::as_slice), 1.0).unwrap();
+        for mixture in [mixture(&[-3.0, 0.0, 0.1, 8.0], 0.4), mixture(&[-1e6, 0.0, 1e6], 1.0), of_t] {
+            let all = mixture.quantiles(&levels).unwrap();
+            for (p, found) in levels.into_iter().zip(all) {
+                let alone = mixture.quantile(p).unwrap();
+                let density = mixture.log_density(alone).exp();
+                assert!(
+                    (found - alone).abs() <= 1e-14 * (1.0 + alone.abs()) + 4e-16 / density,
+                    "p = {p}: {found}, {alone}"
+                );
+            }
+        }
+        assert!(mixture(&[0.0], 1.0).quantiles(&[0.5, 1.0]).is_err());
     }
 
     proptest! {
