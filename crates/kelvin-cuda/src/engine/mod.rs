@@ -6,6 +6,7 @@
 
 mod deal;
 mod faults;
+mod floor;
 mod population;
 
 use std::error::Error;
@@ -18,7 +19,7 @@ use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network, Rows, Weights};
 use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
-use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Motion, Observer, Plan};
+use kelvin::sampler::{AscentObjective, Chain, CpuEngine, Engine, EngineError, Floor, Motion, Observer, Plan};
 
 use crate::general::{GeneralEngine, Precision};
 use crate::gpu::device::{Device, DeviceError};
@@ -243,6 +244,25 @@ impl Engine for CudaEngine {
         let Population::General(engine) = place.population(posterior, self.precision)? else { return Ok(None) };
         let residence = engine.residence_of(plan, own).map_err(|error| at_fault(&place.device.name(), error))?;
         Ok(Some(residence.describe(own)))
+    }
+
+    fn floor(&self, posterior: &Posterior, num_rows: usize) -> Result<Option<Floor>, EngineError> {
+        let place = &self.places[0];
+        let Some(speeds) = place.device.speeds() else { return Ok(None) };
+        let precision = precision_for(posterior, self.precision);
+        let cost = floor::cost(posterior.network().program(), num_rows, precision);
+        let cost = match place.population(posterior, self.precision)? {
+            Population::Tables(_) => cost.on_chip(),
+            Population::General(_) => cost,
+        };
+        Ok(Some(cost.floor(speeds, precision)))
+    }
+
+    fn slow_layers(&self, posterior: &Posterior) -> Result<Vec<String>, EngineError> {
+        Ok(match self.places[0].population(posterior, self.precision)? {
+            Population::Tables(_) => Vec::new(),
+            Population::General(engine) => engine.slow_layers(),
+        })
     }
 
     fn run(

@@ -15,6 +15,7 @@ use super::lanes::{Lanes, Wanted, wanted};
 use super::parameter_blocks::ParameterBlocks;
 use super::plan::Plan;
 use super::precision::Precision;
+use super::slow_layers::slow_layers;
 use super::states::States;
 use super::wave::Wave;
 use crate::gpu::device::{Device, DeviceError};
@@ -138,6 +139,11 @@ impl GeneralEngine {
         let lanes = wanted(group, num_images);
         let group_bytes = lanes.count * core.lane_bytes(lanes.num_chains, num_images) + group * state_bytes;
         Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes })
+    }
+
+    /// Dense layers and convolutions that kernels of one thread a number serve, instead of those of the tensor cores.
+    pub fn slow_layers(&self) -> Vec<String> {
+        slow_layers(&self.core.plan.program, &self.core.fast)
     }
 
     /// The same for chains that are to be moved by a plan.

@@ -38,6 +38,7 @@ mod passes;
 mod plan;
 mod precision;
 mod run;
+mod slow_layers;
 mod small_dense;
 mod states;
 mod steps;

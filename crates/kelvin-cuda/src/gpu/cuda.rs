@@ -16,6 +16,7 @@ use crate::gpu::kernel_cache::KernelCache;
 use crate::gpu::kernels::KernelSource;
 use crate::gpu::loaded_kernel::LoadedKernel;
 use crate::gpu::nvrtc;
+use crate::gpu::speeds::{Clocks, Speeds};
 
 /// A GPU of this machine, used through one stream; recordings of several lanes branch off it and come back.
 pub struct CudaDevice {
@@ -26,6 +27,7 @@ pub struct CudaDevice {
     branch: Branch,
     name: String,
     limits: Limits,
+    speeds: Option<Speeds>,
     driver_version: i32,
     nvrtc_version: (i32, i32),
     architecture: String,
@@ -84,6 +86,15 @@ impl CudaDevice {
             // SAFETY: the device is one of the driver's.
             memory_bytes: unsafe { result::device::total_mem(device) }.map_err(&opening)?,
         };
+        // A driver may not tell a clock: then nobody is told how near to the limit a step is.
+        let told = |of| attribute(of).unwrap_or(0);
+        let speeds = Speeds::of(Clocks {
+            capability: (major, minor),
+            multiprocessors: limits.num_multiprocessors as i32,
+            kilohertz: told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE),
+            memory_kilohertz: told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE),
+            memory_bits: told(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH),
+        });
         let nvrtc_version = nvrtc::version()?;
         let architecture = architecture(major, minor);
         let compiler = format!("NVRTC {nvrtc_version:?} {architecture} {}", nvrtc::OPTIONS.join(" "));
@@ -109,6 +120,7 @@ impl CudaDevice {
             branch,
             name,
             limits,
+            speeds,
             driver_version,
             nvrtc_version,
             architecture,
@@ -234,6 +246,10 @@ impl Device for CudaDevice {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn speeds(&self) -> Option<Speeds> {
+        self.speeds
     }
 
     fn free_memory(&self) -> Result<usize, DeviceError> {

@@ -9,6 +9,7 @@ use bytemuck::{NoUninit, Pod};
 use thiserror::Error;
 
 use crate::gpu::kernels::KernelSource;
+use crate::gpu::speeds::Speeds;
 
 /// A place in a device's memory, in bytes.
 pub type Address = u64;
@@ -115,6 +116,11 @@ pub trait Device: Send + Sync {
 
     /// What it has room for.
     fn limits(&self) -> Limits;
+
+    /// What it could do at most, where that is known.
+    fn speeds(&self) -> Option<Speeds> {
+        None
+    }
 
     /// Bytes of memory that are free now.
     fn free_memory(&self) -> Result<usize, DeviceError>;

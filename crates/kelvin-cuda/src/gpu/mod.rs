@@ -8,3 +8,4 @@ mod kernel_cache;
 pub mod kernels;
 mod loaded_kernel;
 pub mod nvrtc;
+pub mod speeds;

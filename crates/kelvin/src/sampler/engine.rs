@@ -46,6 +46,27 @@ pub enum EngineError {
     },
 }
 
+/// What a step of one chain takes at least, in seconds, however good the kernels.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Floor {
+    /// For its multiply-adds.
+    pub arithmetic: f64,
+    /// For what goes to and from memory.
+    pub memory: f64,
+}
+
+impl Floor {
+    /// The longer of the two, which go on at the same time.
+    pub fn seconds(&self) -> f64 {
+        self.arithmetic.max(self.memory)
+    }
+
+    /// Whether it is memory that a step waits for.
+    pub fn is_memory(&self) -> bool {
+        self.memory > self.arithmetic
+    }
+}
+
 /// Where a population of a network's chains lives and moves, and where its draws are evaluated.
 ///
 /// Everything takes several chains or draws at a time: an engine may spread them over threads or make one batch of them.
@@ -84,6 +105,18 @@ pub trait Engine: Send + Sync {
     ) -> Result<Option<String>, EngineError> {
         let _ = (posterior, plan, num_chains);
         Ok(None)
+    }
+
+    /// What a step of a chain of this posterior takes at least here, over so many rows; nothing where that is not known.
+    fn floor(&self, posterior: &Posterior, num_rows: usize) -> Result<Option<Floor>, EngineError> {
+        let _ = (posterior, num_rows);
+        Ok(None)
+    }
+
+    /// Layers that kernels slower than the others serve here, as people know them.
+    fn slow_layers(&self, posterior: &Posterior) -> Result<Vec<String>, EngineError> {
+        let _ = posterior;
+        Ok(Vec::new())
     }
 
     /// Moves every chain to `plan.num_steps`; a chain that diverges stops and says so, the others go on.

@@ -34,7 +34,7 @@ pub use batched_potential::BatchedPotential;
 pub use batches::{BatchSizeError, Batches};
 pub use chain::{Chain, ChainState, Divergence};
 pub use dynamics::{Coefficients, Conditions};
-pub use engine::{CpuEngine, Engine, EngineError, FirstFailure, evaluated_together};
+pub use engine::{CpuEngine, Engine, EngineError, FirstFailure, Floor, evaluated_together};
 pub use hmc::{Hmc, HmcRecord};
 pub use integrator::Integrator;
 pub use joint_ascent::{AscentObjective, ClipScope, JointAscent, LogBeta, PriorShare};

@@ -7,10 +7,9 @@ use std::time::Instant;
 
 use kelvin::network::Evaluator;
 use kelvin::potential::{Posterior, Potential};
-use kelvin::sampler::{Batches, Chain, Engine, Integrator, Keep, Langevin, Motion, Observer, Plan};
+use kelvin::sampler::{Batches, Chain, Engine, Floor, Integrator, Keep, Langevin, Motion, Observer, Plan};
 use kelvin::temperature::Temperature;
 use kelvin::vector::{ENVIRONMENT_VARIABLE, Instructions};
-use kelvin_study::problem::Problem;
 use serde::Serialize;
 
 use crate::arguments::BenchArguments;
@@ -37,6 +36,34 @@ struct Timing {
     threads: Option<usize>,
     chains: usize,
     us_per_chain_step: f64,
+    /// What a step takes at least, where that is known.
+    #[serde(flatten)]
+    limit: Option<Limit>,
+    /// Layers that slower kernels serve.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    slow_layers: Vec<String>,
+}
+
+/// What a step of a chain takes at least on a device, and how near to it a reading came.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Limit {
+    /// µs per chain-step if everything went at the device's peak.
+    limit_us: f64,
+    /// What would be waited for: memory, or arithmetic.
+    limited_by: &'static str,
+    /// The limit over the reading.
+    share_of_limit: f64,
+}
+
+impl Limit {
+    fn of(floor: Floor, us_per_chain_step: f64) -> Self {
+        let limit_us = floor.seconds() * 1e6;
+        Self {
+            limit_us: rounded(limit_us),
+            limited_by: if floor.is_memory() { "memory" } else { "arithmetic" },
+            share_of_limit: rounded(limit_us / us_per_chain_step),
+        }
+    }
 }
 
 /// Chains on GPUs: alone, a few, the paper's sweep; for tables also one and two for each multiprocessor of a large chip.
@@ -109,8 +136,13 @@ fn asked(arguments: &BenchArguments) -> anyhow::Result<Vec<MakeWork>> {
         WrongFlags(format!("{error}\n  cases of the benchmark: dense, {cases}"))
     })?;
     settings.check()?;
-    let data = Problem::read_dataset(&settings, arguments.data_dir.as_deref())?;
-    let problem = Problem::new(data, &settings)?;
+    let (problem, is_made_up) = work::problem_of(&settings, arguments.data_dir.as_deref())?;
+    if is_made_up {
+        let source = &settings.data.source;
+        say(&format!(
+            "note: no files of `{source}` here: timed on made-up images of their shape, which take as long\n"
+        ));
+    }
     Ok(vec![Box::new(move || Ok(Work::of_experiment(problem, settings)))])
 }
 
@@ -128,11 +160,18 @@ fn print_timing(timing: &Timing, json: bool) -> anyhow::Result<()> {
     if json {
         return print_result(&format!("{}\n", serde_json::to_string(timing)?));
     }
-    let Timing { case, device, vector_instructions, threads, chains, us_per_chain_step } = timing;
+    let Timing { case, device, vector_instructions, threads, chains, us_per_chain_step, limit, slow_layers } = timing;
     let place = threads.map_or_else(|| device.clone(), |threads| format!("threads {threads:>2}"));
     let instructions = vector_instructions.map_or_else(String::new, |name| format!("  {name}"));
+    let share = limit.map_or_else(String::new, |Limit { limit_us, limited_by, share_of_limit }| {
+        format!("  {:3.0} % of the limit ({limit_us:.2} µs, by {limited_by})", 100.0 * share_of_limit)
+    });
+    let slow = match &slow_layers[..] {
+        [] => String::new(),
+        layers => format!("  slow here, one thread a number: {}\n", layers.join("; ")),
+    };
     print_result(&format!(
-        "{case:<16}  {place}{instructions}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step\n"
+        "{case:<16}  {place}{instructions}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step{share}\n{slow}"
     ))
 }
 
@@ -166,6 +205,8 @@ impl Timer<'_> {
             threads: Some(threads),
             chains: num_chains,
             us_per_chain_step: rounded(microseconds[microseconds.len() / 2]),
+            limit: None,
+            slow_layers: Vec::new(),
         })
     }
 
@@ -210,6 +251,8 @@ impl Timer<'_> {
         let with_long = self.seconds_together(&posterior, engine, num_chains, [many, num_readings])?;
         let (few, many) = (few as f64, many as f64);
         let seconds = (many * with_long - few * with_short) / (many - few);
+        let num_rows = self.work.batch_size.unwrap_or(self.work.examples.len());
+        let floor = engine.floor(&posterior, num_rows)?;
         Ok(Timing {
             case: self.work.name.clone(),
             device: engine.describe_for(&posterior),
@@ -217,6 +260,8 @@ impl Timer<'_> {
             threads: None,
             chains: num_chains,
             us_per_chain_step: rounded(seconds * 1e6),
+            limit: floor.map(|floor| Limit::of(floor, seconds * 1e6)),
+            slow_layers: engine.slow_layers(&posterior)?,
         })
     }
 

@@ -1,12 +1,15 @@
 //! What `kelvin bench` times: the networks of the benchmark on rows made up for it, or those of an experiment.
 
-use kelvin::data::{Examples, Inputs, Targets};
+use std::path::Path;
+
+use kelvin::data::{DataError, Examples, ImageDataset, ImageSet, Inputs, Kind, Shape, Targets, known_dataset};
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network};
 use kelvin::potential::Posterior;
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
-use kelvin_study::problem::Problem;
+use kelvin_study::error::ExperimentError;
+use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::settings::Settings;
 
 /// What is timed: a network with rows to learn from, its batches and its step size.
@@ -96,14 +99,47 @@ impl Work {
     }
 }
 
+/// An experiment's problem, and whether its images are made up for want of their files: the time of a step does not depend on them.
+pub fn problem_of(settings: &Settings, data_folder: Option<&Path>) -> anyhow::Result<(Problem, bool)> {
+    let error = match Problem::read_dataset(settings, data_folder) {
+        Ok(data) => return Ok((Problem::new(data, settings)?, false)),
+        Err(error) => error,
+    };
+    let ExperimentError::Data(DataError::DatasetMissing { name, .. }) = error else { return Err(error.into()) };
+    let Kind::Images { shape, class_names, .. } = known_dataset(name)?.kind else { return Err(error.into()) };
+    let mut settings = settings.clone();
+    let data = &mut settings.data;
+    (data.train_images, data.validation_images, data.test_images) = (None, None, None);
+    let images = made_up(name, shape, class_names);
+    Ok((Problem::new(SourceData::Images { images, out_of_distribution: None }, &settings)?, true))
+}
+
+/// Made-up images, as if they were a known set's.
+fn made_up(name: &str, shape: Shape, class_names: &[&str]) -> ImageDataset {
+    let set = |count| {
+        let (pixels, labels) = synthetic_pixels(count, shape.len());
+        ImageSet { shape, pixels, labels }
+    };
+    ImageDataset {
+        name: name.into(),
+        class_names: class_names.iter().map(|&name| name.to_owned()).collect(),
+        train: set(1024),
+        validation: set(2),
+        test: set(2),
+    }
+}
+
 /// Random pixels with random labels: the time of a step does not depend on them.
-fn synthetic_images(n: usize, len: usize) -> Examples {
+fn synthetic_pixels(n: usize, len: usize) -> (Vec<u8>, Vec<u32>) {
     let key = |step| NoiseKey { seed: 0, purpose: Purpose::Synthetic, chain: u32::MAX, step };
     let (pixels, labels) = (key(0), key(1));
-    let bytes: Vec<u8> =
-        (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
-    let labels = (0..n as u32).map(|row| labels.words(row)[0] % 10).collect();
-    Examples { inputs: Inputs::Bytes(bytes.into()), num_features: len, targets: Targets::Classes(labels) }
+    let bytes = (0..(n * len) as u32 / 4).flat_map(|block| pixels.words(block).map(|word| word as u8)).collect();
+    (bytes, (0..n as u32).map(|row| labels.words(row)[0] % 10).collect())
+}
+
+fn synthetic_images(n: usize, len: usize) -> Examples {
+    let (pixels, labels) = synthetic_pixels(n, len);
+    Examples { inputs: Inputs::Bytes(pixels.into()), num_features: len, targets: Targets::Classes(labels) }
 }
 
 /// Rows that a ReLU network can fit: one linear and one bent direction, and a little noise.
