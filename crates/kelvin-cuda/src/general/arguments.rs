@@ -30,7 +30,7 @@ plain! {
     }
     /// `reading.cuh`.
     Downstream { gradient: Address, adds: u32, masks: u32 }
-    /// `conv.cuh`.
+    /// `conv_product_view.cuh`.
     ConvSizes {
         input_height: u32, input_width: u32, channels: u32, output_height: u32, output_width: u32, filters: u32,
         kernel_height: u32, kernel_width: u32, stride: u32, above: u32, left: u32, num_images: u32,
@@ -59,17 +59,10 @@ plain! {
         a: Address, b: Address, c: Address, bias: Address, mask: Address, a_stride: u64, b_stride: u64, c_stride: u64,
         bias_stride: u64, rows: u32, columns: u32, depth: u32, num_splits: u32, column_sums: Address,
     }
-    /// `plain_conv.cu`.
-    PlainConv {
-        input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64, sizes: ConvSizes,
-    }
-    /// `plain_conv_input.cu`.
-    PlainConvInput {
-        output: Upstream, input: Reading, to: Downstream, kernel: Address, parameter_stride: u64, sizes: ConvSizes,
-    }
-    /// `plain_conv_kernel.cu`.
-    PlainConvKernel {
-        output: Upstream, input: Reading, sums: Address, num_splits: u32, images_per_split: u32, sizes: ConvSizes,
+    /// `conv_product.cu`.
+    ConvProduct {
+        input: Reading, output: Upstream, to: Downstream, kernel: Address, bias: Address, result: Address,
+        parameter_stride: u64, sizes: ConvSizes, num_splits: u32, pixels_per_split: u32, is_output: u32, reserved: u32,
     }
     /// `small_dense.cu`.
     SmallDense { input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64 }

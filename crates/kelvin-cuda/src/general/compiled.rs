@@ -1,8 +1,10 @@
 //! The kernels of an engine, compiled for its precision.
 
-use kelvin::network::Program;
 use kelvin::sampler::Integrator;
 
+use super::conv_kernels::{self, ConvProducts};
+use super::fast::Fast;
+use super::plan::Plan;
 use super::precision::Precision;
 use super::small_dense::{self, SmallDenseKernels};
 use crate::gpu::device::{Device, DeviceError, Kernel};
@@ -12,11 +14,6 @@ use crate::samplers::{OF_ANY_NETWORK, number_in};
 /// Kernels by what they do.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    pub plain_conv: Kernel,
-    /// The same, writing f32: the outputs of a network.
-    pub plain_conv_single: Kernel,
-    pub plain_conv_input: Kernel,
-    pub plain_conv_kernel: Kernel,
     pub channel_sums: ByWidth,
     pub norm_statistics: ByWidth,
     pub norm_finalise: Kernel,
@@ -40,6 +37,8 @@ pub struct Compiled {
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
+    /// Those of convolutions and dense layers that no faster kernel serves, by operation.
+    conv_products: Vec<Option<ConvProducts>>,
     /// Those of dense layers of few units, by operation.
     small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
@@ -89,10 +88,6 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
         source("gather_images", "gather_images.cu", &defines)
     };
     vec![
-        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
-        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
-        with_half("plain_conv_input", "plain_conv_input.cu"),
-        with_half("plain_conv_kernel", "plain_conv_kernel.cu"),
         by_width("channel_sums", "channel_sums.cu", 1),
         by_width("channel_sums", "channel_sums.cu", precision.wide()),
         by_width("norm_statistics", "norm_statistics.cu", 1),
@@ -145,16 +140,12 @@ pub(super) fn finish_source(ascends: bool) -> KernelSource {
 
 impl Compiled {
     /// Compiles all but the steps.
-    pub fn new(device: &dyn Device, precision: Precision, program: &Program) -> Result<Self, DeviceError> {
+    pub fn new(device: &dyn Device, precision: Precision, plan: &Plan, fast: &Fast) -> Result<Self, DeviceError> {
         let compiled = device.compile_all(&sources(precision))?;
         let mut next = compiled.into_iter();
         // In the order of the sources.
         let mut take = || next.next().expect("a kernel for each source");
         Ok(Self {
-            plain_conv: take(),
-            plain_conv_single: take(),
-            plain_conv_input: take(),
-            plain_conv_kernel: take(),
             channel_sums: ByWidth { any: take(), wide: take() },
             norm_statistics: ByWidth { any: take(), wide: take() },
             norm_finalise: take(),
@@ -176,9 +167,15 @@ impl Compiled {
             mass_squares: take(),
             scale_momenta: take(),
             round_weights: take(),
-            small_denses: small_dense::compile(device, precision, program)?,
+            conv_products: conv_kernels::compile(device, precision, plan, fast)?,
+            small_denses: small_dense::compile(device, precision, &plan.program)?,
             precision,
         })
+    }
+
+    /// The products of a convolution or dense layer that no faster kernel serves.
+    pub fn conv_products(&self, operation: usize) -> ConvProducts {
+        self.conv_products[operation].expect("products for each operation that has no faster kernel")
     }
 
     /// The kernels of a dense layer of few units, by operation.

@@ -1,9 +1,9 @@
 //! The forward pass as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
 
-use kelvin::network::{Convolution, Operation};
+use kelvin::network::Operation;
 
 use super::arguments::{
-    AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, PlainConv, Pool, Reading,
+    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading,
     ResponseNorm, Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
@@ -194,21 +194,19 @@ impl<'a> Lowering<'a> {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate() {
             match operation {
-                Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
-                    let bias = adds_bias.then_some(bias.start);
-                    match self.fast.conv(number) {
-                        Some(fast) => self.fast_conv(&fast, *from, *to, kernel.start, bias),
-                        None => self.plain_conv(*from, *to, kernel.start, bias, self.conv_sizes(sizes)),
+                Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
+                    Some(fast) => {
+                        self.fast_conv(&fast, *from, *to, kernel.start, adds_bias.then_some(bias.start));
                     }
-                }
+                    None => self.conv_product(number, operation),
+                },
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
                         self.fast_dense(&fast, *from, *to, kernel.start, bias.start);
                     } else if let Some(small) = self.compiled.small_dense(number) {
                         self.small_dense(&small, *from, *to, kernel.start, bias.start);
                     } else {
-                        let sizes = self.dense_sizes(*from, *to);
-                        self.plain_conv(*from, *to, kernel.start, Some(bias.start), sizes);
+                        self.conv_product(number, operation);
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
@@ -244,56 +242,6 @@ impl<'a> Lowering<'a> {
                 Operation::Copy { from, to } => self.add_forward(*from, None, *to),
             }
         }
-    }
-
-    pub(super) fn conv_sizes(&self, sizes: &Convolution) -> ConvSizes {
-        ConvSizes {
-            input_height: sizes.input.height as u32,
-            input_width: sizes.input.width as u32,
-            channels: sizes.input.channels as u32,
-            output_height: sizes.output.height as u32,
-            output_width: sizes.output.width as u32,
-            filters: sizes.output.channels as u32,
-            kernel_height: sizes.kernel as u32,
-            kernel_width: sizes.kernel as u32,
-            stride: sizes.stride as u32,
-            above: sizes.before[0] as u32,
-            left: sizes.before[1] as u32,
-            num_images: self.num_images,
-        }
-    }
-
-    /// A dense layer as the convolution it is: a kernel of the size of its input, one pixel.
-    pub(super) fn dense_sizes(&self, from: usize, to: usize) -> ConvSizes {
-        let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
-        ConvSizes {
-            input_height: input.height as u32,
-            input_width: input.width as u32,
-            channels: input.channels as u32,
-            output_height: 1,
-            output_width: 1,
-            filters: output.channels as u32,
-            kernel_height: input.height as u32,
-            kernel_width: input.width as u32,
-            stride: 1,
-            above: 0,
-            left: 0,
-            num_images: self.num_images,
-        }
-    }
-
-    fn plain_conv(&mut self, from: usize, to: usize, kernel: usize, bias: Option<usize>, sizes: ConvSizes) {
-        let arguments = PlainConv {
-            input: self.reading(from),
-            kernel: self.weight(kernel),
-            bias: bias.map_or(0, |bias| self.parameter(bias)),
-            output: self.memory.value(to),
-            parameter_stride: self.parameter_stride(),
-            sizes,
-        };
-        let is_output = to == self.plan.output();
-        let kernel = if is_output { self.compiled.plain_conv_single } else { self.compiled.plain_conv };
-        self.over(kernel, self.count(to), &arguments);
     }
 
     fn pool_forward(&mut self, from: usize, to: usize, height: usize, width: usize) {

@@ -3,7 +3,7 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, PlainConvInput, PlainConvKernel,
+    ChannelSums, Downstream, GiveGradient, GradientSource, GradientTotal,
     PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
@@ -31,35 +31,20 @@ impl Lowering<'_> {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate().rev() {
             match operation {
-                Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
-                    if let Some(fast) = self.fast.conv(number) {
+                Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
+                    Some(fast) => {
                         let bias = adds_bias.then_some(bias.start);
                         self.fast_conv_backward(&fast, *from, *to, kernel.start, bias);
-                        continue;
                     }
-                    let sizes = self.conv_sizes(sizes);
-                    self.kernel_backward(*from, *to, kernel.start, sizes);
-                    if *adds_bias {
-                        self.bias_backward(*to, bias.start);
-                    }
-                    if *from != 0 {
-                        self.input_backward(*from, *to, kernel.start, sizes);
-                    }
-                }
+                    None => self.conv_product_backward(number, operation),
+                },
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
                         self.fast_dense_backward(&fast, *from, *to, kernel.start, bias.start);
-                        continue;
-                    }
-                    if let Some(small) = self.compiled.small_dense(number) {
+                    } else if let Some(small) = self.compiled.small_dense(number) {
                         self.small_dense_backward(&small, *from, *to, kernel.start, bias.start);
-                        continue;
-                    }
-                    let sizes = self.dense_sizes(*from, *to);
-                    self.kernel_backward(*from, *to, kernel.start, sizes);
-                    self.bias_backward(*to, bias.start);
-                    if *from != 0 {
-                        self.input_backward(*from, *to, kernel.start, sizes);
+                    } else {
+                        self.conv_product_backward(number, operation);
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
@@ -147,25 +132,8 @@ impl Lowering<'_> {
         sums
     }
 
-    /// The gradient of a kernel.
-    fn kernel_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
-        let sums = self.sums(kernel);
-        let tensor = self.blocks.tensor_at(kernel);
-        let num_splits = self.splits[tensor] as u32;
-        let arguments = PlainConvKernel {
-            output: self.upstream(to),
-            input: self.reading(from),
-            sums,
-            num_splits,
-            images_per_split: self.num_images.div_ceil(num_splits),
-            sizes,
-        };
-        let grid = [self.blocks.tensor_lens[tensor].div_ceil(THREADS) as u32, self.group.num_chains, num_splits];
-        self.launches.push(Launch::new(self.compiled.plain_conv_kernel, grid, THREADS as u32, 0, &arguments));
-    }
-
     /// The gradient of a bias.
-    fn bias_backward(&mut self, to: usize, bias: usize) {
+    pub(super) fn bias_backward(&mut self, to: usize, bias: usize) {
         let sums = self.sums(bias);
         let num_splits = self.splits[self.blocks.tensor_at(bias)] as u32;
         let shape = self.plan.program.values[to].shape;
@@ -177,19 +145,6 @@ impl Lowering<'_> {
             pixels_per_split: num_pixels.div_ceil(num_splits),
         };
         self.over_pixels(self.compiled.channel_sums, to, (num_splits, 1), &arguments);
-    }
-
-    /// The gradient of what a convolution or dense layer read.
-    fn input_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
-        let arguments = PlainConvInput {
-            output: self.upstream(to),
-            input: self.reading(from),
-            to: self.downstream(from),
-            kernel: self.weight(kernel),
-            parameter_stride: self.parameter_stride(),
-            sizes,
-        };
-        self.over(self.compiled.plain_conv_input, self.count(from), &arguments);
     }
 
     fn pool_backward(&mut self, from: usize, to: usize, height: usize, width: usize) {

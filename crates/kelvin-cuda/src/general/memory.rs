@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use kelvin::network::{Operation, Program};
 
+use super::conv_kernels::LayerSizes;
 use super::fast::Fast;
 use super::parameter_blocks::ParameterBlocks;
 use super::plan::{Plan, ROWS_PER_PART};
@@ -102,14 +103,15 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
             splits[at] = count;
         }
     };
-    // Enough threads for a small kernel, and no copies of a large one.
-    let of_kernel = |len: usize| num_images.div_ceil(4).min((1 << 15) / len).clamp(1, 16);
+    let of_product = |operation: &Operation| {
+        LayerSizes::new(program, operation).map_or(1, |sizes| sizes.num_splits(num_images))
+    };
     for (number, operation) in program.operations.iter().enumerate() {
         let fast = of_fast(number);
         let of_bias = |to: usize| fast.unwrap_or_else(|| of_bias(program, to, num_images));
         match operation {
             Operation::Conv { kernel, bias, adds_bias, to, .. } => {
-                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
+                set(kernel.start, fast.unwrap_or_else(|| of_product(operation)));
                 if *adds_bias {
                     set(bias.start, of_bias(*to));
                 }
@@ -119,7 +121,7 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
                 set(bias.start, small_dense::num_splits(num_images));
             }
             Operation::Dense { kernel, bias, to, .. } => {
-                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
+                set(kernel.start, fast.unwrap_or_else(|| of_product(operation)));
                 set(bias.start, of_bias(*to));
             }
             Operation::FilterResponseNorm { scale, offset, .. } => {
