@@ -71,16 +71,22 @@ struct Numbers {
     }
 };
 
-DEVICE Numbers<false> numbers_of(const Reading& from, u32 chain) {
-    const float* const norm = from.norm ? from.norm + (u64)chain * 4 * from.channels : nullptr;
-    return {from.values + (u64)chain * from.num_images * from.len, nullptr, norm, from.channels, from.relu != 0};
+// Those from channel `first_channel` on.
+DEVICE Numbers<false> numbers_of(const Reading& from, u32 chain, u32 first_channel) {
+    const float* const norm = from.norm ? from.norm + (u64)chain * 4 * from.channels + first_channel : nullptr;
+    const element* const values = from.values + (u64)chain * from.num_images * from.len + first_channel;
+    return {values, nullptr, norm, from.channels, from.relu != 0};
 }
 
-DEVICE Numbers<true> numbers_of(const Upstream& of, u32 chain) {
-    const u64 first = (u64)chain * of.num_images * of.len;
+DEVICE Numbers<true> numbers_of(const Upstream& of, u32 chain, u32 first_channel) {
+    const u64 first = (u64)chain * of.num_images * of.len + first_channel;
     if (!of.slopes) return {of.gradient + first, nullptr, nullptr, of.channels, false};
-    return {of.gradient + first, of.values + first, of.slopes + (u64)chain * 3 * of.channels, of.channels, false};
+    const float* const slopes = of.slopes + (u64)chain * 3 * of.channels + first_channel;
+    return {of.gradient + first, of.values + first, slopes, of.channels, false};
 }
+
+// A kernel from its number `first` on.
+DEVICE Numbers<false> weights_of(const element* kernel, u64 first) { return {kernel + first, nullptr, nullptr, 1, false}; }
 
 // Eight numbers that were asked for, and are made what readers see once they are there.
 template <bool IS_GRADIENT>

@@ -84,16 +84,15 @@ struct Sums {
     }
 
     DEVICE void round() {}
-    DEVICE void finish() {}
 };
 
 #else
 
-// An f32 number as two TF32 numbers: the nearest one, and the first bits of what is left. Of a b = a₁b₁ + a₁b₂ + a₂b₁ + a₂b₂ the last
+// An f32 number as two TF32 numbers: the nearest one, and the nearest to what is left. Of a b = a₁b₁ + a₁b₂ + a₂b₁ + a₂b₂ the last
 // is left out (3xTF32).
 DEVICE void split(u32& high, u32& low, float number) {
     high = (__float_as_uint(number) + 0x1000u) & 0xFFFFE000u;
-    low = __float_as_uint(number - __uint_as_float(high)) & 0xFFFFE000u;
+    low = (__float_as_uint(number - __uint_as_float(high)) + 0x1000u) & 0xFFFFE000u;
 }
 
 // Numbers k and k + 1 of row or column `of` of a factor.
@@ -147,8 +146,27 @@ struct Sums {
             part[i / (4 * WARP_N)][i / 4 % WARP_N][i % 4] = 0.0f;
         }
     }
-
-    DEVICE void finish() { round(); }
 };
+
+#endif
+
+#if PRODUCT == WEIGHTS
+
+// The sum of a share of a tile's rows in column thread % COLUMNS.
+DEVICE float column_share(const uint4* b_tile, int thread) {
+    static_assert(THREADS % COLUMNS == 0 && DEPTH % (THREADS / COLUMNS) == 0, "shares are equal");
+    constexpr int SHARE = DEPTH / (THREADS / COLUMNS);
+    const int column = thread % COLUMNS, first = thread / COLUMNS * SHARE;
+    float sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+#if HALF
+        sum += from_bf16(((const bf16*)(b_tile + (first + i) * TileOfB::STRIDE))[column]);
+#else
+        sum += ((const float*)b_tile)[(first + i) * TileOfB::STRIDE + column];
+#endif
+    }
+    return sum;
+}
 
 #endif

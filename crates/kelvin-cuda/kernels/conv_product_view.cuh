@@ -9,9 +9,11 @@
 struct ConvSizes {
     u32 input_height;
     u32 input_width;
+    // Of a group.
     u32 channels;
     u32 output_height;
     u32 output_width;
+    // Of a group.
     u32 filters;
     u32 kernel_height;
     u32 kernel_width;
@@ -20,6 +22,8 @@ struct ConvSizes {
     u32 above;
     u32 left;
     u32 num_images;
+    u32 groups;
+    u32 reserved;
 };
 
 // One of the two directions of an image: what A's rows are, and which lines of the image they meet.
@@ -78,21 +82,37 @@ DEVICE Walk walk_to(u32 at, u32 channels, int taps_x) {
     return {(int)(tap / of_line), (int)(tap % of_line), at - tap * channels};
 }
 
-// Where a row of A begins: a pixel of what is gathered, which may lie outside of it.
+// A pixel among those that are rows of A, or terms of the sum over pixels.
+struct Pixel {
+    u32 x, y, image;
+
+    // Goes on by another's distance from the first, as far as an image's width and height or less in each direction.
+    DEVICE void advance(const Pixel& by, const Lines& vertical, const Lines& horizontal) {
+        x += by.x, y += by.y, image += by.image;
+        if (x >= horizontal.rows) x -= horizontal.rows, ++y;
+        if (y >= vertical.rows) y -= vertical.rows, ++image;
+    }
+};
+
+DEVICE Pixel pixel_at(u32 number, const Lines& vertical, const Lines& horizontal) {
+    const u32 line = number / horizontal.rows, image = line / vertical.rows;
+    return {number - line * horizontal.rows, line - image * vertical.rows, image};
+}
+
+// Where the window of a pixel begins: a pixel of what is gathered, which may lie outside of it.
 struct Origin {
     int y, x;
     // Numbers from the first of the chain's to the pixel's.
     int at;
 };
 
-// Row `row`; one that is not there has an origin far outside.
-DEVICE Origin origin_of(u32 row, u32 num_images, const Lines& vertical, const Lines& horizontal, u32 channels) {
-    const u32 line = row / horizontal.rows, image = line / vertical.rows;
+// That of a pixel, `stride` numbers from one to the next; one that is not there has an origin far outside.
+DEVICE Origin origin_of(const Pixel& pixel, bool is_there, const Lines& vertical, const Lines& horizontal, u32 stride) {
     Origin origin;
-    origin.x = (int)(row - line * horizontal.rows) * horizontal.step + horizontal.base;
-    origin.y = (int)(line - image * vertical.rows) * vertical.step + vertical.base;
-    origin.at = (((int)image * (int)vertical.limit + origin.y) * (int)horizontal.limit + origin.x) * (int)channels;
-    if (image >= num_images) origin.y = -(1 << 20);
+    origin.x = (int)pixel.x * horizontal.step + horizontal.base;
+    origin.y = (int)pixel.y * vertical.step + vertical.base;
+    origin.at = (((int)pixel.image * (int)vertical.limit + origin.y) * (int)horizontal.limit + origin.x) * (int)stride;
+    if (!is_there) origin.y = -(1 << 20);
     return origin;
 }
 
@@ -103,6 +123,6 @@ DEVICE bool meets(const Origin& origin, const Walk& walk, const Lines& vertical,
 }
 
 // Numbers from an origin to what the walk meets.
-DEVICE int distance(const Walk& walk, const Lines& horizontal, u32 channels) {
-    return DIRECTION * (walk.tap_y * (int)horizontal.limit + walk.tap_x) * (int)channels + (int)walk.channel;
+DEVICE int distance(const Walk& walk, const Lines& horizontal, u32 stride) {
+    return DIRECTION * (walk.tap_y * (int)horizontal.limit + walk.tap_x) * (int)stride + (int)walk.channel;
 }

@@ -3,13 +3,15 @@
 //! | layer | kernels |
 //! |---|---|
 //! | of bf16, channels and filters 16, 32 or 64 (or a packed input), sizes multiples of the stride | `fast_plan.rs`: whole tiles of the image |
-//! | any other, and dense layers that `dense_kernels.rs` has nothing for | `conv_product.cu`: products gathered from the images |
+//! | depthwise, of kernels up to 8×8 | `depthwise.rs`: a thread some channels of a pixel, without tensor cores |
+//! | any other, also in groups, and dense layers that `dense_kernels.rs` has nothing for | `conv_product.cu`: products gathered from the images |
 //!
 //! How a product is cut depends on the layer and the batch alone, never on how many chains there are, so that no bit does.
 
 use kelvin::network::{Network, Operation, Program};
 
 use super::arguments::ConvSizes;
+use super::depthwise;
 use super::fast::Fast;
 use super::plan::Plan;
 use super::precision::Precision;
@@ -127,6 +129,8 @@ pub struct LayerSizes {
     /// Channels of a pixel of what it reads, and whether that has a norm.
     norm_channels: usize,
     input_norm: bool,
+    /// Whether it makes the outputs, which are f32 whatever the elements are.
+    pub(super) is_output: bool,
 }
 
 impl LayerSizes {
@@ -137,16 +141,18 @@ impl LayerSizes {
                 let sizes = ConvSizes {
                     input_height: sizes.input.height as u32,
                     input_width: sizes.input.width as u32,
-                    channels: sizes.input.channels as u32,
+                    channels: (sizes.input.channels / sizes.groups) as u32,
                     output_height: sizes.output.height as u32,
                     output_width: sizes.output.width as u32,
-                    filters: sizes.output.channels as u32,
+                    filters: (sizes.output.channels / sizes.groups) as u32,
                     kernel_height: sizes.kernel as u32,
                     kernel_width: sizes.kernel as u32,
                     stride: sizes.stride as u32,
                     above: sizes.before[0] as u32,
                     left: sizes.before[1] as u32,
                     num_images: 0,
+                    groups: sizes.groups as u32,
+                    reserved: 0,
                 };
                 (*from, *to, kernel, adds_bias.then_some(bias.start), sizes)
             }
@@ -165,6 +171,8 @@ impl LayerSizes {
                     above: 0,
                     left: 0,
                     num_images: 0,
+                    groups: 1,
+                    reserved: 0,
                 };
                 (*from, *to, kernel, Some(bias.start), sizes)
             }
@@ -179,6 +187,7 @@ impl LayerSizes {
             sizes,
             norm_channels: input.shape.channels,
             input_norm: input.norm.is_some(),
+            is_output: to + 1 == program.values.len(),
         })
     }
 
@@ -225,10 +234,10 @@ impl LayerSizes {
         let eights = |numbers: u32| numbers.is_multiple_of(8);
         let of_input = eights(channels) && (!self.input_norm || self.norm_channels.is_multiple_of(8));
         let of_kernel = eights(filters) && self.kernel.is_multiple_of(8);
-        let (wide_a, wide_b) = match kind {
-            ConvProductKind::Forward => (of_input, of_kernel),
-            ConvProductKind::Input => (eights(filters), of_kernel),
-            ConvProductKind::Weights => (of_input, eights(filters)),
+        let (wide_a, wide_b, wide_c) = match kind {
+            ConvProductKind::Forward => (of_input, of_kernel, eights(filters) && !self.is_output),
+            ConvProductKind::Input => (eights(filters), of_kernel, of_input),
+            ConvProductKind::Weights => (of_input, eights(filters), false),
         };
         let Cut { warps, warp, blocks } = self.cut(kind, precision);
         let defines = vec![
@@ -241,6 +250,7 @@ impl LayerSizes {
             ("BLOCKS", blocks as i64),
             ("WIDE_A", i64::from(wide_a)),
             ("WIDE_B", i64::from(wide_b)),
+            ("WIDE_C", i64::from(wide_c && precision == Precision::Half)),
         ];
         KernelSource { file: "conv_product.cu", entry: "conv_product", defines }
     }
@@ -256,8 +266,8 @@ fn layers(plan: &Plan, fast: &Fast) -> Vec<Option<LayerSizes>> {
     let program = &plan.program;
     let operations = program.operations.iter().enumerate();
     let of = |(number, operation): (usize, &Operation)| {
-        let is_served =
-            fast.conv(number).is_some() || fast.dense(number).is_some() || is_small_dense(program, operation);
+        let is_fast = fast.conv(number).is_some() || fast.dense(number).is_some();
+        let is_served = is_fast || depthwise::is_served(operation) || is_small_dense(program, operation);
         if is_served { None } else { LayerSizes::new(program, operation) }
     };
     operations.map(of).collect()

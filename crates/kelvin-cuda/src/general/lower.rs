@@ -3,8 +3,8 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading,
-    ResponseNorm, Threshold,
+    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, ResponseNorm,
+    Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::compiled::{ByWidth, Compiled};
@@ -12,7 +12,6 @@ use super::data::DeviceData;
 use super::fast::Fast;
 use super::memory::GroupMemory;
 use super::parameter_blocks::ParameterBlocks;
-use super::plan::NO_KERNEL;
 use super::plan::Plan;
 use super::precision::Precision;
 use super::states::Group;
@@ -198,7 +197,10 @@ impl<'a> Lowering<'a> {
                     Some(fast) => {
                         self.fast_conv(&fast, *from, *to, kernel.start, adds_bias.then_some(bias.start));
                     }
-                    None => self.conv_product(number, operation),
+                    None => match self.compiled.depthwise(number) {
+                        Some(kernels) => self.depthwise(kernels, operation),
+                        None => self.conv_product(number, operation),
+                    },
                 },
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
@@ -219,8 +221,7 @@ impl<'a> Lowering<'a> {
                         epsilon: *epsilon,
                         parameter_stride: self.parameter_stride(),
                     };
-                    let channels = self.num_images as usize * program.values[*from].shape.channels;
-                    self.over(self.compiled.response_norm, channels, &arguments);
+                    self.over_pixels(self.compiled.response_norm, *from, (self.num_images, 1), &arguments);
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
@@ -229,12 +230,12 @@ impl<'a> Lowering<'a> {
                         output: self.memory.value(*to),
                         parameter_stride: self.parameter_stride(),
                     };
-                    self.over(self.compiled.threshold, self.count(*to), &arguments);
+                    self.over_packs(self.compiled.threshold, *to, &arguments);
                 }
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
-                | Operation::MaxPool { .. } => unreachable!("{NO_KERNEL}"),
+                | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
                 Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}

@@ -33,7 +33,7 @@ impl Lowering<'_> {
     ) {
         let (rows, columns) = layer.rows_and_columns(kind, self.num_images as usize);
         let cut = product.cut;
-        let grid = [cut.num_tiles(rows, columns), self.group.num_chains, num_parts];
+        let grid = [cut.num_tiles(rows, columns), self.group.num_chains, num_parts * layer.sizes.groups];
         let shared = cut.shared_bytes(self.precision, kind);
         self.launches.push(Launch::new(product.kernel, grid, cut.num_threads(), shared, arguments));
     }
@@ -44,7 +44,7 @@ impl Lowering<'_> {
         let arguments = ConvProduct {
             bias: layer.bias.map_or(0, |bias| self.parameter(bias)),
             result: self.memory.value(layer.to),
-            is_output: u32::from(layer.to == self.plan.output()),
+            is_output: u32::from(layer.is_output),
             ..self.conv_product_arguments(&layer)
         };
         let product = self.compiled.conv_products(number).forward;
@@ -60,14 +60,12 @@ impl Lowering<'_> {
         let weights = ConvProduct {
             output,
             result: self.sums(layer.kernel),
+            bias_sums: layer.bias.map_or(0, |bias| self.sums(bias)),
             num_splits: num_splits as u32,
             pixels_per_split: layer.pixels_per_split(self.num_images as usize, num_splits) as u32,
             ..self.conv_product_arguments(&layer)
         };
         self.launch_product(&layer, products.weights, ConvProductKind::Weights, num_splits as u32, &weights);
-        if let Some(bias) = layer.bias {
-            self.bias_backward(layer.to, bias);
-        }
         if let Some(product) = products.input {
             let to: Downstream = self.downstream(layer.from);
             let arguments = ConvProduct { output, to, ..self.conv_product_arguments(&layer) };

@@ -25,7 +25,10 @@ fn networks(relu: bool) -> Vec<Network> {
     vec![
         build(Shape::image(11, 9, 3), vec![conv(5, 7, 2), conv(24, 3, 1), Layer::BATCH_NORM, conv(48, 5, 2)]),
         build(Shape::image(10, 13, 5), vec![conv(24, 2, 3), conv(72, 3, 1), Layer::BATCH_NORM, conv(8, 1, 2)]),
-        build(Shape::image(6, 5, 24), vec![conv(136, 3, 1), conv(40, 4, 2), Layer::Dense { units: 48 }, Layer::BATCH_NORM]),
+        build(
+            Shape::image(6, 5, 24),
+            vec![conv(136, 3, 1), conv(40, 4, 2), Layer::Dense { units: 48 }, Layer::BATCH_NORM],
+        ),
         build(Shape::image(9, 6, 1), vec![conv(16, 6, 3), conv(7, 1, 1), conv(20, 3, 2)]),
     ]
 }
@@ -34,7 +37,8 @@ fn networks(relu: bool) -> Vec<Network> {
 fn gradients_and_outputs_of_convolutions_of_any_shape_are_those_of_the_cpu() {
     let Some(device) = device_for_tests() else { return };
     // Rounding to bf16 switches ReLUs: without them gradients are near.
-    for (precision, relu, tolerance) in [(Precision::Single, true, 5e-6), (Precision::Half, false, 2e-2)] {
+    let cases = [(Precision::Single, true, 5e-6, 0.05), (Precision::Half, false, 2e-2, 0.2)];
+    for (precision, relu, tolerance, share) in cases {
         for network in networks(relu) {
             let examples = examples(&network, 20, true);
             let posterior = posterior(&network, &examples);
@@ -53,7 +57,7 @@ fn gradients_and_outputs_of_convolutions_of_any_shape_are_those_of_the_cpu() {
                     let (own, of_tensor) = (&found[tensor.range.clone()], &wanted[tensor.range.clone()]);
                     let difference: Vec<f32> = own.iter().zip(of_tensor).map(|(a, b)| a - b).collect();
                     // Biases in front of a norm have no gradient.
-                    let error = norm(&difference) / norm(of_tensor).max(0.05 * norm(&wanted));
+                    let error = norm(&difference) / norm(of_tensor).max(share * norm(&wanted));
                     let what = format!("{}, {precision:?}: {}", network.describe(), tensor.name);
                     assert!(error < tolerance, "{what} off by {error:e}");
                 }
@@ -69,9 +73,11 @@ fn gradients_and_outputs_of_convolutions_of_any_shape_are_those_of_the_cpu() {
 #[test]
 fn weight_gradients_in_parts_are_those_of_the_cpu() {
     let Some(device) = device_for_tests() else { return };
-    let network =
-        Network::new(Shape::image(13, 11, 2), vec![conv(9, 3, 1), Layer::Relu, conv(16, 5, 2), Layer::Dense { units: 3 }])
-            .unwrap();
+    let network = Network::new(
+        Shape::image(13, 11, 2),
+        vec![conv(9, 3, 1), Layer::Relu, conv(16, 5, 2), Layer::Dense { units: 3 }],
+    )
+    .unwrap();
     let examples = examples(&network, 12, false);
     let posterior = posterior(&network, &examples);
     let position = parameters(&network, 0);
