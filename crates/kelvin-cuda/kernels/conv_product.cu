@@ -89,7 +89,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
         float* const shares = (float*)shared;
         shares[thread] = of_column;
         __syncthreads();
-        for (int share = 1; share < THREADS / COLUMNS; ++share) of_column += thread < COLUMNS ? shares[share * COLUMNS + thread] : 0.0f;
+        if (thread < COLUMNS) {
+            for (int share = 1; share < SHARES; ++share) of_column += shares[share * COLUMNS + thread];
+        }
         const u32 column = block.first_column + thread;
         if (thread < COLUMNS && column < block.columns)
             arguments.bias_sums[((u64)chain * arguments.num_splits + part) * block.result_stride + block.result_column + column] =

@@ -14,9 +14,9 @@ constexpr int DEPTH = HALF ? 32 : 16;
 template <int SIZE, bool ACROSS>
 struct Tile {
     static constexpr int TILE_ROWS = ACROSS ? DEPTH : SIZE, CHUNKS = (ACROSS ? SIZE : DEPTH) / 8;
-    // Rows that all threads fill at a time, and how often; where there are too few, some threads have nothing to do.
+    // Rows that all threads fill at a time, and how often; some threads may be left over, or rows too few for all.
     static constexpr int TOGETHER = THREADS / CHUNKS, TIMES = (TILE_ROWS + TOGETHER - 1) / TOGETHER;
-    static_assert(TOGETHER * CHUNKS == THREADS, "every thread keeps its chunk");
+    static constexpr bool HAS_SPARE = TOGETHER * CHUNKS != THREADS, IS_WHOLE = !HAS_SPARE && TILE_ROWS % TOGETHER == 0;
 #if HALF
     // In chunks; rows are an odd number of them apart.
     static constexpr int STRIDE = CHUNKS + 1, ROOM = TILE_ROWS * STRIDE;
@@ -25,11 +25,14 @@ struct Tile {
     static constexpr int STRIDE = CHUNKS * 8 + (ACROSS ? 4 : 8), ROOM = TILE_ROWS * STRIDE / 4;
 #endif
 
-    DEVICE static int row(int thread, int time) { return thread / CHUNKS + time * TOGETHER; }
+    // A thread that is left over has rows behind the last.
+    DEVICE static int row(int thread, int time) {
+        return HAS_SPARE && thread >= TOGETHER * CHUNKS ? TILE_ROWS : thread / CHUNKS + time * TOGETHER;
+    }
     DEVICE static int column(int thread) { return thread % CHUNKS * 8; }
 
     DEVICE static void put(uint4* tile, int thread, int time, const Raw& raw) {
-        if (TILE_ROWS % TOGETHER != 0 && row(thread, time) >= TILE_ROWS) return;
+        if (!IS_WHOLE && row(thread, time) >= TILE_ROWS) return;
 #if HALF
         tile[row(thread, time) * STRIDE + thread % CHUNKS] = raw.words;
 #else
@@ -152,12 +155,15 @@ struct Sums {
 
 #if PRODUCT == WEIGHTS
 
-// The sum of a share of a tile's rows in column thread % COLUMNS.
+// Shares of the sums over a tile's rows: thread s · COLUMNS + c has share s of column c.
+constexpr int SHARES = THREADS / COLUMNS;
+
 DEVICE float column_share(const uint4* b_tile, int thread) {
-    static_assert(THREADS % COLUMNS == 0 && DEPTH % (THREADS / COLUMNS) == 0, "shares are equal");
-    constexpr int SHARE = DEPTH / (THREADS / COLUMNS);
+    static_assert(SHARES > 0 && DEPTH % SHARES == 0, "shares are equal");
+    constexpr int SHARE = DEPTH / SHARES;
     const int column = thread % COLUMNS, first = thread / COLUMNS * SHARE;
     float sum = 0.0f;
+    if (thread >= SHARES * COLUMNS) return sum;
 #pragma unroll
     for (int i = 0; i < SHARE; ++i) {
 #if HALF

@@ -21,14 +21,13 @@ use crate::gpu::kernels::KernelSource;
 
 /// The fewest pixels of a partial sum of the weights' gradient, a multiple of what a block adds at a time.
 const PIXELS_OF_A_SPLIT: usize = 512;
-/// The most partial sums, and the blocks of one chain that they are to make together: enough for a device with few chains.
-const MOST_SPLITS: usize = 32;
-const BLOCKS_OF_A_CHAIN: usize = 96;
-/// Rows of a block, and of one for few rows.
-const ROWS: usize = 128;
-const FEW_ROWS: usize = 64;
-/// The most columns of a block.
-const MOST_COLUMNS: usize = 128;
+/// The blocks of one chain that partial sums are to make: enough for a device with few chains.
+const BLOCKS_OF_A_CHAIN: usize = 128;
+/// Rows and columns that blocks may make.
+const ROWS: [usize; 3] = [128, 64, 32];
+const COLUMNS: [usize; 5] = [128, 64, 48, 32, 16];
+/// What a tile costs beside its own rows or columns: the other factor is read again.
+const OVERHEAD: usize = 16;
 
 /// The kernels of one layer's products.
 #[derive(Clone, Copy, Debug)]
@@ -61,25 +60,34 @@ pub struct Cut {
     blocks: usize,
 }
 
+/// The size whose tiles of so many rows or columns cost least; of several the largest.
+fn cheapest(sizes: impl IntoIterator<Item = usize>, count: usize) -> usize {
+    let cost = |size: &usize| count.div_ceil(*size) * (size + OVERHEAD);
+    sizes.into_iter().min_by_key(cost).expect("there are sizes")
+}
+
 impl Cut {
     /// The cut for so many rows and columns.
-    fn new(precision: Precision, rows: usize, columns: usize) -> Self {
-        let few = rows <= FEW_ROWS;
-        let wide = match precision {
-            // A sum of f32 takes twice the registers.
-            Precision::Single => columns.min(FEW_ROWS),
-            Precision::Half => columns,
-        };
-        let (warps, mut warp, blocks) = match (precision, wide) {
+    fn new(precision: Precision, kind: ConvProductKind, rows: usize, columns: usize) -> Self {
+        // A sum of f32 takes twice the registers; gathering pixel after pixel takes more than tap after tap.
+        let narrow = precision == Precision::Single || kind == ConvProductKind::Weights;
+        let columns = cheapest(COLUMNS.into_iter().filter(|&size| !narrow || size <= 64), columns);
+        let rows = cheapest(ROWS, rows);
+        let (warps, warp, blocks) = match (precision, columns) {
             (_, ..=16) => ([4, 1], [2, 2], 4),
-            (_, ..=32) => ([4, 1], [2, 4], 3),
+            (_, ..=32) => ([4, 1], [2, 4], if precision == Precision::Half { 4 } else { 3 }),
+            (_, ..=48) => ([4, 1], [2, 6], if precision == Precision::Half { 3 } else { 2 }),
             (Precision::Single, _) => ([4, 2], [2, 4], 1),
-            (Precision::Half, ..=64) => ([2, 2], [4, 4], 2),
-            (Precision::Half, _) => ([2, 4], [4, 4], 1),
+            (Precision::Half, ..=64) => ([2, 2], [4, 4], 3),
+            (Precision::Half, _) => ([2, 4], [4, 4], 2),
         };
-        if few {
-            warp[0] /= 2;
-        }
+        // Fewer rows: shorter ones of a warp, then fewer warps.
+        let (warps, warp) = match (rows, warps[0]) {
+            (128, _) => (warps, warp),
+            (64, _) => (warps, [warp[0] / 2, warp[1]]),
+            (_, 4) => ([2, warps[1]], [1, warp[1]]),
+            (_, _) => (warps, [1, warp[1]]),
+        };
         Self { warps, warp, blocks }
     }
 
@@ -212,9 +220,10 @@ impl LayerSizes {
     /// Partial sums of the weights' gradient for batches of so many images; no fewer for more images.
     pub fn num_splits(&self, num_images: usize) -> usize {
         let (rows, columns) = self.rows_and_columns(ConvProductKind::Weights, num_images);
-        let tiles = rows.div_ceil(ROWS) * columns.div_ceil(MOST_COLUMNS);
+        // In both precisions the same, so that there is one number of them.
+        let tiles = Cut::new(Precision::Half, ConvProductKind::Weights, rows, columns).num_tiles(rows, columns) as usize;
         let pixels = num_images * (self.sizes.output_height * self.sizes.output_width) as usize;
-        (pixels / PIXELS_OF_A_SPLIT).min(BLOCKS_OF_A_CHAIN / tiles).clamp(1, MOST_SPLITS)
+        (pixels / PIXELS_OF_A_SPLIT).min(BLOCKS_OF_A_CHAIN / tiles).max(1)
     }
 
     /// Pixels of each of so many partial sums but the last.
@@ -225,8 +234,9 @@ impl LayerSizes {
 
     fn cut(&self, kind: ConvProductKind, precision: Precision) -> Cut {
         // Of pixels there are always many.
-        let (rows, columns) = self.rows_and_columns(kind, ROWS);
-        Cut::new(precision, rows, columns)
+        let (rows, columns) = self.rows_and_columns(kind, ROWS[0]);
+        let rows = if kind == ConvProductKind::Weights { rows } else { ROWS[0] };
+        Cut::new(precision, kind, rows, columns)
     }
 
     fn source(&self, kind: ConvProductKind, precision: Precision) -> KernelSource {
@@ -333,8 +343,8 @@ mod tests {
     #[test]
     fn partial_sums_grow_with_the_batch_and_shrink_with_the_layer() {
         let of = |layer: LayerSizes| [1, 8, 128, 4096].map(|num_images| layer.num_splits(num_images));
-        assert_eq!(of(layer(1, 24, 5)), [1, 3, 32, 32]);
-        assert_eq!(of(layer(24, 48, 5)), [1, 3, 19, 19]);
+        assert_eq!(of(layer(1, 24, 5)), [1, 3, 49, 128]);
+        assert_eq!(of(layer(24, 48, 5)), [1, 3, 25, 25]);
         assert_eq!(of(layer(256, 512, 3)), [1, 1, 1, 1]);
     }
 
@@ -346,7 +356,7 @@ mod tests {
                 for kind in [ConvProductKind::Forward, ConvProductKind::Input, ConvProductKind::Weights] {
                     let cut = layer.cut(kind, precision);
                     assert!(cut.shared_bytes(precision, kind) <= 99 << 10);
-                    assert!(cut.num_threads() <= 256);
+                    assert!(cut.num_threads() <= 256 && ROWS.contains(&cut.rows()) && COLUMNS.contains(&cut.columns()));
                 }
             }
         }

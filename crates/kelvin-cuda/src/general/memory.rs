@@ -105,8 +105,10 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
             splits[at] = count;
         }
     };
-    let of_product =
-        |operation: &Operation| LayerSizes::new(program, operation).map_or(1, |sizes| sizes.num_splits(num_images));
+    let of_product = |operation: &Operation| match operation {
+        Operation::Conv { sizes, .. } if depthwise::is_served(operation) => depthwise::num_splits(sizes, num_images),
+        _ => LayerSizes::new(program, operation).map_or(1, |sizes| sizes.num_splits(num_images)),
+    };
     for (number, operation) in program.operations.iter().enumerate() {
         let fast = of_fast(number);
         match operation {
