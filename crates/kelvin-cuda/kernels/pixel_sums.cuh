@@ -1,7 +1,7 @@
 // Sums of each channel over the pixels of a block's share, always in the same order.
 //
-// A thread takes WIDTH channels (a unit) of every rows-th pixel; of more than THREADS units a block takes the tile that
-// blockIdx.z names.
+// A thread takes WIDTH channels (a unit) of every rows-th pixel; of more than THREADS units a block takes one tile, which blockIdx.z
+// names where nothing else is said.
 
 #include "pack.cuh"
 #include "threads.cuh"
@@ -17,16 +17,18 @@ struct PixelShare {
     u32 unit;
 };
 
-DEVICE PixelShare pixel_share(u32 channels) {
+DEVICE PixelShare pixel_share(u32 channels, u32 tile) {
     PixelShare share;
     const u32 all = channels / WIDTH;
-    share.first_unit = blockIdx.z * THREADS;
+    share.first_unit = tile * THREADS;
     share.units = min(all - share.first_unit, (u32)THREADS);
     share.rows = THREADS / share.units;
     share.row = threadIdx.x / share.units;
     share.unit = share.first_unit + threadIdx.x % share.units;
     return share;
 }
+
+DEVICE PixelShare pixel_share(u32 channels) { return pixel_share(channels, blockIdx.z); }
 
 // Adds up `sums` over the rows; those of row 0 hold the totals. `scratch` has THREADS numbers for each sum.
 template <int COUNT>

@@ -1,8 +1,9 @@
-// Filter response norm, one thread a channel of an image: y = γ·u·r + β with r = 1/√(mean u² + ε) over the pixels.
+// Filter response norm, a block an image and up to THREADS packs of its channels: y = γ·u·r + β with r = 1/√(mean u² + ε) over the pixels.
 //
-// Reads the value twice, writes it once. Specification: network/images/response_norm.rs (Normalise).
+// Reads the value twice (once from the cache), writes it once, 16 bytes at a time where WIDTH is not 1. Specification:
+// network/images/response_norm.rs (Normalise).
 
-#include "reading.cuh"
+#include "pixel_sums.cuh"
 
 struct ResponseNormArguments {
     Reading input;
@@ -14,21 +15,36 @@ struct ResponseNormArguments {
 };
 
 extern "C" __global__ void response_norm(const ResponseNormArguments arguments) {
+    SHARED_MEMORY(shared);
     const Reading& input = arguments.input;
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= input.num_images * input.channels) return;
-    u32 channel = number % input.channels, first = number / input.channels * input.len + channel;
-    u32 num_pixels = input.len / input.channels;
-    double squares = 0.0;
-    for (u32 pixel = 0; pixel < num_pixels; pixel++) {
-        float value = read_value(input, chain, first + pixel * input.channels);
-        squares += (double)value * value;
+    const u32 chain = blockIdx.y;
+    const PixelShare share = pixel_share(input.channels);
+    const u32 pixels = input.len / input.channels, first = blockIdx.x * input.len + share.unit * WIDTH;
+    // Threads beyond the last whole row have nothing to do.
+    const u32 begin = share.row < share.rows ? share.row : pixels;
+    float squares[WIDTH] = {};
+#pragma unroll 4
+    for (u32 pixel = begin; pixel < pixels; pixel += share.rows) {
+        const Pack value = read_pack(input, chain, first + pixel * input.channels);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) squares[i] = fmaf(value.of[i], value.of[i], squares[i]);
     }
-    u64 parameter = chain * arguments.parameter_stride + channel;
-    float scale = (float)(arguments.gamma[parameter] / sqrt(squares / num_pixels + arguments.epsilon));
-    u64 start = (u64)chain * input.num_images * input.len;
-    for (u32 pixel = 0; pixel < num_pixels; pixel++) {
-        u32 at = first + pixel * input.channels;
-        store_element(arguments.output, start + at, fmaf(scale, read_value(input, chain, at), arguments.beta[parameter]));
+    sum_rows(squares, (float*)shared, share);
+    const u64 parameter = chain * arguments.parameter_stride + share.unit * WIDTH;
+    Pack scale, offset;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) {
+        const double total = ((const float*)shared)[i * THREADS + share.unit - share.first_unit];
+        scale.of[i] = (float)(arguments.gamma[parameter + i] / sqrt(total / pixels + arguments.epsilon));
+        offset.of[i] = arguments.beta[parameter + i];
+    }
+    const u64 start = (u64)chain * input.num_images * input.len;
+#pragma unroll 4
+    for (u32 pixel = begin; pixel < pixels; pixel += share.rows) {
+        const u32 at = first + pixel * input.channels;
+        Pack value = read_pack(input, chain, at);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) value.of[i] = fmaf(scale.of[i], value.of[i], offset.of[i]);
+        store_pack(arguments.output, start + at, value);
     }
 }

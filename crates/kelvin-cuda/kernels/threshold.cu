@@ -1,8 +1,8 @@
-// A learned threshold of each channel, one thread a number: y = max(u, τ).
+// A learned threshold of each channel, one thread WIDTH numbers: y = max(u, τ).
 //
 // Reads and writes the value once. Specification: network/images/response_norm.rs (CutOff).
 
-#include "reading.cuh"
+#include "pack.cuh"
 
 struct ThresholdArguments {
     Reading input;
@@ -13,9 +13,11 @@ struct ThresholdArguments {
 
 extern "C" __global__ void threshold(const ThresholdArguments arguments) {
     const Reading& input = arguments.input;
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
+    const u32 chain = blockIdx.y, number = (blockIdx.x * blockDim.x + threadIdx.x) * WIDTH;
     if (number >= input.num_images * input.len) return;
-    float tau = arguments.threshold[chain * arguments.parameter_stride + number % input.channels];
-    float value = read_value(input, chain, number);
-    store_element(arguments.output, (u64)chain * input.num_images * input.len + number, value < tau ? tau : value);
+    const float* const thresholds = arguments.threshold + chain * arguments.parameter_stride + number % input.channels;
+    Pack value = read_pack(input, chain, number);
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) value.of[i] = value.of[i] < thresholds[i] ? thresholds[i] : value.of[i];
+    store_pack(arguments.output, (u64)chain * input.num_images * input.len + number, value);
 }

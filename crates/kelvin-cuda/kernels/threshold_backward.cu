@@ -1,9 +1,10 @@
-// The backward pass of a threshold, one thread a channel of an image: x = g where u > τ, ∂τ = Σ g elsewhere, g = dV.
+// The backward pass of a threshold, a block an image and up to THREADS packs of its channels: x = g where u > τ, ∂τ = Σ g elsewhere,
+// g = dV.
 //
-// ∂τ of each image goes to [chain][image][channel]. Reads value and gradient once, writes once.
-// Specification: network/images/response_norm.rs (CutOffBack).
+// ∂τ of each image goes to [chain][image][channel]. Reads value and gradient once, writes once, 16 bytes at a time where WIDTH is
+// not 1. Specification: network/images/response_norm.rs (CutOffBack).
 
-#include "reading.cuh"
+#include "pixel_sums.cuh"
 
 struct ThresholdBackwardArguments {
     Upstream output;
@@ -17,18 +18,33 @@ struct ThresholdBackwardArguments {
 };
 
 extern "C" __global__ void threshold_backward(const ThresholdBackwardArguments arguments) {
+    SHARED_MEMORY(shared);
     const Reading& input = arguments.input;
-    u32 chain = blockIdx.y, number = blockIdx.x * blockDim.x + threadIdx.x;
-    if (number >= input.num_images * input.channels) return;
-    u32 channel = number % input.channels, first = number / input.channels * input.len + channel;
-    float tau = arguments.threshold[chain * arguments.parameter_stride + channel];
-    double cut_off = 0.0;
-    for (u32 pixel = 0; pixel < input.len / input.channels; pixel++) {
-        u32 at = first + pixel * input.channels;
-        float gradient = upstream(arguments.output, chain, at);
-        bool kept = read_value(input, chain, at) > tau;
-        if (!kept) cut_off += gradient;
-        if (arguments.has_input_gradient) downstream(arguments.to, input, chain, at, kept ? gradient : 0.0f);
+    const u32 chain = blockIdx.y;
+    const PixelShare share = pixel_share(input.channels);
+    const u32 pixels = input.len / input.channels, first = blockIdx.x * input.len + share.unit * WIDTH;
+    const u32 begin = share.row < share.rows ? share.row : pixels;
+    const float* const thresholds = arguments.threshold + chain * arguments.parameter_stride + share.unit * WIDTH;
+    Pack tau;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) tau.of[i] = thresholds[i];
+    float cut_off[WIDTH] = {};
+#pragma unroll 2
+    for (u32 pixel = begin; pixel < pixels; pixel += share.rows) {
+        const u32 at = first + pixel * input.channels;
+        const Pack value = read_pack(input, chain, at);
+        Pack gradient = upstream_pack(arguments.output, chain, at);
+#pragma unroll
+        for (int i = 0; i < WIDTH; i++) {
+            if (value.of[i] > tau.of[i]) continue;
+            cut_off[i] += gradient.of[i];
+            gradient.of[i] = 0.0f;
+        }
+        if (arguments.has_input_gradient) downstream_pack(arguments.to, input, chain, at, gradient);
     }
-    arguments.threshold_gradient[(u64)chain * input.num_images * input.channels + number] = (float)cut_off;
+    sum_rows(cut_off, (float*)shared, share);
+    if (share.row > 0) return;
+    const u64 to = ((u64)chain * input.num_images + blockIdx.x) * input.channels + share.unit * WIDTH;
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) arguments.threshold_gradient[to + i] = cut_off[i];
 }

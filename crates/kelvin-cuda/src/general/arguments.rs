@@ -30,10 +30,11 @@ plain! {
     }
     /// `reading.cuh`.
     Downstream { gradient: Address, adds: u32, masks: u32 }
-    /// `conv.cuh`.
+    /// `conv_product_view.cuh`.
     ConvSizes {
         input_height: u32, input_width: u32, channels: u32, output_height: u32, output_width: u32, filters: u32,
         kernel_height: u32, kernel_width: u32, stride: u32, above: u32, left: u32, num_images: u32,
+        groups: u32, reserved: u32,
     }
     /// `conv_forward.cu`.
     ConvForward {
@@ -59,17 +60,29 @@ plain! {
         a: Address, b: Address, c: Address, bias: Address, mask: Address, a_stride: u64, b_stride: u64, c_stride: u64,
         bias_stride: u64, rows: u32, columns: u32, depth: u32, num_splits: u32, column_sums: Address,
     }
-    /// `plain_conv.cu`.
-    PlainConv {
-        input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64, sizes: ConvSizes,
+    /// `conv_product.cu`.
+    ConvProduct {
+        input: Reading, output: Upstream, to: Downstream, kernel: Address, bias: Address, result: Address,
+        bias_sums: Address, parameter_stride: u64, sizes: ConvSizes, num_splits: u32, pixels_per_split: u32, is_output: u32, reserved: u32,
     }
-    /// `plain_conv_input.cu`.
-    PlainConvInput {
-        output: Upstream, input: Reading, to: Downstream, kernel: Address, parameter_stride: u64, sizes: ConvSizes,
+    /// `depthwise.cuh`.
+    DepthwiseSizes {
+        input_height: u32, input_width: u32, output_height: u32, output_width: u32, channels: u32, stride: u32,
+        above: u32, left: u32, num_images: u32, reserved: u32,
     }
-    /// `plain_conv_kernel.cu`.
-    PlainConvKernel {
-        output: Upstream, input: Reading, sums: Address, num_splits: u32, images_per_split: u32, sizes: ConvSizes,
+    /// `depthwise.cu`.
+    Depthwise {
+        input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64, sizes: DepthwiseSizes,
+    }
+    /// `depthwise_weights.cu`.
+    DepthwiseWeights {
+        output: Upstream, input: Reading, sums: Address, bias_sums: Address, num_splits: u32, pixels_per_split: u32,
+        sizes: DepthwiseSizes,
+    }
+    /// `depthwise_input.cu`.
+    DepthwiseInput {
+        output: Upstream, input: Reading, to: Downstream, kernel: Address, parameter_stride: u64,
+        sizes: DepthwiseSizes,
     }
     /// `small_dense.cu`.
     SmallDense { input: Reading, kernel: Address, bias: Address, output: Address, parameter_stride: u64 }
@@ -78,8 +91,6 @@ plain! {
         output: Upstream, input: Reading, to: Downstream, kernel: Address, kernel_sums: Address, bias_sums: Address,
         parameter_stride: u64, num_splits: u32, images_per_split: u32,
     }
-    /// `channel_sums.cu`.
-    ChannelSums { output: Upstream, sums: Address, num_splits: u32, pixels_per_split: u32 }
     /// `norm_statistics.cu`.
     NormStatistics {
         values: Address, parts: Address, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
@@ -109,6 +120,39 @@ plain! {
     ResponseNormBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
         beta_gradient: Address, epsilon: f64, parameter_stride: u64, has_input_gradient: u32, reserved: u32,
+    }
+    /// `activation.cu`.
+    ActivationForward { input: Reading, output: Address, by: u32, reserved: u32 }
+    /// `activation_backward.cu`.
+    ActivationBackward { output: Upstream, input: Reading, to: Downstream, by: u32, reserved: u32 }
+    /// `max_pool.cuh`.
+    Window {
+        input_height: u32, input_width: u32, output_height: u32, output_width: u32, size: u32, stride: u32, above: u32,
+        left: u32,
+    }
+    /// `max_pool.cu`.
+    MaxPool { input: Reading, output: Address, window: Window }
+    /// `max_pool_backward.cu`.
+    MaxPoolBackward { output: Upstream, input: Reading, to: Downstream, window: Window }
+    /// `group_norm.cu`.
+    GroupNorm {
+        input: Reading, gamma: Address, beta: Address, output: Address, epsilon: f64, parameter_stride: u64,
+        groups: u32, reserved: u32,
+    }
+    /// `group_norm_backward.cu`.
+    GroupNormBackward {
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
+        beta_gradient: Address, epsilon: f64, parameter_stride: u64, groups: u32, has_input_gradient: u32,
+    }
+    /// `layer_norm.cu`.
+    LayerNorm {
+        input: Reading, gamma: Address, beta: Address, output: Address, epsilon: f64, parameter_stride: u64,
+    }
+    /// `layer_norm_backward.cu`.
+    LayerNormBackward {
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
+        beta_gradient: Address, epsilon: f64, parameter_stride: u64, has_input_gradient: u32, pixels_per_block: u32,
+        blocks_per_image: u32, reserved: u32,
     }
     /// `threshold.cu`.
     Threshold { input: Reading, threshold: Address, output: Address, parameter_stride: u64 }

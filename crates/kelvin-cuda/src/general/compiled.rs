@@ -1,8 +1,12 @@
 //! The kernels of an engine, compiled for its precision.
 
-use kelvin::network::Program;
 use kelvin::sampler::Integrator;
 
+use super::conv_kernels::{self, ConvProducts};
+use super::depthwise::{self, DepthwiseKernels};
+use super::fast::Fast;
+use super::layer_kernels::{self, LayerKernels};
+use super::plan::Plan;
 use super::precision::Precision;
 use super::small_dense::{self, SmallDenseKernels};
 use crate::gpu::device::{Device, DeviceError, Kernel};
@@ -12,19 +16,13 @@ use crate::samplers::{OF_ANY_NETWORK, number_in};
 /// Kernels by what they do.
 #[derive(Clone, Debug)]
 pub struct Compiled {
-    pub plain_conv: Kernel,
-    /// The same, writing f32: the outputs of a network.
-    pub plain_conv_single: Kernel,
-    pub plain_conv_input: Kernel,
-    pub plain_conv_kernel: Kernel,
-    pub channel_sums: ByWidth,
     pub norm_statistics: ByWidth,
     pub norm_finalise: Kernel,
     pub norm_sums: ByWidth,
-    pub response_norm: Kernel,
-    pub response_norm_backward: Kernel,
-    pub threshold: Kernel,
-    pub threshold_backward: Kernel,
+    pub response_norm: ByWidth,
+    pub response_norm_backward: ByWidth,
+    pub threshold: ByWidth,
+    pub threshold_backward: ByWidth,
     pub pool: ByWidth,
     pub pool_backward: ByWidth,
     /// The same, taking the sums of a norm in passing.
@@ -40,6 +38,12 @@ pub struct Compiled {
     pub mass_squares: Kernel,
     pub scale_momenta: Kernel,
     pub round_weights: Kernel,
+    /// Those of convolutions and dense layers that no faster kernel serves, by operation.
+    conv_products: Vec<Option<ConvProducts>>,
+    /// Those of depthwise convolutions, by operation.
+    depthwises: Vec<Option<DepthwiseKernels>>,
+    /// Those of layers that few networks have, by operation.
+    layers: Vec<Option<LayerKernels>>,
     /// Those of dense layers of few units, by operation.
     small_denses: Vec<Option<SmallDenseKernels>>,
     precision: Precision,
@@ -64,6 +68,11 @@ pub struct ByWidth {
 }
 
 impl ByWidth {
+    /// A kernel that `any` number of channels may have, and one of sixteen bytes at a time.
+    pub(super) fn new(any: Kernel, wide: Kernel) -> Self {
+        Self { any, wide }
+    }
+
     /// The kernel for so many channels, and how many of them a thread takes.
     pub fn of(self, precision: Precision, channels: usize) -> (Kernel, usize) {
         let wide = precision.wide();
@@ -89,21 +98,19 @@ pub(super) fn sources(precision: Precision) -> Vec<KernelSource> {
         source("gather_images", "gather_images.cu", &defines)
     };
     vec![
-        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 0)]),
-        source("plain_conv", "plain_conv.cu", &[half, ("SINGLE_OUTPUT", 1)]),
-        with_half("plain_conv_input", "plain_conv_input.cu"),
-        with_half("plain_conv_kernel", "plain_conv_kernel.cu"),
-        by_width("channel_sums", "channel_sums.cu", 1),
-        by_width("channel_sums", "channel_sums.cu", precision.wide()),
         by_width("norm_statistics", "norm_statistics.cu", 1),
         by_width("norm_statistics", "norm_statistics.cu", precision.wide()),
         source("norm_finalise", "norm_finalise.cu", &[]),
         by_width("norm_sums", "norm_sums.cu", 1),
         by_width("norm_sums", "norm_sums.cu", precision.wide()),
-        with_half("response_norm", "response_norm.cu"),
-        with_half("response_norm_backward", "response_norm_backward.cu"),
-        with_half("threshold", "threshold.cu"),
-        with_half("threshold_backward", "threshold_backward.cu"),
+        by_width("response_norm", "response_norm.cu", 1),
+        by_width("response_norm", "response_norm.cu", precision.wide()),
+        by_width("response_norm_backward", "response_norm_backward.cu", 1),
+        by_width("response_norm_backward", "response_norm_backward.cu", precision.wide()),
+        by_width("threshold", "threshold.cu", 1),
+        by_width("threshold", "threshold.cu", precision.wide()),
+        by_width("threshold_backward", "threshold_backward.cu", 1),
+        by_width("threshold_backward", "threshold_backward.cu", precision.wide()),
         by_width("pool", "pool.cu", 1),
         by_width("pool", "pool.cu", precision.wide()),
         pool_backward(1, 0),
@@ -145,24 +152,19 @@ pub(super) fn finish_source(ascends: bool) -> KernelSource {
 
 impl Compiled {
     /// Compiles all but the steps.
-    pub fn new(device: &dyn Device, precision: Precision, program: &Program) -> Result<Self, DeviceError> {
+    pub fn new(device: &dyn Device, precision: Precision, plan: &Plan, fast: &Fast) -> Result<Self, DeviceError> {
         let compiled = device.compile_all(&sources(precision))?;
         let mut next = compiled.into_iter();
         // In the order of the sources.
         let mut take = || next.next().expect("a kernel for each source");
         Ok(Self {
-            plain_conv: take(),
-            plain_conv_single: take(),
-            plain_conv_input: take(),
-            plain_conv_kernel: take(),
-            channel_sums: ByWidth { any: take(), wide: take() },
             norm_statistics: ByWidth { any: take(), wide: take() },
             norm_finalise: take(),
             norm_sums: ByWidth { any: take(), wide: take() },
-            response_norm: take(),
-            response_norm_backward: take(),
-            threshold: take(),
-            threshold_backward: take(),
+            response_norm: ByWidth { any: take(), wide: take() },
+            response_norm_backward: ByWidth { any: take(), wide: take() },
+            threshold: ByWidth { any: take(), wide: take() },
+            threshold_backward: ByWidth { any: take(), wide: take() },
             pool: ByWidth { any: take(), wide: take() },
             pool_backward: ByWidth { any: take(), wide: take() },
             pool_backward_sums: ByWidth { any: take(), wide: take() },
@@ -176,9 +178,27 @@ impl Compiled {
             mass_squares: take(),
             scale_momenta: take(),
             round_weights: take(),
-            small_denses: small_dense::compile(device, precision, program)?,
+            conv_products: conv_kernels::compile(device, precision, plan, fast)?,
+            depthwises: depthwise::compile(device, precision, &plan.program)?,
+            layers: layer_kernels::compile(device, precision, &plan.program)?,
+            small_denses: small_dense::compile(device, precision, &plan.program)?,
             precision,
         })
+    }
+
+    /// The products of a convolution or dense layer that no faster kernel serves.
+    pub fn conv_products(&self, operation: usize) -> ConvProducts {
+        self.conv_products[operation].expect("products for each operation that has no faster kernel")
+    }
+
+    /// The kernels of a depthwise convolution.
+    pub fn depthwise(&self, operation: usize) -> Option<DepthwiseKernels> {
+        self.depthwises[operation]
+    }
+
+    /// The kernels of a layer that few networks have.
+    pub fn layer(&self, operation: usize) -> LayerKernels {
+        self.layers[operation].expect("kernels for each such layer")
     }
 
     /// The kernels of a dense layer of few units, by operation.

@@ -89,7 +89,7 @@ pub(super) fn resident(bytes: usize, shared_bytes: usize) -> usize {
 impl ConvShape {
     /// Whether the kernels can serve it.
     pub fn fits(&self) -> bool {
-        let Convolution { input, output, kernel, stride, before, .. } = self.sizes;
+        let Convolution { input, output, kernel, stride, before, groups } = self.sizes;
         let even = |channels: usize| channels.is_multiple_of(16) && channels <= MOST_CHANNELS;
         let channels = if self.packed {
             input.channels <= PACKED_CHANNELS && kernel <= 4 && stride == 1 && !self.input_norm && !self.input_relu
@@ -97,7 +97,7 @@ impl ConvShape {
             even(input.channels) && input.channels.is_power_of_two() && kernel <= 5
         };
         let whole = input.height == output.height * stride && input.width == output.width * stride;
-        channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
+        groups == 1 && channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
     }
 
     /// Whether the tiles of the forward pass cover the input, so that they can work it out where it is a sum.

@@ -5,7 +5,7 @@
 //! | of bf16, widths multiples of 8, not the last | `product.cu`: bf16 on the tensor cores |
 //! | of up to 32 units | `small_dense.cu`: a warp an image, all of the backward pass in one launch |
 //! | any other | `product_tf32.cu`: TF32 on the tensor cores, three products where numbers are f32 |
-//! | with a batch norm before or behind it | `plain_conv.cu`: one thread a number |
+//! | with a batch norm before or behind it | `conv_product.cu`, as a convolution of one pixel (`conv_kernels.rs`) |
 //!
 //! How a product is cut depends on the layer and the batch alone, never on how many chains there are, so that no bit does.
 

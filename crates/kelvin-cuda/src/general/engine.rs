@@ -88,11 +88,12 @@ impl GeneralEngine {
         plan.packed_input = precision == Precision::Half && wants_packed_input(device.limits(), &plan);
         let fast = Fast::new(&*device, &plan, precision)?;
         plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
+        let compiled = Compiled::new(&*device, precision, &plan, &fast)?;
         let core = Core {
             plan,
             fast,
             blocks: ParameterBlocks::new(&device, &program.layout, without_prior)?,
-            compiled: Compiled::new(&*device, precision, program)?,
+            compiled,
             precision,
             data: DeviceData::new(&device, posterior.examples())?,
             // 0 stands for classes.

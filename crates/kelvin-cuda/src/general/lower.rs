@@ -1,10 +1,10 @@
 //! The forward pass as launches: one function for each kind of operation, where a faster kernel may stand in for a plain one.
 
-use kelvin::network::{Convolution, Operation};
+use kelvin::network::Operation;
 
 use super::arguments::{
-    AddValues, ConvSizes, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, PlainConv, Pool, Reading,
-    ResponseNorm, Threshold,
+    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, ResponseNorm,
+    Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::compiled::{ByWidth, Compiled};
@@ -12,7 +12,6 @@ use super::data::DeviceData;
 use super::fast::Fast;
 use super::memory::GroupMemory;
 use super::parameter_blocks::ParameterBlocks;
-use super::plan::NO_KERNEL;
 use super::plan::Plan;
 use super::precision::Precision;
 use super::states::Group;
@@ -194,21 +193,22 @@ impl<'a> Lowering<'a> {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate() {
             match operation {
-                Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
-                    let bias = adds_bias.then_some(bias.start);
-                    match self.fast.conv(number) {
-                        Some(fast) => self.fast_conv(&fast, *from, *to, kernel.start, bias),
-                        None => self.plain_conv(*from, *to, kernel.start, bias, self.conv_sizes(sizes)),
+                Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
+                    Some(fast) => {
+                        self.fast_conv(&fast, *from, *to, kernel.start, adds_bias.then_some(bias.start));
                     }
-                }
+                    None => match self.compiled.depthwise(number) {
+                        Some(kernels) => self.depthwise(kernels, operation),
+                        None => self.conv_product(number, operation),
+                    },
+                },
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
                         self.fast_dense(&fast, *from, *to, kernel.start, bias.start);
                     } else if let Some(small) = self.compiled.small_dense(number) {
                         self.small_dense(&small, *from, *to, kernel.start, bias.start);
                     } else {
-                        let sizes = self.dense_sizes(*from, *to);
-                        self.plain_conv(*from, *to, kernel.start, Some(bias.start), sizes);
+                        self.conv_product(number, operation);
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
@@ -221,8 +221,7 @@ impl<'a> Lowering<'a> {
                         epsilon: *epsilon,
                         parameter_stride: self.parameter_stride(),
                     };
-                    let channels = self.num_images as usize * program.values[*from].shape.channels;
-                    self.over(self.compiled.response_norm, channels, &arguments);
+                    self.over_pixels(self.compiled.response_norm, *from, (self.num_images, 1), &arguments);
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
@@ -231,12 +230,12 @@ impl<'a> Lowering<'a> {
                         output: self.memory.value(*to),
                         parameter_stride: self.parameter_stride(),
                     };
-                    self.over(self.compiled.threshold, self.count(*to), &arguments);
+                    self.over_packs(self.compiled.threshold, *to, &arguments);
                 }
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
-                | Operation::MaxPool { .. } => unreachable!("{NO_KERNEL}"),
+                | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
                 Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
@@ -244,56 +243,6 @@ impl<'a> Lowering<'a> {
                 Operation::Copy { from, to } => self.add_forward(*from, None, *to),
             }
         }
-    }
-
-    pub(super) fn conv_sizes(&self, sizes: &Convolution) -> ConvSizes {
-        ConvSizes {
-            input_height: sizes.input.height as u32,
-            input_width: sizes.input.width as u32,
-            channels: sizes.input.channels as u32,
-            output_height: sizes.output.height as u32,
-            output_width: sizes.output.width as u32,
-            filters: sizes.output.channels as u32,
-            kernel_height: sizes.kernel as u32,
-            kernel_width: sizes.kernel as u32,
-            stride: sizes.stride as u32,
-            above: sizes.before[0] as u32,
-            left: sizes.before[1] as u32,
-            num_images: self.num_images,
-        }
-    }
-
-    /// A dense layer as the convolution it is: a kernel of the size of its input, one pixel.
-    pub(super) fn dense_sizes(&self, from: usize, to: usize) -> ConvSizes {
-        let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[to].shape);
-        ConvSizes {
-            input_height: input.height as u32,
-            input_width: input.width as u32,
-            channels: input.channels as u32,
-            output_height: 1,
-            output_width: 1,
-            filters: output.channels as u32,
-            kernel_height: input.height as u32,
-            kernel_width: input.width as u32,
-            stride: 1,
-            above: 0,
-            left: 0,
-            num_images: self.num_images,
-        }
-    }
-
-    fn plain_conv(&mut self, from: usize, to: usize, kernel: usize, bias: Option<usize>, sizes: ConvSizes) {
-        let arguments = PlainConv {
-            input: self.reading(from),
-            kernel: self.weight(kernel),
-            bias: bias.map_or(0, |bias| self.parameter(bias)),
-            output: self.memory.value(to),
-            parameter_stride: self.parameter_stride(),
-            sizes,
-        };
-        let is_output = to == self.plan.output();
-        let kernel = if is_output { self.compiled.plain_conv_single } else { self.compiled.plain_conv };
-        self.over(kernel, self.count(to), &arguments);
     }
 
     fn pool_forward(&mut self, from: usize, to: usize, height: usize, width: usize) {

@@ -3,12 +3,12 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    ChannelSums, ConvSizes, Downstream, GiveGradient, GradientSource, GradientTotal, PlainConvInput, PlainConvKernel,
-    PoolBackward, ResponseNormBackward, ThresholdBackward, Upstream,
+    Downstream, GiveGradient, GradientSource, GradientTotal, PoolBackward, ResponseNormBackward, ThresholdBackward,
+    Upstream,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::lower::Lowering;
-use super::plan::{NO_KERNEL, ROWS_PER_PART};
+use super::plan::ROWS_PER_PART;
 use crate::gpu::device::{Address, Launch};
 
 /// Parts that the backward pass of a pool leaves of a norm: every block of the convolution that finishes it reads all of them.
@@ -31,35 +31,23 @@ impl Lowering<'_> {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate().rev() {
             match operation {
-                Operation::Conv { from, to, kernel, bias, sizes, adds_bias } => {
-                    if let Some(fast) = self.fast.conv(number) {
+                Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
+                    Some(fast) => {
                         let bias = adds_bias.then_some(bias.start);
                         self.fast_conv_backward(&fast, *from, *to, kernel.start, bias);
-                        continue;
                     }
-                    let sizes = self.conv_sizes(sizes);
-                    self.kernel_backward(*from, *to, kernel.start, sizes);
-                    if *adds_bias {
-                        self.bias_backward(*to, bias.start);
-                    }
-                    if *from != 0 {
-                        self.input_backward(*from, *to, kernel.start, sizes);
-                    }
-                }
+                    None => match self.compiled.depthwise(number) {
+                        Some(kernels) => self.depthwise_backward(kernels, operation),
+                        None => self.conv_product_backward(number, operation),
+                    },
+                },
                 Operation::Dense { from, to, kernel, bias } => {
                     if let Some(fast) = self.fast.dense(number) {
                         self.fast_dense_backward(&fast, *from, *to, kernel.start, bias.start);
-                        continue;
-                    }
-                    if let Some(small) = self.compiled.small_dense(number) {
+                    } else if let Some(small) = self.compiled.small_dense(number) {
                         self.small_dense_backward(&small, *from, *to, kernel.start, bias.start);
-                        continue;
-                    }
-                    let sizes = self.dense_sizes(*from, *to);
-                    self.kernel_backward(*from, *to, kernel.start, sizes);
-                    self.bias_backward(*to, bias.start);
-                    if *from != 0 {
-                        self.input_backward(*from, *to, kernel.start, sizes);
+                    } else {
+                        self.conv_product_backward(number, operation);
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
@@ -76,8 +64,8 @@ impl Lowering<'_> {
                         has_input_gradient: u32::from(*from != 0),
                         reserved: 0,
                     };
-                    let channels = self.num_images as usize * program.values[*from].shape.channels;
-                    self.over(self.compiled.response_norm_backward, channels, &arguments);
+                    let blocks = (self.num_images, 3);
+                    self.over_pixels(self.compiled.response_norm_backward, *from, blocks, &arguments);
                 }
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
@@ -90,13 +78,12 @@ impl Lowering<'_> {
                         has_input_gradient: u32::from(*from != 0),
                         reserved: 0,
                     };
-                    let channels = self.num_images as usize * program.values[*from].shape.channels;
-                    self.over(self.compiled.threshold_backward, channels, &arguments);
+                    self.over_pixels(self.compiled.threshold_backward, *from, (self.num_images, 1), &arguments);
                 }
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
-                | Operation::MaxPool { .. } => unreachable!("{NO_KERNEL}"),
+                | Operation::MaxPool { .. } => self.layer_backward(self.compiled.layer(number), operation),
                 Operation::Pool { from, to, height, width } => self.pool_backward(*from, *to, *height, *width),
                 Operation::Add { left, right, to } => {
                     self.give_gradient(*to, *right);
@@ -145,51 +132,6 @@ impl Lowering<'_> {
         let (num_splits, len) = (self.splits[tensor] as u32, self.blocks.tensor_lens[tensor] as u32);
         self.sources[tensor] = GradientSource { sums, num_splits, len };
         sums
-    }
-
-    /// The gradient of a kernel.
-    fn kernel_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
-        let sums = self.sums(kernel);
-        let tensor = self.blocks.tensor_at(kernel);
-        let num_splits = self.splits[tensor] as u32;
-        let arguments = PlainConvKernel {
-            output: self.upstream(to),
-            input: self.reading(from),
-            sums,
-            num_splits,
-            images_per_split: self.num_images.div_ceil(num_splits),
-            sizes,
-        };
-        let grid = [self.blocks.tensor_lens[tensor].div_ceil(THREADS) as u32, self.group.num_chains, num_splits];
-        self.launches.push(Launch::new(self.compiled.plain_conv_kernel, grid, THREADS as u32, 0, &arguments));
-    }
-
-    /// The gradient of a bias.
-    fn bias_backward(&mut self, to: usize, bias: usize) {
-        let sums = self.sums(bias);
-        let num_splits = self.splits[self.blocks.tensor_at(bias)] as u32;
-        let shape = self.plan.program.values[to].shape;
-        let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let arguments = ChannelSums {
-            output: self.upstream(to),
-            sums,
-            num_splits,
-            pixels_per_split: num_pixels.div_ceil(num_splits),
-        };
-        self.over_pixels(self.compiled.channel_sums, to, (num_splits, 1), &arguments);
-    }
-
-    /// The gradient of what a convolution or dense layer read.
-    fn input_backward(&mut self, from: usize, to: usize, kernel: usize, sizes: ConvSizes) {
-        let arguments = PlainConvInput {
-            output: self.upstream(to),
-            input: self.reading(from),
-            to: self.downstream(from),
-            kernel: self.weight(kernel),
-            parameter_stride: self.parameter_stride(),
-            sizes,
-        };
-        self.over(self.compiled.plain_conv_input, self.count(from), &arguments);
     }
 
     fn pool_backward(&mut self, from: usize, to: usize, height: usize, width: usize) {

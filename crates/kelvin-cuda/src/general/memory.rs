@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use kelvin::network::{Operation, Program};
 
+use super::conv_kernels::LayerSizes;
+use super::depthwise;
 use super::fast::Fast;
+use super::lower_layers::layer_norm_blocks;
 use super::parameter_blocks::ParameterBlocks;
 use super::plan::{Plan, ROWS_PER_PART};
 use super::precision::Precision;
@@ -102,35 +105,35 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
             splits[at] = count;
         }
     };
-    // Enough threads for a small kernel, and no copies of a large one.
-    let of_kernel = |len: usize| num_images.div_ceil(4).min((1 << 15) / len).clamp(1, 16);
+    let of_product = |operation: &Operation| match operation {
+        Operation::Conv { sizes, .. } if depthwise::is_served(operation) => depthwise::num_splits(sizes, num_images),
+        _ => LayerSizes::new(program, operation).map_or(1, |sizes| sizes.num_splits(num_images)),
+    };
     for (number, operation) in program.operations.iter().enumerate() {
         let fast = of_fast(number);
-        let of_bias = |to: usize| fast.unwrap_or_else(|| of_bias(program, to, num_images));
         match operation {
-            Operation::Conv { kernel, bias, adds_bias, to, .. } => {
-                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
-                if *adds_bias {
-                    set(bias.start, of_bias(*to));
+            Operation::Conv { kernel, bias, .. } | Operation::Dense { kernel, bias, .. } => {
+                let is_small = fast.is_none() && is_small_dense(program, operation);
+                let of_layer = || if is_small { small_dense::num_splits(num_images) } else { of_product(operation) };
+                let count = fast.unwrap_or_else(of_layer);
+                set(kernel.start, count);
+                // Where a norm follows, it says what becomes of the bias.
+                if !matches!(operation, Operation::Conv { adds_bias: false, .. }) {
+                    set(bias.start, count);
                 }
             }
-            Operation::Dense { kernel, bias, .. } if fast.is_none() && is_small_dense(program, operation) => {
-                set(kernel.start, small_dense::num_splits(num_images));
-                set(bias.start, small_dense::num_splits(num_images));
-            }
-            Operation::Dense { kernel, bias, to, .. } => {
-                set(kernel.start, fast.unwrap_or_else(|| of_kernel(kernel.len())));
-                set(bias.start, of_bias(*to));
-            }
-            Operation::FilterResponseNorm { scale, offset, .. } => {
+            Operation::FilterResponseNorm { scale, offset, .. } | Operation::GroupNorm { scale, offset, .. } => {
                 set(scale.start, num_images);
                 set(offset.start, num_images);
+            }
+            Operation::LayerNorm { from, scale, offset, .. } => {
+                let count = num_images * layer_norm_blocks(program.values[*from].shape);
+                set(scale.start, count);
+                set(offset.start, count);
             }
             Operation::Threshold { threshold, .. } => set(threshold.start, num_images),
             Operation::BatchNorm { .. }
             | Operation::Activation { .. }
-            | Operation::GroupNorm { .. }
-            | Operation::LayerNorm { .. }
             | Operation::MaxPool { .. }
             | Operation::Pool { .. }
             | Operation::Add { .. }
@@ -138,10 +141,6 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
         }
     }
     splits
-}
-
-fn of_bias(program: &Program, to: usize, num_images: usize) -> usize {
-    (num_images * program.values[to].shape.num_pixels()).div_ceil(32).min(64)
 }
 
 impl GroupMemory {

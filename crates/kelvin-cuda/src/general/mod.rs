@@ -1,9 +1,10 @@
 //! The engine of any network: groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
-//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_dense` and `lower_back` turn
-//! a program into launches. Convolutions have kernels of the tensor cores (`fast`) where `fast_plan` finds that shapes allow it, launched by
-//! `fast_lower`; `finishers` chooses which of them finalises each norm, and `dense_kernels` which kernels a dense layer is given.
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_conv`, `lower_dense`, `lower_layers` and
+//! `lower_back` turn a program into launches. `conv_kernels` says which kernels a convolution is given, `dense_kernels` which a dense layer:
+//! those that take whole tiles of images (`fast`) where `fast_plan` finds that shapes allow it, launched by `fast_lower`, else products of any
+//! shape. `finishers` chooses which kernel finalises each norm.
 //! `wave` records the launches of a step, `run` moves chains and `evaluate` looks at draws. The CPU's `network::images` is the
 //! specification.
 
@@ -11,12 +12,14 @@ mod arguments;
 mod block_size;
 mod compiled;
 mod conv_defines;
+mod conv_kernels;
 mod conv_strided;
 mod conv_tile;
 mod conv_wide;
 mod core;
 mod data;
 mod dense_kernels;
+mod depthwise;
 mod engine;
 mod evaluate;
 mod fast;
@@ -27,9 +30,12 @@ mod fast_shape;
 mod finishers;
 mod kernel_examples;
 mod lanes;
+mod layer_kernels;
 mod lower;
 mod lower_back;
+mod lower_conv;
 mod lower_dense;
+mod lower_layers;
 mod lower_norm;
 mod masses;
 mod memory;

@@ -31,9 +31,6 @@ pub struct Plan {
     pub packed_input: bool,
 }
 
-/// Why no operation without a kernel is lowered.
-pub const NO_KERNEL: &str = "networks with operations that have no kernel are refused before they are lowered";
-
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
 pub fn written(operation: &Operation) -> Option<usize> {
     match *operation {

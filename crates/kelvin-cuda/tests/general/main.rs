@@ -1,6 +1,7 @@
 //! The engine of any network, against the CPU and the golden files.
 #![allow(clippy::duplicate_mod)] // `support` and `reference` both say what they skip
 
+mod convolutions;
 mod dense;
 mod diverge;
 mod evaluate;

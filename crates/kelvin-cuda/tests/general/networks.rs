@@ -12,6 +12,10 @@ fn conv(filters: usize, kernel: usize, stride: usize) -> Layer {
     Layer::Conv { filters, kernel, stride, groups: 1 }
 }
 
+fn in_groups(filters: usize, kernel: usize, stride: usize, groups: usize) -> Layer {
+    Layer::Conv { filters, kernel, stride, groups }
+}
+
 fn residual(body: Vec<Layer>, shortcut: Vec<Layer>) -> Layer {
     Layer::Residual { body, shortcut }
 }
@@ -119,6 +123,68 @@ pub fn networks() -> Vec<(&'static str, Network)> {
                     Layer::AvgPool { size: 3 },
                     Layer::Dense { units: 300 },
                     Layer::Relu,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "activations and maxima",
+            build(
+                image,
+                vec![
+                    conv(4, 3, 1),
+                    Layer::BATCH_NORM,
+                    Layer::Tanh,
+                    Layer::MaxPool { size: 2, stride: None },
+                    conv(8, 3, 1),
+                    Layer::Relu,
+                    Layer::MaxPool { size: 3, stride: Some(2) },
+                    residual(vec![conv(8, 1, 1), Layer::Gelu], vec![]),
+                    Layer::Dense { units: 6 },
+                    Layer::Silu,
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "convolutions in groups",
+            build(
+                image,
+                vec![
+                    conv(8, 3, 1),
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    in_groups(8, 3, 2, 8),
+                    Layer::Relu,
+                    in_groups(8, 5, 1, 8),
+                    Layer::BATCH_NORM,
+                    in_groups(16, 3, 2, 2),
+                    Layer::Relu,
+                    in_groups(6, 1, 1, 2),
+                    in_groups(6, 2, 1, 6),
+                    in_groups(6, 9, 1, 6),
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
+            "group and layer norms",
+            build(
+                image,
+                vec![
+                    conv(6, 3, 1),
+                    Layer::GroupNorm { groups: 3, epsilon: 1e-5 },
+                    Layer::Relu,
+                    conv(8, 3, 2),
+                    Layer::Relu,
+                    Layer::LAYER_NORM,
+                    Layer::Gelu,
+                    Layer::GroupNorm { groups: 1, epsilon: 1e-5 },
+                    Layer::Dense { units: 300 },
+                    Layer::LAYER_NORM,
+                    Layer::Tanh,
+                    Layer::Dense { units: 290 },
+                    Layer::GroupNorm { groups: 1, epsilon: 1e-5 },
                     dense.clone(),
                 ],
             ),

@@ -1,0 +1,85 @@
+//! The kernels of layers that few networks have, compiled for those that do: activations other than ReLU, maxima, group and layer norm.
+
+use kelvin::network::{Layer, Network, Operation, Program, Shape};
+
+use super::compiled::ByWidth;
+use super::precision::Precision;
+use crate::gpu::device::{Device, DeviceError};
+use crate::gpu::kernels::KernelSource;
+
+/// The kernels of a layer, forward and backward.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerKernels {
+    pub(super) forward: ByWidth,
+    pub(super) backward: ByWidth,
+}
+
+/// Files of a layer's kernels and their entries, and whether they have a form that takes sixteen bytes at a time.
+type Files = ([(&'static str, &'static str); 2], bool);
+
+fn files(operation: &Operation) -> Option<Files> {
+    match operation {
+        Operation::Activation { .. } => {
+            Some(([("activation.cu", "activation"), ("activation_backward.cu", "activation_backward")], true))
+        }
+        Operation::MaxPool { .. } => {
+            Some(([("max_pool.cu", "max_pool"), ("max_pool_backward.cu", "max_pool_backward")], true))
+        }
+        Operation::GroupNorm { .. } => {
+            Some(([("group_norm.cu", "group_norm"), ("group_norm_backward.cu", "group_norm_backward")], false))
+        }
+        Operation::LayerNorm { .. } => {
+            Some(([("layer_norm.cu", "layer_norm"), ("layer_norm_backward.cu", "layer_norm_backward")], false))
+        }
+        _ => None,
+    }
+}
+
+/// Of one layer: forward for any channels and by sixteen bytes, then backward.
+fn sources(precision: Precision, operation: &Operation) -> Option<[KernelSource; 4]> {
+    let (files, by_width) = files(operation)?;
+    let half = ("HALF", i64::from(precision == Precision::Half));
+    let source = |at: usize, width: usize| {
+        let (file, entry) = files[at];
+        let width = if by_width { width } else { 1 };
+        KernelSource { file, entry, defines: vec![half, ("WIDTH", width as i64)] }
+    };
+    let wide = precision.wide();
+    Some([source(0, 1), source(0, wide), source(1, 1), source(1, wide)])
+}
+
+/// Compiles those of a program's layers, by operation.
+pub fn compile(
+    device: &dyn Device,
+    precision: Precision,
+    program: &Program,
+) -> Result<Vec<Option<LayerKernels>>, DeviceError> {
+    let sources: Vec<_> = program.operations.iter().map(|operation| sources(precision, operation)).collect();
+    let all: Vec<KernelSource> = sources.iter().flatten().flatten().cloned().collect();
+    let compiled = device.compile_all(&all)?;
+    let mut layers = compiled.chunks_exact(4).map(|kernels| LayerKernels {
+        forward: ByWidth::new(kernels[0], kernels[1]),
+        backward: ByWidth::new(kernels[2], kernels[3]),
+    });
+    Ok(sources.iter().map(|source| source.as_ref().and_then(|_| layers.next())).collect())
+}
+
+/// One of each, in one precision.
+pub fn example_kernels(precision: Precision) -> Vec<KernelSource> {
+    let layers = vec![
+        Layer::Conv { filters: 4, kernel: 3, stride: 1, groups: 1 },
+        Layer::Gelu,
+        Layer::MaxPool { size: 2, stride: None },
+        Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
+        Layer::LAYER_NORM,
+        Layer::Dense { units: 2 },
+    ];
+    let network = Network::new(Shape::image(4, 4, 1), layers).expect("a network of layers");
+    let mut all: Vec<KernelSource> = Vec::new();
+    for source in network.program().operations.iter().filter_map(|operation| sources(precision, operation)).flatten() {
+        if !all.contains(&source) {
+            all.push(source);
+        }
+    }
+    all
+}
