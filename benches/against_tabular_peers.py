@@ -33,7 +33,7 @@ def parsed_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["peers", "kelvin", "table"])
     parser.add_argument("--tables", nargs="+", choices=[table.name for table in TABLES], help="all unless named")
-    parser.add_argument("--splits", type=int, help="at most so many of each table")
+    parser.add_argument("--splits", type=int, default=3, help="so many of each table")
     parser.add_argument("--cache", type=Path, default=Path("runs/tables"), help="downloads, tables and kelvin's run folders")
     parser.add_argument("--scores", type=Path, default=Path("results/tables/scores.csv"))
     parser.add_argument("--kelvin", type=Path, default=Path("target/release/kelvin"), help="the kelvin binary")
@@ -47,11 +47,9 @@ def chosen_splits(arguments: argparse.Namespace) -> list[tuple[Table, int, Split
     """Every table with its splits: all first splits, then all second ones."""
     tables = [table for table in TABLES if not arguments.tables or table.name in arguments.tables]
     frames = {table.name: table_frame(table, arguments.cache) for table in tables}
-    most = max(table.splits for table in tables)
-    for seed in range(min(most, arguments.splits or most)):
+    for seed in range(arguments.splits):
         for table in tables:
-            if seed < table.splits:
-                yield table, seed, split_table(table, frames[table.name], seed)
+            yield table, seed, split_table(table, frames[table.name], seed)
 
 
 def score_peers(arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""Tables of the scores: negative log-likelihoods, mean ranks with their error over tables, coverage and seconds."""
+"""Tables of the scores: negative log-likelihoods with their errors over splits, mean ranks with their error over tables, coverage and seconds."""
 import numpy
 import pandas
 
@@ -20,6 +20,23 @@ def by_table(scores: pandas.DataFrame, score: str) -> pandas.DataFrame:
     return means.reindex([table.name for table in TABLES if table.name in means.index])
 
 
+def errors_over_splits(scores: pandas.DataFrame, score: str) -> pandas.DataFrame:
+    """Standard errors of the same means."""
+    errors = scores.pivot_table(index="table", columns="method", values=score, aggfunc="sem")
+    return errors.reindex(by_table(scores, score).index)
+
+
+def margins(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
+    """Per table: kelvin's NLL less that of the best other method (by its mean), split by split on the same rows."""
+    wide = scores.pivot_table(index=["table", "split"], columns="method", values="nll")
+    others = by_table(scores, "nll").drop(columns=own).idxmin(axis=1)
+    rows = {}
+    for table, best in others.items():
+        differences = wide.loc[table, own] - wide.loc[table, best]
+        rows[table] = {"best other": best, "kelvin less it": f"{differences.mean():+.3f} ± {differences.sem():.3f}", "splits ahead": f"{(differences < 0).sum()} of {len(differences)}"}
+    return pandas.DataFrame(rows).T
+
+
 def ranks(scores: pandas.DataFrame) -> pandas.DataFrame:
     """Rank by NLL in every split, averaged over the splits of a table."""
     wide = scores.pivot_table(index=["table", "split"], columns="method", values="nll")
@@ -27,17 +44,19 @@ def ranks(scores: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def rank_summary(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
-    """Mean rank with its error (bootstrap over tables), and how far kelvin is ahead with the error of that."""
+    """Mean rank with its errors (bootstrap over tables; between splits of all tables), and how far kelvin is ahead with the error of that over tables."""
     table_ranks = ranks(scores)
     generator = numpy.random.default_rng(0)
     picks = generator.integers(len(table_ranks), size=(NUM_RESAMPLES, len(table_ranks)))
     resampled = table_ranks.to_numpy()[picks].mean(axis=1)
     place = list(table_ranks.columns).index(own)
     behind = resampled - resampled[:, [place]]
+    of_splits = scores.pivot_table(index=["table", "split"], columns="method", values="nll").rank(axis=1).groupby("split").mean()
     summary = pandas.DataFrame(
         {
             "mean rank": table_ranks.mean(),
             "±": resampled.std(axis=0),
+            "± splits": of_splits.sem(),
             "behind kelvin": table_ranks.mean() - table_ranks.mean().iloc[place],
             "± ": behind.std(axis=0),
             "best on": (table_ranks.rank(axis=1) == 1).sum(),
@@ -48,13 +67,21 @@ def rank_summary(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
     return summary.sort_values("mean rank")
 
 
-def markdown(frame: pandas.DataFrame, digits: int, head: str) -> str:
-    """A Markdown table; of scores of tables the smallest of a row in bold."""
+def markdown(frame: pandas.DataFrame, digits: int, head: str, errors: pandas.DataFrame | None = None) -> str:
+    """A Markdown table; of scores of tables the smallest of a row in bold, with their errors where these are given."""
+
+    def cell(name: str, column: str, value: float, best: float) -> str:
+        if isinstance(value, str):
+            return value
+        if numpy.isnan(value):
+            return "–"
+        text = f"**{value:.{digits}f}**" if value == best and head == "table" else f"{value:.{digits}f}"
+        return text if errors is None else f"{text} ± {errors.loc[name, column]:.{digits}f}"
+
     lines = [f"| {head} | " + " | ".join(frame.columns) + " |", "|---|" + "---:|" * frame.shape[1]]
     for name, row in frame.iterrows():
-        best = row.min()
-        cells = ("–" if numpy.isnan(value) else f"**{value:.{digits}f}**" if value == best and head == "table" else f"{value:.{digits}f}" for value in row)
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        best = min((value for value in row if not isinstance(value, str)), default=numpy.nan)
+        lines.append(f"| {name} | " + " | ".join(cell(name, column, value, best) for column, value in row.items()) + " |")
     return "\n".join(lines)
 
 
@@ -65,8 +92,10 @@ def report(scores: pandas.DataFrame, own: str) -> str:
     parts = [
         f"{len(splits)} tables, {int(splits.sum())} splits.",
         markdown(rank_summary(scores, own), 2, "method"),
-        "Negative log-likelihood of a test row, in the target's own units (mean over splits; smaller is better):",
-        markdown(by_table(scores, "nll"), 3, "table"),
+        "kelvin beside the best other method of each table, negative log-likelihood of a test row (mean of the differences ± standard error over splits):",
+        markdown(margins(scores, own), 3, "table"),
+        "Negative log-likelihood of a test row, in the target's own units (mean over splits ± standard error; smaller is better):",
+        markdown(by_table(scores, "nll"), 3, "table", errors_over_splits(scores, "nll")),
         "CRPS (classes: Brier score):",
         markdown(by_table(scores, "crps"), 4, "table"),
         "RMSE (classes: share of wrong classes):",

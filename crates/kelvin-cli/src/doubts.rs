@@ -75,6 +75,7 @@ fn brief(warning: &Warning) -> String {
         }
         Warning::RowsOutsideTraining { .. }
         | Warning::BetaUnstableOverSeeds { .. }
+        | Warning::LearnedScalesTempered { .. }
         | Warning::SelectionNotConverged { .. }
         | Warning::BetaUnbounded { .. }
         | Warning::FewEffectiveWeights { .. } => warning.seen().trim_end_matches('.').to_owned(),

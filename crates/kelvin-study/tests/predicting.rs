@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kelvin::data::{Dataset, Target};
+use kelvin::diagnostics::Warning;
 use kelvin::random::{NoiseKey, Purpose};
+use kelvin::temperature::Tempering;
 use kelvin_study::experiment::{Experiment, learning_scales, provisional_settings, suitable_likelihoods};
 use kelvin_study::findings::{Findings, JudgedOn, Method, ModelKind, RunCommand, Tried};
 use kelvin_study::problem::Problem;
-use kelvin_study::settings::{DataSettings, LikelihoodName, RunSettings, Settings, TaskSetting};
+use kelvin_study::settings::{DataSettings, LikelihoodName, PriorName, RunSettings, Settings, TaskSetting};
 use kelvin_study::study::{Cancel, Outcome, StageEnd, Study, StudyObserver};
 
 const ROWS: usize = 240;
@@ -59,9 +61,19 @@ fn study(folder: &Path, dataset: &Dataset, stop_after: usize) -> Option<Findings
 }
 
 fn study_with(folder: &Path, dataset: &Dataset, settings: Settings, stop_after: usize) -> Option<Findings> {
+    carried_out(RunCommand::Run, folder, dataset, settings, stop_after)
+}
+
+fn carried_out(
+    command: RunCommand,
+    folder: &Path,
+    dataset: &Dataset,
+    settings: Settings,
+    stop_after: usize,
+) -> Option<Findings> {
     let experiment = Experiment::new(Problem::new(dataset.clone(), &settings).unwrap(), settings).unwrap();
     let cancel = Cancel::default();
-    let mut study = Study::new(RunCommand::Run, experiment);
+    let mut study = Study::new(command, experiment);
     study.folder = Some(folder.to_path_buf());
     study.observer = Arc::new(StopAfter { stages: stop_after.into(), cancel: cancel.clone() });
     study.cancel = cancel;
@@ -138,4 +150,29 @@ fn hidden_layers_are_chosen_by_rows_that_were_held_out() {
     }
     let toml = String::from_utf8(read(whole.path(), "experiment.toml")).unwrap();
     assert!(toml.contains("hidden = [8]") && !toml.contains("hidden_layers"), "{toml}");
+}
+
+/// As an experiment file can ask for it.
+#[test]
+fn learned_scales_that_are_tempered_are_warned_of() {
+    let dataset = table(|_| 0.3);
+    let warned = |command, tempering, prior| {
+        let mut settings = settings(&dataset).with_budget(400, ROWS * 4 / 5);
+        (settings.run.folds, settings.run.all_rows) = (None, false);
+        settings.run.likelihoods.clear();
+        (settings.selection.beta, settings.selection.epochs) = (Some(3.0), 200);
+        settings.run.grid = vec![0.5, 1.0];
+        (settings.sampler.tempering, settings.model.prior) = (tempering, prior);
+        let folder = tempfile::tempdir().unwrap();
+        let findings = carried_out(command, folder.path(), &dataset, settings, 0).unwrap();
+        findings.warnings.iter().find_map(|warning| match warning {
+            Warning::LearnedScalesTempered { betas } => Some(betas.clone()),
+            _ => None,
+        })
+    };
+    let (posterior, scales) = (Tempering::Posterior, PriorName::LearnedScales);
+    assert_eq!(warned(RunCommand::Run, posterior, scales), Some(vec![3.0]));
+    assert_eq!(warned(RunCommand::Sweep, posterior, scales), Some(vec![0.5]));
+    assert_eq!(warned(RunCommand::Run, Tempering::Likelihood, scales), None);
+    assert_eq!(warned(RunCommand::Run, posterior, PriorName::Layerwise), None);
 }

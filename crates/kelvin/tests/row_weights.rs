@@ -9,13 +9,14 @@ use kelvin::random::{NoiseKey, Purpose};
 
 const ROWS: usize = 37;
 const FEATURES: usize = 3;
-const LIKELIHOODS: [Likelihood; 9] = [
+const LIKELIHOODS: [Likelihood; 10] = [
     Likelihood::Gaussian { noise_variance: 0.2 },
     Likelihood::LearnedGaussian,
     Likelihood::VaryingGaussian,
     Likelihood::StudentT,
     Likelihood::VaryingStudentT,
     Likelihood::LogNormal { log_mean: 0.3, log_std: 0.8 },
+    Likelihood::PowerNormal { power: 0.4, mean: 0.3, std: 0.8 },
     Likelihood::Poisson { log_mean: 0.7 },
     Likelihood::NegativeBinomial { log_mean: 0.7 },
     Likelihood::Categorical { num_classes: 3 },

@@ -27,6 +27,7 @@ type RowDensity = fn(outputs: &[f64], own: &[f64], y: f64) -> f64;
 enum Answers {
     Numbers,
     Positive,
+    Skewed,
     Counts,
 }
 
@@ -66,6 +67,19 @@ fn negative_binomial(y: f64, log_mean: f64, r: f64) -> f64 {
     ln_gamma(y + r) - ln_gamma(r) - ln_gamma(y + 1.0) + r * (r / (r + mean)).ln() + y * (mean / (r + mean)).ln()
 }
 
+/// The power transform of λ = ½ and its derivative.
+fn root(y: f64) -> (f64, f64) {
+    match y < 0.0 {
+        true => ((1.0 - (1.0 - y).powf(1.5)) / 1.5, (1.0 - y).sqrt()),
+        false => (2.0 * ((1.0 + y).sqrt() - 1.0), 1.0 / (1.0 + y).sqrt()),
+    }
+}
+
+/// The number with this root.
+fn of_root(z: f32) -> f32 {
+    if z < 0.0 { 1.0 - (1.0 - 1.5 * z).powf(2.0 / 3.0) } else { (1.0 + 0.5 * z).powi(2) - 1.0 }
+}
+
 fn rows(answers: Answers) -> Examples {
     let mut numbers = vec![0.0; NUM_ROWS * 2];
     NoiseKey { seed: 6, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut numbers);
@@ -73,6 +87,7 @@ fn rows(answers: Answers) -> Examples {
     let answer = |(x, e): (&f32, &f32)| match answers {
         Answers::Counts => (LOG_MEAN as f32 + 0.4 * x + 0.6 * e).exp().round(),
         Answers::Numbers => 0.4 + x + 0.6 * e,
+        Answers::Skewed => of_root(LOG_MEAN as f32 + LOG_STD as f32 * (0.4 + x + 0.6 * e)),
         Answers::Positive => (LOG_MEAN as f32 + LOG_STD as f32 * (0.4 + x + 0.6 * e)).exp(),
     };
     let targets = inputs.iter().zip(noise).map(answer).collect();
@@ -203,6 +218,25 @@ fn noise_in_proportion_has_its_known_posterior() {
         range: |parameter| [(-0.4, 2.4), (-3.4, 3.4), (-1.2, 1.8), (-4.2, 2.4)][parameter],
     };
     check("noise in proportion", &case, 44);
+}
+
+/// Of the same transformed answers as noise in proportion, so that the same posterior is to be found.
+#[test]
+fn noise_of_a_power_has_its_known_posterior() {
+    let case = Case {
+        likelihood: Likelihood::PowerNormal { power: 0.5, mean: LOG_MEAN, std: LOG_STD },
+        density: |outputs, _, y| {
+            let (root, slope) = root(y);
+            let log_variance = 6.0 * ((outputs[1] + 4.0) / 6.0).tanh() - 4.0;
+            normal((root - LOG_MEAN) / LOG_STD, outputs[0], log_variance) - LOG_STD.ln() + slope.ln()
+        },
+        own_variance: 1.0,
+        answers: Answers::Skewed,
+        learning_rate: 0.0005,
+        every: 48,
+        range: |parameter| [(-0.4, 2.4), (-3.4, 3.4), (-1.2, 1.8), (-4.2, 2.4)][parameter],
+    };
+    check("noise of a power", &case, 44);
 }
 
 #[test]

@@ -266,6 +266,8 @@ pub enum LikelihoodArgument {
     VaryingGaussian,
     /// Noise in proportion to positive numbers, that depends on the row and is learned
     LogNormal,
+    /// Noise of a power of skewed numbers, that depends on the row and is learned
+    PowerNormal,
     /// Noise with far tails
     StudentT,
     /// Noise with far tails that depends on the row
@@ -285,6 +287,7 @@ impl LikelihoodArgument {
             Self::LearnedGaussian => LikelihoodName::LearnedGaussian,
             Self::VaryingGaussian => LikelihoodName::VaryingGaussian,
             Self::LogNormal => LikelihoodName::LogNormal,
+            Self::PowerNormal => LikelihoodName::PowerNormal,
             Self::StudentT => LikelihoodName::StudentT,
             Self::VaryingStudentT => LikelihoodName::VaryingStudentT,
             Self::Poisson => LikelihoodName::Poisson,

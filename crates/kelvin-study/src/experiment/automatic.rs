@@ -17,6 +17,7 @@
 
 use crate::experiment::prepared::Experiment;
 use crate::problem::Problem;
+use crate::settings::build_likelihood::standardised;
 use crate::settings::{
     BatchSize, DataSettings, DrawStatistics, DrawsSetting, LikelihoodName, ModelSettings, Preconditioner,
     PreconditionerStatistics, PriorName, RateSchedule, RunSettings, SamplerSettings, SelectionObjective,
@@ -24,6 +25,7 @@ use crate::settings::{
 };
 use kelvin::data::{Dataset, Split, Standardiser, Target, Targets, Task};
 use kelvin::exact::LinearRegression;
+use kelvin::likelihood::YeoJohnson;
 use kelvin::sampler::{ClipScope, Integrator, Silent};
 use kelvin::temperature::Tempering;
 
@@ -71,7 +73,10 @@ const LARGEST_COUNT: f64 = 1000.0;
 /// The logarithm is tried where it takes this much of the targets' skewness, and they have as much.
 const WORTH_A_LOGARITHM: f64 = 0.5;
 
-/// Likelihoods that suit the target of a table, the simplest first: those of numbers, the log-normal one where they are positive and less skewed as logarithms, and those of counts where all are whole numbers from 0 to 1000; those of
+/// A power is tried where it makes the targets as much more probable, in nats a row.
+const WORTH_A_POWER: f64 = 0.03;
+
+/// Likelihoods that suit the target of a table, the simplest first: those of numbers, the log-normal one where they are positive and less skewed as logarithms, that of a power where one makes them more normal, and those of counts where all are whole numbers from 0 to 1000; those of
 /// counts alone where the task says so. None of classes.
 pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<LikelihoodName> {
     let Target::Real(numbers) = &dataset.target else { return Vec::new() };
@@ -86,6 +91,10 @@ pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<Likelih
     if is_positive && skewness(numbers) - skewness(&logs()).abs() > WORTH_A_LOGARITHM {
         // No simpler than noise that varies, which comes before.
         found.insert(found.len() - 1, LikelihoodName::LogNormal);
+    }
+    let standardised = standardised(numbers);
+    if YeoJohnson::most_likely(&standardised).gain(&standardised) > WORTH_A_POWER {
+        found.insert(found.len() - 1, LikelihoodName::PowerNormal);
     }
     found
 }
@@ -277,6 +286,19 @@ mod tests {
         };
         assert!(tried(|x| (0.07 * x).exp() + 0.001));
         assert!(!tried(|x| (0.07 * x).exp() - 1.5), "some are negative");
+        assert!(!tried(|x| 100.5 + x), "they are not skewed");
+    }
+
+    #[test]
+    fn a_power_is_tried_where_it_makes_targets_more_probable() {
+        let tried = |of: fn(f64) -> f64| {
+            let text: String = (0..60).map(|i| format!("{i},{}\n", of(f64::from(i)))).collect();
+            let table = Table::from_bytes("t.csv", format!("a,y\n{text}").as_bytes()).unwrap();
+            let dataset = Dataset::from_table(&table, "y", &[], Some(Task::Regression)).unwrap();
+            suitable_likelihoods(&dataset, TaskSetting::Auto).contains(&LikelihoodName::PowerNormal)
+        };
+        assert!(tried(|x| (0.07 * x).exp() - 1.5), "above");
+        assert!(tried(|x| 1.5 - (0.07 * x).exp()), "below");
         assert!(!tried(|x| 100.5 + x), "they are not skewed");
     }
 

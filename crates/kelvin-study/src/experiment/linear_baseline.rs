@@ -42,8 +42,9 @@ pub(crate) struct LinearBaseline {
     penalty: f64,
 }
 
-/// λ for a unit of noise, from hardly any to a strong one.
-const PENALTIES: [f64; 6] = [1e-3, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+/// λ for a unit of noise, from hardly any to a strong one; where tables have it, closer than by factors of ten (on one of 19 classes and 35 columns of text, λ = 0.3 is
+/// 0.011 nats ahead of 0.1 and of 1).
+const PENALTIES: [f64; 9] = [1e-3, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0];
 /// Steps of accelerated gradient descent: enough for standardised columns, where it is at its maximum within 1e-3 of a nat.
 const STEPS: usize = 300;
 /// More rows than these are thinned for classes: a line needs no more.

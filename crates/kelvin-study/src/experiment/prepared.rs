@@ -6,8 +6,9 @@ use crate::error::ExperimentError;
 use crate::experiment::chain_spec::{Slot, StartingPoint};
 use crate::problem::Problem;
 use crate::settings::check::num_steps;
-use crate::settings::{BatchSize, Preconditioner, PreconditionerStatistics, Settings, Start};
+use crate::settings::{BatchSize, Preconditioner, PreconditionerStatistics, PriorName, Settings, Start};
 use kelvin::data::{Augmentation, Corruption};
+use kelvin::diagnostics::Warning;
 use kelvin::draws::Draws;
 use kelvin::held_out::HeldOut;
 use kelvin::potential::{Posterior, Potential};
@@ -17,7 +18,7 @@ use kelvin::sampler::{
     PriorShare, WarmUp,
 };
 use kelvin::selection::JointChoice;
-use kelvin::temperature::{Schedule, Temperature};
+use kelvin::temperature::{Schedule, Temperature, Tempering};
 
 /// A problem with its posterior, ready to be optimised and sampled; it owns what it needs.
 pub struct Experiment {
@@ -231,6 +232,16 @@ impl Experiment {
     pub fn sampler_temperature(&self, inverse_temperature: f64) -> Result<f64, ExperimentError> {
         let temperature = Temperature::from_inverse(inverse_temperature)?;
         Ok(self.settings.sampler.tempering.sampler_temperature(temperature))
+    }
+
+    /// A warning where a prior whose scales are learned is sampled with its energy divided by some of these temperatures.
+    pub fn tempered_scales(&self, inverse_temperatures: impl IntoIterator<Item = f64>) -> Option<Warning> {
+        let Settings { model, sampler, .. } = &self.settings;
+        if model.prior != PriorName::LearnedScales || sampler.tempering != Tempering::Posterior {
+            return None;
+        }
+        let betas: Vec<f64> = inverse_temperatures.into_iter().filter(|&beta| beta != 1.0).collect();
+        (!betas.is_empty()).then_some(Warning::LearnedScalesTempered { betas })
     }
 
     /// How much the discretisation raises the kinetic temperature, as a factor averaged over a cycle.

@@ -148,16 +148,16 @@ mod tests {
 
     #[test]
     fn lengths_follow_the_work_of_a_gradient() {
-        for (name, rows, parameters, epochs) in
+        for (name, rows, parameters, steps) in
             [("concrete", 1030, 641, 189_000), ("naval", 11_934, 1025, 10_200), ("concrete", 300_000, 641, 10_000)]
         {
             let settings = preset(name).unwrap().settings().adaptive(rows, parameters);
             settings.check().unwrap();
             let num_train = rows * 4 / 5;
-            let found = settings.sampler.epochs as f64 / f64::from(epochs);
-            assert!((0.95..1.05).contains(&found), "{name}: {}", settings.sampler.epochs);
+            let found = settings.sampler.epochs * settings.steps_per_epoch(num_train);
+            assert!((0.95..1.05).contains(&(found as f64 / f64::from(steps))), "{name}: {found}");
             assert_eq!(settings.run.folds.is_some(), rows <= 20_000);
-            assert_eq!(settings.sampler.start == Start::Search, epochs < 20_000, "{name}");
+            assert_eq!(settings.sampler.start == Start::Search, steps < 20_000, "{name}");
             settings.clone().quick_adaptive(num_train).check().unwrap();
             settings.with_budget(40, num_train).check().unwrap();
         }

@@ -5,7 +5,7 @@ use super::likelihood::LikelihoodName;
 use super::model::ModelSettings;
 use crate::error::ExperimentError;
 use kelvin::data::Target;
-use kelvin::likelihood::Likelihood;
+use kelvin::likelihood::{Likelihood, YeoJohnson};
 
 impl Settings {
     /// The likelihood in force for a target, as [`ModelSettings::build_likelihood`]; negative binomial for counts where none is named.
@@ -21,7 +21,7 @@ impl Settings {
 
 impl ModelSettings {
     /// The likelihood in force for a target: the one that is named, else Gaussian with the variance `noise_variance` for numbers and categorical
-    /// for classes. Counts are predicted relative to the mean of the training rows, logarithms to their mean and standard deviation.
+    /// for classes. Counts are predicted relative to the mean of the training rows, logarithms and powers to their mean and standard deviation.
     ///
     /// # Errors
     /// If the one that is named is not for such targets.
@@ -36,6 +36,7 @@ impl ModelSettings {
             LikelihoodName::LearnedGaussian => Likelihood::LearnedGaussian,
             LikelihoodName::VaryingGaussian => Likelihood::VaryingGaussian,
             LikelihoodName::LogNormal => log_normal(numbers, train)?,
+            LikelihoodName::PowerNormal => power_normal(numbers, train),
             LikelihoodName::StudentT => Likelihood::StudentT,
             LikelihoodName::VaryingStudentT => Likelihood::VaryingStudentT,
             LikelihoodName::Poisson => Likelihood::Poisson { log_mean: log_mean_count(name, numbers, train)? },
@@ -92,6 +93,21 @@ fn log_normal(numbers: &[f64], train: &[usize]) -> Result<Likelihood, Experiment
     Ok(Likelihood::LogNormal { log_mean, log_std: variance.sqrt() })
 }
 
+/// That of the power which suits the training rows best; their targets are standardised before.
+fn power_normal(numbers: &[f64], train: &[usize]) -> Likelihood {
+    let of_train: Vec<f64> = train.iter().map(|&row| numbers[row]).collect();
+    let standardised = standardised(&of_train);
+    let transform = YeoJohnson::most_likely(&standardised);
+    let (mean, variance) = transform.moments(&standardised);
+    Likelihood::PowerNormal { power: transform.power(), mean, std: variance.sqrt() }
+}
+
+/// Numbers less their mean, in standard deviations.
+pub(crate) fn standardised(numbers: &[f64]) -> Vec<f64> {
+    let (mean, variance) = YeoJohnson::IDENTITY.moments(numbers);
+    numbers.iter().map(|number| (number - mean) / variance.sqrt()).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +156,22 @@ mod tests {
         assert_eq!(built, Likelihood::LogNormal { log_mean: 2.0, log_std: 2.0 });
         let error = log_normal.build_likelihood(&numbers(), &[1, 2]).unwrap_err().to_string();
         assert!(error.contains("a target is 0") && error.contains("varying_gaussian"), "{error}");
+    }
+
+    /// Targets whose standardised form has a normal power, in the training rows; others have no say.
+    #[test]
+    fn powers_are_those_of_training_rows() {
+        let skewed = YeoJohnson::new(0.3).unwrap();
+        let normal = (0..1000).map(|i| kelvin::quantile::normal_quantile((f64::from(i) + 0.5) / 1000.0));
+        let mut numbers: Vec<f64> = normal.map(|z| 70.0 + 20.0 * skewed.inverse(0.8 * z)).collect();
+        numbers.extend([1e9; 50]);
+        let train: Vec<usize> = (0..1000).collect();
+        let power_normal = named(Some(LikelihoodName::PowerNormal));
+        let built = power_normal.build_likelihood(&Target::Real(numbers), &train).unwrap();
+        let Likelihood::PowerNormal { power, mean, std } = built else { panic!("{built:?}") };
+        assert!((power - 0.3).abs() < 0.15 && mean.abs() < 0.3 && (0.6..1.0).contains(&std), "{built:?}");
+        let same = power_normal.build_likelihood(&Target::Real(vec![2.0; 5]), &[0, 1, 2]).unwrap();
+        assert!(same.check_settings().is_err(), "{same:?}");
     }
 
     #[test]

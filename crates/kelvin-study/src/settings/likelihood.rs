@@ -14,6 +14,8 @@ pub enum LikelihoodName {
     VaryingGaussian,
     /// Positive numbers whose logarithm is normal around the first output, with a variance σ²(x) that a second output says.
     LogNormal,
+    /// Skewed numbers that a power transform makes normal around the first output, with a variance σ²(x) that a second output says.
+    PowerNormal,
     /// Numbers around the output with far tails: Student-t with four degrees of freedom, of a scale that is learned with the weights.
     StudentT,
     /// Numbers around the first output with far tails, of a scale that a second output says: Student-t with four degrees of freedom.
@@ -39,6 +41,7 @@ impl LikelihoodName {
             Self::LearnedGaussian => "constant noise",
             Self::VaryingGaussian => "noise that depends on the row",
             Self::LogNormal => "noise in proportion, that depends on the row",
+            Self::PowerNormal => "noise of a power, that depends on the row",
             Self::StudentT => "noise with far tails",
             Self::VaryingStudentT => "noise with far tails that depends on the row",
             Self::Poisson => "Poisson counts",
@@ -54,6 +57,7 @@ impl LikelihoodName {
             Self::LearnedGaussian => "learned_gaussian",
             Self::VaryingGaussian => "varying_gaussian",
             Self::LogNormal => "log_normal",
+            Self::PowerNormal => "power_normal",
             Self::StudentT => "student_t",
             Self::VaryingStudentT => "varying_student_t",
             Self::Poisson => "poisson",
@@ -74,6 +78,7 @@ mod tests {
             LikelihoodName::LearnedGaussian,
             LikelihoodName::VaryingGaussian,
             LikelihoodName::LogNormal,
+            LikelihoodName::PowerNormal,
             LikelihoodName::StudentT,
             LikelihoodName::VaryingStudentT,
             LikelihoodName::Poisson,

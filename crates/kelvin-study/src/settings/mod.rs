@@ -2,7 +2,7 @@
 
 mod adaptive;
 mod batch_size;
-mod build_likelihood;
+pub(crate) mod build_likelihood;
 pub(crate) mod check;
 mod experiment;
 mod layer_list;

@@ -66,6 +66,8 @@ pub(crate) fn run(stages: &mut Stages, command: RunCommand) -> Result<Findings> 
     let (row, predictions) = Row::sgd(experiment, choice, None, search_seconds)?;
     folder.add_row(&mut findings, row, &predictions)?;
     let groups_of_run = groups(experiment, &chains, beta, wanted)?;
+    let sampled_betas = groups_of_run.iter().map(|(_, group)| group.inverse_temperature);
+    findings.warnings.extend(experiment.tempered_scales(sampled_betas));
     for (method, group) in &groups_of_run {
         stages.check_cancelled()?;
         let seconds = group.chains.iter().map(|chain| chain.seconds).sum();

@@ -57,6 +57,9 @@ pub(crate) fn sweep(stages: &mut Stages) -> Result<Findings> {
     }
     findings.sampling.friction_times = experiment.friction_times(ended.iter())?;
     findings.warnings = selection_warnings(&searches, searches.iter().map(|search| &search.choice));
+    let sampled_betas =
+        findings.grid.iter().copied().chain(searches.iter().map(|search| search.choice.inverse_temperature));
+    findings.warnings.extend(experiment.tempered_scales(sampled_betas));
     findings.warnings.extend(divergence);
     findings.warnings.extend(doubts);
     findings.agreement = agreement(experiment, &chains, &mut findings.warnings)?;

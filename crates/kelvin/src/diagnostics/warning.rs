@@ -251,6 +251,12 @@ pub enum Warning {
         #[serde(deserialize_with = "number_or_nan")]
         beta: f64,
     },
+    /// The temperature divides a prior whose scales are learned, which has no tempered form.
+    LearnedScalesTempered {
+        /// The inverse temperatures other than 1 that were sampled so.
+        #[serde(deserialize_with = "numbers_or_nan")]
+        betas: Vec<f64>,
+    },
     /// The predictive density is worse than one that ignores the inputs.
     WorseThanBaseRate {
         /// Whose predictions.
@@ -309,6 +315,7 @@ impl Warning {
             Self::TensorTemperatureOff { .. } => "tensor temperature off",
             Self::CoverageOff { .. } => "coverage off",
             Self::BetaVeryLarge { .. } => "beta very large",
+            Self::LearnedScalesTempered { .. } => "learned scales tempered",
             Self::WorseThanBaseRate { .. } => "worse than base rate",
             Self::RowsOutsideTraining { .. } => "rows outside training",
         }
@@ -411,6 +418,10 @@ impl Warning {
                 }
             }
             Self::BetaVeryLarge { beta } => format!("the search chose β = {}.", number(*beta)),
+            Self::LearnedScalesTempered { betas } => {
+                let list: Vec<String> = betas.iter().map(|&beta| number(beta)).collect();
+                format!("at β = {} the temperature divides the prior too, whose scales are learned.", list.join(", "))
+            }
             Self::WorseThanBaseRate { label, lpd, base_lpd, classes } => format!(
                 "held-out LPD of {label} is {}, and {} for {} alone, whatever the inputs are.",
                 number(*lpd),
@@ -501,6 +512,10 @@ impl Warning {
                 "the tempered likelihood is then nearly certain of itself, which few data support; often the network memorised \
                  its rows, or the noise variance is far too large."
             }
+            Self::LearnedScalesTempered { .. } => {
+                "with its scales integrated out the prior has no power that is a prior of such scales: for β > 1 it pulls a whole \
+                 tensor to next to nothing, and for β < 1 it cannot be normalised."
+            }
             Self::WorseThanBaseRate { .. } => {
                 "a prediction that never looks at its inputs would do better, so these predictions should not be used as they \
                  are."
@@ -571,6 +586,10 @@ impl Warning {
             Self::BetaVeryLarge { .. } => {
                 "compare with a grid (`kelvin select`), look at the validation LPD along the search, and lower \
                  model.noise_variance in a regression."
+            }
+            Self::LearnedScalesTempered { .. } => {
+                "set sampler.tempering = \"likelihood\", which leaves the prior as it is, or a prior of a fixed scale (model.prior = \
+                 \"layerwise\")."
             }
             Self::WorseThanBaseRate { .. } => {
                 "look at the other predictive model (SM or TM) and at β = 1, train longer, or choose β by validation LPD over a \
@@ -664,6 +683,7 @@ mod tests {
             coverage_off(Stated::CentralInterval),
             coverage_off(Stated::Quantile),
             Warning::BetaVeryLarge { beta: 128.0 },
+            Warning::LearnedScalesTempered { betas: vec![0.3, 3.0] },
             Warning::WorseThanBaseRate { label: label(), lpd: -43.6, base_lpd: -0.69, classes: true },
             Warning::WorseThanBaseRate { label: label(), lpd: -3.0, base_lpd: -1.42, classes: false },
             Warning::RowsOutsideTraining {

@@ -9,6 +9,7 @@ use super::learned_gaussian::LearnedGaussian;
 use super::log_normal::LogNormal;
 use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
 use super::number::NumberDistribution;
+use super::power_normal::PowerNormal;
 use super::student_t::StudentT;
 use super::varying_gaussian::VaryingGaussian;
 use super::varying_student_t::VaryingStudentT;
@@ -44,6 +45,16 @@ pub enum Likelihood {
         /// Its standard deviation.
         log_std: f64,
     },
+    /// Numbers that a power transform T of Yeo and Johnson makes normal: (T(y) − mean)/std ~ N(first output, σ²(x)) with log σ²(x) a bounded form of the second output.
+    #[serde(rename = "power_normal")]
+    PowerNormal {
+        /// λ of T, between 0 and 2.
+        power: f64,
+        /// The mean of T(y) over the training rows.
+        mean: f64,
+        /// Its standard deviation.
+        std: f64,
+    },
     /// Counts, Poisson with the log of their mean log_mean + a bounded form of the output: one output.
     Poisson {
         /// The log of the mean of the training counts.
@@ -72,6 +83,7 @@ impl Likelihood {
             Self::StudentT => question(&StudentT),
             Self::VaryingStudentT => question(&VaryingStudentT),
             Self::LogNormal { log_mean, log_std } => question(&LogNormal { log_mean, log_std }),
+            Self::PowerNormal { power, mean, std } => question(&PowerNormal { power, mean, std }),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
@@ -267,6 +279,16 @@ mod tests {
                 Likelihood::LogNormal { log_mean: 0.3, log_std: 0.8 },
                 vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0],
                 Targets::Real(vec![0.75, 2.0, 1.6]),
+            ),
+            (
+                Likelihood::PowerNormal { power: 0.4, mean: 0.3, std: 0.8 },
+                vec![0.5, -0.7, -1.25, 0.9, 0.3, -4.0],
+                numbers(),
+            ),
+            (
+                Likelihood::PowerNormal { power: 2.0, mean: 0.3, std: 0.8 },
+                vec![0.5, -0.7, 0.2, 0.9, 0.3, 0.1],
+                numbers(),
             ),
             (Likelihood::Poisson { log_mean: 0.7 }, vec![0.5, -1.25, 2.3], counts()),
             (Likelihood::NegativeBinomial { log_mean: 0.7 }, vec![0.5, 0.4, -1.25, 0.4, 2.3, 0.4], counts()),

@@ -35,11 +35,11 @@ pub(super) struct LogNormal {
 /// Outputs of a row.
 const WIDTH: usize = 2;
 /// The middle of what S can be, and how far it reaches from there.
-const MIDDLE: f64 = -4.0;
-const REACH: f64 = 6.0;
+pub(super) const MIDDLE: f64 = -4.0;
+pub(super) const REACH: f64 = 6.0;
 
 /// S of a second output.
-fn log_variance(output: f32) -> f64 {
+pub(super) fn log_variance(output: f32) -> f64 {
     MIDDLE + REACH * ((f64::from(output) - MIDDLE) / REACH).tanh()
 }
 

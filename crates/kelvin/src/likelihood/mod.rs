@@ -20,6 +20,7 @@ mod log_normal;
 mod model;
 pub(crate) mod normal;
 mod number;
+mod power_normal;
 mod rows;
 mod student_t;
 mod sum;
@@ -27,6 +28,7 @@ mod targets;
 mod varying_gaussian;
 mod varying_student_t;
 mod weighed;
+mod yeo_johnson;
 
 pub(crate) use count::least_count;
 pub(crate) use drawn::DrawnScores;
@@ -35,3 +37,4 @@ pub use model::{LikelihoodError, LogBetaCurve, LogLikelihood, TargetKind, Temper
 pub use number::NumberDistribution;
 pub(crate) use rows::Given;
 pub(crate) use sum::LikelihoodSum;
+pub use yeo_johnson::YeoJohnson;

@@ -47,6 +47,19 @@ pub enum LikelihoodError {
         /// The standard deviation.
         std: f64,
     },
+    /// Transformed targets must have a scale.
+    #[error(
+        "a power transform must have a power between 0 and 2, and transformed targets a finite mean and a standard deviation > 0, got \
+         {power}, {mean} and {std}: a power-normal likelihood needs numbers that differ"
+    )]
+    PowerScale {
+        /// The power that was given.
+        power: f64,
+        /// The mean.
+        mean: f64,
+        /// The standard deviation.
+        std: f64,
+    },
     /// A target that has no logarithm.
     #[error(
         "a log-normal likelihood needs positive targets, but a target is {found}; choose model.likelihood = \
