@@ -87,6 +87,9 @@ class Tests:
             with tempfile.TemporaryDirectory(prefix="kelvin-mutant-") as folder:
                 seen = Path(folder) / "seen"
                 fate, seconds = self.run(program, [test], 600, KELVIN_MUTANT_SEEN=str(seen))
+                if fate == "killed":
+                    # What counts allocations sees those of writing switches down.
+                    fate, seconds = self.run(program, [test], 600)
                 passed = sorted({int(line) for line in seen.read_text().split()}) if seen.exists() else []
             line = {"program": program, "test": test, "fate": fate, "seconds": round(seconds, 3), "switches": passed}
             with writing, book.open("a") as lines:
