@@ -221,7 +221,8 @@ impl LayerSizes {
     pub fn num_splits(&self, num_images: usize) -> usize {
         let (rows, columns) = self.rows_and_columns(ConvProductKind::Weights, num_images);
         // In both precisions the same, so that there is one number of them.
-        let tiles = Cut::new(Precision::Half, ConvProductKind::Weights, rows, columns).num_tiles(rows, columns) as usize;
+        let tiles =
+            Cut::new(Precision::Half, ConvProductKind::Weights, rows, columns).num_tiles(rows, columns) as usize;
         let pixels = num_images * (self.sizes.output_height * self.sizes.output_width) as usize;
         (pixels / PIXELS_OF_A_SPLIT).min(BLOCKS_OF_A_CHAIN / tiles).max(1)
     }

@@ -142,7 +142,7 @@ impl GeneralEngine {
         Ok(Residence { wave, group: group.min(wave), chain_bytes, group_bytes })
     }
 
-    /// Dense layers and convolutions that kernels of one thread a number serve, instead of those of the tensor cores.
+    /// Dense layers and convolutions that have no kernels for their shape, in words.
     pub fn slow_layers(&self) -> Vec<String> {
         slow_layers(&self.core.plan.program, &self.core.fast)
     }

@@ -1,17 +1,20 @@
-//! Which layers of a network have no kernels of the tensor cores, in words: a user who sees them may choose other widths.
+//! Which layers of a network have no kernels for their shape, in words: a user who sees them may choose other widths.
 
 use kelvin::network::{Operation, Program};
 
+use super::depthwise;
 use super::fast::Fast;
 use super::small_dense::is_small_dense;
 
-/// Dense layers and convolutions that are served by kernels of one thread a number.
+/// Dense layers and convolutions that are made as products gathered from the images, number by number.
 pub fn slow_layers(program: &Program, fast: &Fast) -> Vec<String> {
     let of = |(number, operation): (usize, &Operation)| match operation {
-        Operation::Conv { sizes, .. } if fast.convs[number].is_none() => Some(format!(
-            "convolution {0}×{0} of {1}×{2}×{3} to {4} filters",
-            sizes.kernel, sizes.input.height, sizes.input.width, sizes.input.channels, sizes.output.channels
-        )),
+        Operation::Conv { sizes, .. } if fast.convs[number].is_none() && !depthwise::is_served(operation) => {
+            Some(format!(
+                "convolution {0}×{0} of {1}×{2}×{3} to {4} filters",
+                sizes.kernel, sizes.input.height, sizes.input.width, sizes.input.channels, sizes.output.channels
+            ))
+        }
         Operation::Dense { from, to, .. } if fast.denses[number].is_none() && !is_small_dense(program, operation) => {
             let len = |value: usize| program.values[value].shape.len();
             Some(format!("dense layer of {} to {} units", len(*from), len(*to)))
@@ -31,17 +34,30 @@ mod tests {
     use crate::gpu::device::Limits;
 
     #[test]
-    fn layers_without_tensor_cores_are_named() {
+    fn layers_without_kernels_for_their_shape_are_named() {
         let limits =
             Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 0 };
         let slow = |network: &Network| {
             let plan = Plan::new(network.program());
             slow_layers(&plan.program, &Fast::planned(limits, &plan, Precision::Half).0)
         };
-        let conv = |filters, kernel| Layer::Conv { filters, kernel, stride: 1, groups: 1 };
-        let layers = vec![conv(8, 5), Layer::BATCH_NORM, Layer::Dense { units: 64 }, Layer::Dense { units: 3 }];
-        let network = Network::new(Shape::image(8, 8, 1), layers).unwrap();
-        assert!(slow(&network).contains(&"dense layer of 512 to 64 units".to_owned()), "{:?}", slow(&network));
+        let conv = |filters, kernel, groups| Layer::Conv { filters, kernel, stride: 1, groups };
+        let layers = vec![
+            conv(16, 5, 1),
+            Layer::Relu,
+            conv(16, 3, 16),
+            Layer::Relu,
+            conv(16, 3, 1),
+            Layer::BATCH_NORM,
+            Layer::Dense { units: 64 },
+            Layer::Dense { units: 3 },
+        ];
+        let network = Network::new(Shape::image(8, 8, 3), layers).unwrap();
+        assert_eq!(
+            slow(&network),
+            ["convolution 5×5 of 8×8×3 to 16 filters", "dense layer of 1024 to 64 units"],
+            "a depthwise convolution, one of sixteen channels and a small layer have kernels"
+        );
         assert_eq!(slow(&Network::dense(20, &[100], 3).unwrap()), Vec::<String>::new());
     }
 }

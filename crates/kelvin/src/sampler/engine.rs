@@ -113,7 +113,7 @@ pub trait Engine: Send + Sync {
         Ok(None)
     }
 
-    /// Layers that kernels slower than the others serve here, as people know them.
+    /// Layers that have no kernels for their shape here, and take longer for it, as people know them.
     fn slow_layers(&self, posterior: &Posterior) -> Result<Vec<String>, EngineError> {
         let _ = posterior;
         Ok(Vec::new())

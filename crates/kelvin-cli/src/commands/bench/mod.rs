@@ -39,7 +39,7 @@ struct Timing {
     /// What a step takes at least, where that is known.
     #[serde(flatten)]
     limit: Option<Limit>,
-    /// Layers that slower kernels serve.
+    /// Layers that have no kernels for their shape.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     slow_layers: Vec<String>,
 }
@@ -168,7 +168,7 @@ fn print_timing(timing: &Timing, json: bool) -> anyhow::Result<()> {
     });
     let slow = match &slow_layers[..] {
         [] => String::new(),
-        layers => format!("  slow here, one thread a number: {}\n", layers.join("; ")),
+        layers => format!("  without kernels for their shape, gathered number by number: {}\n", layers.join("; ")),
     };
     print_result(&format!(
         "{case:<16}  {place}{instructions}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step{share}\n{slow}"
