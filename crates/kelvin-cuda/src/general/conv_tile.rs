@@ -97,7 +97,12 @@ impl ConvShape {
             even(input.channels) && input.channels.is_power_of_two() && kernel <= 5
         };
         let whole = input.height == output.height * stride && input.width == output.width * stride;
-        groups == 1 && channels && even(output.channels) && output.channels.is_power_of_two() && whole && before[0] == before[1]
+        groups == 1
+            && channels
+            && even(output.channels)
+            && output.channels.is_power_of_two()
+            && whole
+            && before[0] == before[1]
     }
 
     /// Whether the tiles of the forward pass cover the input, so that they can work it out where it is a sum.
