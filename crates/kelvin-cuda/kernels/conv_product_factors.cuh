@@ -25,10 +25,23 @@ struct FactorA {
     Pixel pixels[TileOfA::TIMES], tile;  // of the thread's rows, and how far it is from a tile to the next
     u32 next;                            // number of the first of them
     Walk walk;
+#if !WIDE_A
+    // What each of a thread's eight columns meets, and how far that is from an origin.
+    Walk walks[8];
+    int ahead[8];
+#endif
 
     DEVICE FactorA(const ConvProductArguments& arguments, const Block& block, u32 chain, u32 first, int thread)
         : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)), next(first + TileOfA::row(thread, 0)) {
         walk = walk_to(block.first_row + TileOfA::column(thread), block.channels, block.horizontal.taps);
+#if !WIDE_A
+        Walk of = walk;
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+            walks[e] = of, ahead[e] = distance(of, block.horizontal, block.stride);
+            of.advance(1, block.channels, block.horizontal.taps);
+        }
+#endif
         tile = pixel_at(DEPTH, block.vertical, block.horizontal);
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i)
@@ -46,13 +59,10 @@ struct FactorA {
             fetched[i].fetch(from, origin.at + distance(walk, block.horizontal, block.stride), valid);
 #else
             Eight x;
-            Walk of = walk;
 #pragma unroll
             for (int e = 0; e < 8; ++e) {
-                const bool valid = meets(origin, of, block.vertical, block.horizontal);
-                const int at = origin.at + distance(of, block.horizontal, block.stride);
-                x.number[e] = valid ? from.single((u32)at, of.channel) : 0.0f;
-                of.advance(1, block.channels, block.horizontal.taps);
+                const bool valid = meets(origin, walks[e], block.vertical, block.horizontal);
+                x.number[e] = valid ? from.single((u32)(origin.at + ahead[e]), walks[e].channel) : 0.0f;
             }
             fetched[i].own = raw_of(x);
 #endif

@@ -2,8 +2,9 @@
 
 use kelvin::sampler::Integrator;
 
+use super::by_width::ByWidth;
 use super::conv_kernels::{self, ConvProducts};
-use super::depthwise::{self, DepthwiseKernels};
+use super::depthwise_kernels::{self, DepthwiseKernels};
 use super::fast::Fast;
 use super::layer_kernels::{self, LayerKernels};
 use super::plan::Plan;
@@ -58,26 +59,6 @@ pub struct Gather {
     pub rows: Kernel,
     /// The same, four numbers at a time.
     pub fours: Kernel,
-}
-
-/// A kernel in two widths: for any number of channels, and sixteen bytes at a time.
-#[derive(Clone, Copy, Debug)]
-pub struct ByWidth {
-    any: Kernel,
-    wide: Kernel,
-}
-
-impl ByWidth {
-    /// A kernel that `any` number of channels may have, and one of sixteen bytes at a time.
-    pub(super) fn new(any: Kernel, wide: Kernel) -> Self {
-        Self { any, wide }
-    }
-
-    /// The kernel for so many channels, and how many of them a thread takes.
-    pub fn of(self, precision: Precision, channels: usize) -> (Kernel, usize) {
-        let wide = precision.wide();
-        if channels.is_multiple_of(wide) { (self.wide, wide) } else { (self.any, 1) }
-    }
 }
 
 /// A kernel whose file has the name of its entry.
@@ -158,18 +139,18 @@ impl Compiled {
         // In the order of the sources.
         let mut take = || next.next().expect("a kernel for each source");
         Ok(Self {
-            norm_statistics: ByWidth { any: take(), wide: take() },
+            norm_statistics: ByWidth::new(take(), take()),
             norm_finalise: take(),
-            norm_sums: ByWidth { any: take(), wide: take() },
-            response_norm: ByWidth { any: take(), wide: take() },
-            response_norm_backward: ByWidth { any: take(), wide: take() },
-            threshold: ByWidth { any: take(), wide: take() },
-            threshold_backward: ByWidth { any: take(), wide: take() },
-            pool: ByWidth { any: take(), wide: take() },
-            pool_backward: ByWidth { any: take(), wide: take() },
-            pool_backward_sums: ByWidth { any: take(), wide: take() },
-            add_values: ByWidth { any: take(), wide: take() },
-            give_gradient: ByWidth { any: take(), wide: take() },
+            norm_sums: ByWidth::new(take(), take()),
+            response_norm: ByWidth::new(take(), take()),
+            response_norm_backward: ByWidth::new(take(), take()),
+            threshold: ByWidth::new(take(), take()),
+            threshold_backward: ByWidth::new(take(), take()),
+            pool: ByWidth::new(take(), take()),
+            pool_backward: ByWidth::new(take(), take()),
+            pool_backward_sums: ByWidth::new(take(), take()),
+            add_values: ByWidth::new(take(), take()),
+            give_gradient: ByWidth::new(take(), take()),
             loss: take(),
             batch_rows: take(),
             gather_bytes: Gather { images: take(), rows: take(), fours: take() },
@@ -179,7 +160,7 @@ impl Compiled {
             scale_momenta: take(),
             round_weights: take(),
             conv_products: conv_kernels::compile(device, precision, plan, fast)?,
-            depthwises: depthwise::compile(device, precision, &plan.program)?,
+            depthwises: depthwise_kernels::compile(device, precision, &plan.program)?,
             layers: layer_kernels::compile(device, precision, &plan.program)?,
             small_denses: small_dense::compile(device, precision, &plan.program)?,
             precision,

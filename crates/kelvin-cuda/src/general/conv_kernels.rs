@@ -3,7 +3,7 @@
 //! | layer | kernels |
 //! |---|---|
 //! | of bf16, channels and filters 16, 32 or 64 (or a packed input), sizes multiples of the stride | `fast_plan.rs`: whole tiles of the image |
-//! | depthwise, of kernels up to 8×8 | `depthwise.rs`: a thread some channels of a pixel, without tensor cores |
+//! | depthwise, of kernels up to 8×8 | `depthwise_kernels.rs`: a thread some channels of a pixel, without tensor cores |
 //! | any other, also in groups, and dense layers that `dense_kernels.rs` has nothing for | `conv_product.cu`: products gathered from the images |
 //!
 //! How a product is cut depends on the layer and the batch alone, never on how many chains there are, so that no bit does.
@@ -11,7 +11,7 @@
 use kelvin::network::{Network, Operation, Program};
 
 use super::arguments::ConvSizes;
-use super::depthwise;
+use super::depthwise_kernels;
 use super::fast::Fast;
 use super::plan::Plan;
 use super::precision::Precision;
@@ -68,11 +68,14 @@ fn cheapest(sizes: impl IntoIterator<Item = usize>, count: usize) -> usize {
 
 impl Cut {
     /// The cut for so many rows and columns.
-    fn new(precision: Precision, kind: ConvProductKind, rows: usize, columns: usize) -> Self {
-        // A sum of f32 takes twice the registers; gathering pixel after pixel takes more than tap after tap.
-        let narrow = precision == Precision::Single || kind == ConvProductKind::Weights;
-        let columns = cheapest(COLUMNS.into_iter().filter(|&size| !narrow || size <= 64), columns);
-        let rows = cheapest(ROWS, rows);
+    fn new(precision: Precision, kind: ConvProductKind, is_wide: bool, rows: usize, columns: usize) -> Self {
+        // A sum of f32 takes twice the registers; gathering pixel after pixel takes more than tap after tap, and number after number more
+        // again.
+        let is_weights = kind == ConvProductKind::Weights;
+        let most_columns = if is_weights || precision == Precision::Single { 64 } else { 128 };
+        let most_rows = if is_weights && !is_wide { 64 } else { 128 };
+        let columns = cheapest(COLUMNS.into_iter().filter(|&size| size <= most_columns), columns);
+        let rows = cheapest(ROWS.into_iter().filter(|&size| size <= most_rows), rows);
         let (warps, warp, blocks) = match (precision, columns) {
             (_, ..=16) => ([4, 1], [2, 2], 4),
             (_, ..=32) => ([4, 1], [2, 4], if precision == Precision::Half { 4 } else { 3 }),
@@ -221,8 +224,7 @@ impl LayerSizes {
     pub fn num_splits(&self, num_images: usize) -> usize {
         let (rows, columns) = self.rows_and_columns(ConvProductKind::Weights, num_images);
         // In both precisions the same, so that there is one number of them.
-        let tiles =
-            Cut::new(Precision::Half, ConvProductKind::Weights, rows, columns).num_tiles(rows, columns) as usize;
+        let tiles = self.cut(ConvProductKind::Weights, Precision::Half).num_tiles(rows, columns) as usize;
         let pixels = num_images * (self.sizes.output_height * self.sizes.output_width) as usize;
         (pixels / PIXELS_OF_A_SPLIT).min(BLOCKS_OF_A_CHAIN / tiles).max(1)
     }
@@ -233,17 +235,22 @@ impl LayerSizes {
         pixels.div_ceil(num_splits).next_multiple_of(32)
     }
 
+    /// Whether eight neighbouring channels of a group begin at a multiple of sixteen bytes, and so do their norm's coefficients.
+    fn input_is_wide(&self) -> bool {
+        self.sizes.channels.is_multiple_of(8) && (!self.input_norm || self.norm_channels.is_multiple_of(8))
+    }
+
     fn cut(&self, kind: ConvProductKind, precision: Precision) -> Cut {
         // Of pixels there are always many.
         let (rows, columns) = self.rows_and_columns(kind, ROWS[0]);
         let rows = if kind == ConvProductKind::Weights { rows } else { ROWS[0] };
-        Cut::new(precision, kind, rows, columns)
+        Cut::new(precision, kind, self.input_is_wide(), rows, columns)
     }
 
     fn source(&self, kind: ConvProductKind, precision: Precision) -> KernelSource {
-        let ConvSizes { channels, filters, .. } = self.sizes;
+        let filters = self.sizes.filters;
         let eights = |numbers: u32| numbers.is_multiple_of(8);
-        let of_input = eights(channels) && (!self.input_norm || self.norm_channels.is_multiple_of(8));
+        let of_input = self.input_is_wide();
         let of_kernel = eights(filters) && self.kernel.is_multiple_of(8);
         let (wide_a, wide_b, wide_c) = match kind {
             ConvProductKind::Forward => (of_input, of_kernel, eights(filters) && !self.is_output),
@@ -278,7 +285,7 @@ fn layers(plan: &Plan, fast: &Fast) -> Vec<Option<LayerSizes>> {
     let operations = program.operations.iter().enumerate();
     let of = |(number, operation): (usize, &Operation)| {
         let is_fast = fast.conv(number).is_some() || fast.dense(number).is_some();
-        let is_served = is_fast || depthwise::is_served(operation) || is_small_dense(program, operation);
+        let is_served = is_fast || depthwise_kernels::is_served(operation) || is_small_dense(program, operation);
         if is_served { None } else { LayerSizes::new(program, operation) }
     };
     operations.map(of).collect()

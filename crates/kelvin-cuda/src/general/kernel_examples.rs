@@ -4,7 +4,7 @@ use kelvin::sampler::Integrator;
 
 use super::compiled::{ascent_source, finish_source, sampler_source, sources};
 use super::precision::Precision;
-use super::{conv_kernels, depthwise, fast_plan, layer_kernels, small_dense};
+use super::{conv_kernels, depthwise_kernels, fast_plan, layer_kernels, small_dense};
 use crate::gpu::kernels::KernelSource;
 
 /// Every kernel of an engine, in both precisions, and the fast ones of the paper's networks.
@@ -14,7 +14,7 @@ pub fn kernel_sources() -> Vec<KernelSource> {
         all.extend(sources(precision));
         all.push(ascent_source(precision));
         all.extend(conv_kernels::example_kernels(precision));
-        all.extend(depthwise::example_kernels(precision));
+        all.extend(depthwise_kernels::example_kernels(precision));
         all.extend(layer_kernels::example_kernels(precision));
         all.extend(small_dense::example_kernels(precision));
         let integrators = [Integrator::Sghmc, Integrator::Baoa, Integrator::Sgld];

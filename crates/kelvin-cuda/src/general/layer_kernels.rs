@@ -2,10 +2,18 @@
 
 use kelvin::network::{Layer, Network, Operation, Program, Shape};
 
-use super::compiled::ByWidth;
+use super::by_width::ByWidth;
 use super::precision::Precision;
 use crate::gpu::device::{Device, DeviceError};
 use crate::gpu::kernels::KernelSource;
+
+/// Pixels that a block of a layer norm's backward pass takes: it keeps two numbers for each.
+pub const PIXELS_OF_A_BLOCK: usize = 256;
+
+/// Blocks that share an image in the backward pass of a layer norm, each with a partial sum.
+pub fn layer_norm_blocks(shape: Shape) -> usize {
+    shape.num_pixels().div_ceil(PIXELS_OF_A_BLOCK)
+}
 
 /// The kernels of a layer, forward and backward.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,8 @@ use super::arguments::{
     Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
-use super::compiled::{ByWidth, Compiled};
+use super::by_width::ByWidth;
+use super::compiled::Compiled;
 use super::data::DeviceData;
 use super::fast::Fast;
 use super::memory::GroupMemory;

@@ -1,26 +1,19 @@
 //! Activations, maxima, group and layer norms as launches, forward and backward.
 
-use kelvin::network::{Activation, Convolution, Operation, Shape};
+use kelvin::network::{Activation, Convolution, Operation};
 
 use super::arguments::{
     ActivationBackward, ActivationForward, GroupNorm, GroupNormBackward, LayerNorm, LayerNormBackward, MaxPool,
     MaxPoolBackward, Window,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
-use super::layer_kernels::LayerKernels;
+use super::layer_kernels::{LayerKernels, PIXELS_OF_A_BLOCK, layer_norm_blocks};
 use super::lower::Lowering;
 use crate::gpu::device::Launch;
 
-/// Pixels that a block of a layer norm's backward pass takes: it keeps two numbers for each.
-const PIXELS_OF_A_BLOCK: usize = 256;
 /// Bytes of a number for each warp of a block, and of two for each pixel.
 const SHARED_WARPS: u32 = (THREADS / 32 * size_of::<f64>()) as u32;
 const SHARED_PIXELS: u32 = (2 * PIXELS_OF_A_BLOCK * size_of::<f32>()) as u32;
-
-/// Blocks that share an image in the backward pass of a layer norm, each with a partial sum.
-pub fn layer_norm_blocks(shape: Shape) -> usize {
-    shape.num_pixels().div_ceil(PIXELS_OF_A_BLOCK)
-}
 
 /// The number of an activation in the kernels.
 fn number_of(by: Activation) -> u32 {

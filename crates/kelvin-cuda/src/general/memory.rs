@@ -5,9 +5,9 @@ use std::sync::Arc;
 use kelvin::network::{Operation, Program};
 
 use super::conv_kernels::LayerSizes;
-use super::depthwise;
+use super::depthwise_kernels;
 use super::fast::Fast;
-use super::lower_layers::layer_norm_blocks;
+use super::layer_kernels::layer_norm_blocks;
 use super::parameter_blocks::ParameterBlocks;
 use super::plan::{Plan, ROWS_PER_PART};
 use super::precision::Precision;
@@ -106,7 +106,9 @@ fn splits(program: &Program, num_images: usize, of_fast: impl Fn(usize) -> Optio
         }
     };
     let of_product = |operation: &Operation| match operation {
-        Operation::Conv { sizes, .. } if depthwise::is_served(operation) => depthwise::num_splits(sizes, num_images),
+        Operation::Conv { sizes, .. } if depthwise_kernels::is_served(operation) => {
+            depthwise_kernels::num_splits(sizes, num_images)
+        }
         _ => LayerSizes::new(program, operation).map_or(1, |sizes| sizes.num_splits(num_images)),
     };
     for (number, operation) in program.operations.iter().enumerate() {

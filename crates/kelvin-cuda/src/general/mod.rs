@@ -1,7 +1,7 @@
 //! The engine of any network: groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
-//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_conv`, `lower_dense`, `lower_layers` and
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_conv`, `lower_dense`, `lower_depthwise`, `lower_layers` and
 //! `lower_back` turn a program into launches. `conv_kernels` says which kernels a convolution is given, `dense_kernels` which a dense layer:
 //! those that take whole tiles of images (`fast`) where `fast_plan` finds that shapes allow it, launched by `fast_lower`, else products of any
 //! shape. `finishers` chooses which kernel finalises each norm.
@@ -10,6 +10,7 @@
 
 mod arguments;
 mod block_size;
+mod by_width;
 mod compiled;
 mod conv_defines;
 mod conv_kernels;
@@ -19,7 +20,7 @@ mod conv_wide;
 mod core;
 mod data;
 mod dense_kernels;
-mod depthwise;
+mod depthwise_kernels;
 mod engine;
 mod evaluate;
 mod fast;
@@ -35,6 +36,7 @@ mod lower;
 mod lower_back;
 mod lower_conv;
 mod lower_dense;
+mod lower_depthwise;
 mod lower_layers;
 mod lower_norm;
 mod masses;
