@@ -2,14 +2,14 @@
 
 use kelvin::network::{Operation, Program};
 
-use super::depthwise;
+use super::depthwise_kernels;
 use super::fast::Fast;
 use super::small_dense::is_small_dense;
 
 /// Dense layers and convolutions that are made as products gathered from the images, number by number.
 pub fn slow_layers(program: &Program, fast: &Fast) -> Vec<String> {
     let of = |(number, operation): (usize, &Operation)| match operation {
-        Operation::Conv { sizes, .. } if fast.convs[number].is_none() && !depthwise::is_served(operation) => {
+        Operation::Conv { sizes, .. } if fast.convs[number].is_none() && !depthwise_kernels::is_served(operation) => {
             Some(format!(
                 "convolution {0}×{0} of {1}×{2}×{3} to {4} filters",
                 sizes.kernel, sizes.input.height, sizes.input.width, sizes.input.channels, sizes.output.channels
