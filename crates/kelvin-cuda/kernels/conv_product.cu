@@ -13,7 +13,8 @@
 //
 // Defines: HALF, PRODUCT, WARPS_M WARPS_N (warps of a block), WARP_M WARP_N (sixteens of rows and eights of columns of a warp), BLOCKS
 // (on a multiprocessor), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and begin at a multiple of
-// sixteen bytes), WIDE_C (so do those of C, which is bf16).
+// sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM
+// (whether there are such).
 
 #include "conv_product_store.cuh"
 

@@ -20,8 +20,8 @@ struct Block {
 
 // A: rows of taps and channels, gathered pixel after pixel of a split.
 struct FactorA {
-    Numbers<false> from;
-    Fetched<false> fetched[TileOfA::TIMES];
+    Numbers<VALUE> from;
+    Fetched<VALUE> fetched[TileOfA::TIMES];
     Pixel pixels[TileOfA::TIMES], tile;  // of the thread's rows, and how far it is from a tile to the next
     u32 next;                            // number of the first of them
     Walk walk;
@@ -71,9 +71,10 @@ struct FactorA {
     }
 
     DEVICE void put(uint4* tile, int thread) {
+        const Coefficients by = WIDE_A ? from.of(walk.channel) : Coefficients();
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i)
-            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(from, walk.channel) : fetched[i].own);
+            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
     }
 };
 
@@ -81,8 +82,10 @@ struct FactorA {
 
 // A: rows of pixels, gathered tap after tap.
 struct FactorA {
-    Numbers<PRODUCT == INPUT> from;
-    Fetched<PRODUCT == INPUT> fetched[TileOfA::TIMES];
+    static constexpr int KIND = PRODUCT == INPUT ? GRADIENT : VALUE;
+
+    Numbers<KIND> from;
+    Fetched<KIND> fetched[TileOfA::TIMES];
     Origin origins[TileOfA::TIMES];
     Walk walk;
     u32 channel;  // of what was fetched
@@ -129,9 +132,10 @@ struct FactorA {
     }
 
     DEVICE void put(uint4* tile, int thread) {
+        const Coefficients by = WIDE_A ? from.of(channel) : Coefficients();
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i)
-            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(from, channel) : fetched[i].own);
+            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
     }
 };
 
@@ -141,8 +145,8 @@ struct FactorA {
 
 // B: the kernel, whose filters the sum runs along; a row for each channel.
 struct FactorB {
-    Numbers<false> from;
-    Fetched<false> fetched[TileOfB::TIMES];
+    Numbers<WEIGHT> from;
+    Fetched<WEIGHT> fetched[TileOfB::TIMES];
     Walk walk;
     u32 first_tap, kernel_width, stride;
 
@@ -192,8 +196,10 @@ struct FactorB {
 
 // B: a matrix that the sum runs down, the kernel or dV; `end` of its rows are there.
 struct FactorB {
-    Numbers<PRODUCT == WEIGHTS> from;
-    Fetched<PRODUCT == WEIGHTS> fetched[TileOfB::TIMES];
+    static constexpr int KIND = PRODUCT == WEIGHTS ? GRADIENT : WEIGHT;
+
+    Numbers<KIND> from;
+    Fetched<KIND> fetched[TileOfB::TIMES];
     u32 next, column, stride;
 
     DEVICE FactorB(const ConvProductArguments& arguments, const Block& block, u32 chain, u32 first, int thread)
@@ -226,9 +232,10 @@ struct FactorB {
     }
 
     DEVICE void put(uint4* tile, int thread) {
+        const Coefficients by = WIDE_B ? from.of(column) : Coefficients();
 #pragma unroll
         for (int i = 0; i < TileOfB::TIMES; ++i)
-            TileOfB::put(tile, thread, i, WIDE_B ? fetched[i].seen(from, column) : fetched[i].own);
+            TileOfB::put(tile, thread, i, WIDE_B ? fetched[i].seen(by) : fetched[i].own);
     }
 };
 

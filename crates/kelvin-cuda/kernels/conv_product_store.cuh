@@ -23,7 +23,7 @@ DEVICE void store_eight(const ConvProductArguments& arguments, u32 chain, u64 fi
 #if PRODUCT == INPUT
     const Reading& input = arguments.input;
     uint4* const to = (uint4*)(arguments.to.gradient + (u64)chain * input.num_images * input.len + at);
-    const bool masks = arguments.to.masks && input.relu;
+    const bool masks = INPUT_RELU && arguments.to.masks;
     if (arguments.to.adds || masks) {
         Eight x = unpacked(chunk);
         if (arguments.to.adds) {
@@ -32,11 +32,11 @@ DEVICE void store_eight(const ConvProductArguments& arguments, u32 chain, u64 fi
             for (int i = 0; i < 8; ++i) x.number[i] += before.number[i];
         }
         if (masks) {
-            Numbers<false> from = numbers_of(input, chain, 0);
-            from.relu = false;
-            Fetched<false> fetched;
+            const Numbers<VALUE> from = numbers_of(input, chain, 0);
+            Fetched<VALUE> fetched;
             fetched.fetch(from, (int)at, true);
-            const Eight seen = eight_of(fetched.seen(from, at % input.channels));
+            // What the ReLU cut off is 0.
+            const Eight seen = eight_of(fetched.seen(from.of(at % input.channels)));
 #pragma unroll
             for (int i = 0; i < 8; ++i) x.number[i] = seen.number[i] > 0.0f ? x.number[i] : 0.0f;
         }
