@@ -32,7 +32,8 @@ struct FactorA {
 #endif
 
     DEVICE FactorA(const ConvProductArguments& arguments, const Block& block, u32 chain, u32 first, int thread)
-        : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)), next(first + TileOfA::row(thread, 0)) {
+        : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)),
+          next(first + TileOfA::row(thread, 0)) {
         walk = walk_to(block.first_row + TileOfA::column(thread), block.channels, block.horizontal.taps);
 #if !WIDE_A
         Walk of = walk;
@@ -92,26 +93,25 @@ struct FactorA {
 
     DEVICE FactorA(const ConvProductArguments& arguments, const Block& block, u32 chain, u32, int thread)
 #if PRODUCT == INPUT
-        : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)) {
+        : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)){
 #else
         : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)) {
 #endif
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i) {
-            const u32 row = block.first_row + TileOfA::row(thread, i);
-            const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
-            origins[i] = origin_of(pixel, row < block.rows, block.vertical, block.horizontal, block.stride);
-        }
-        walk = walk_to(TileOfA::column(thread), block.channels, block.horizontal.taps);
-    }
+              for (int i = 0; i < TileOfA::TIMES; ++i) {
+                  const u32 row = block.first_row + TileOfA::row(thread, i);
+    const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
+    origins[i] = origin_of(pixel, row < block.rows, block.vertical, block.horizontal, block.stride);
+} walk = walk_to(TileOfA::column(thread), block.channels, block.horizontal.taps);
+}
 
-    DEVICE void fetch(const Block& block, u32) {
-        channel = walk.channel;
+DEVICE void fetch(const Block& block, u32) {
+    channel = walk.channel;
 #if WIDE_A
-        const int ahead = distance(walk, block.horizontal, block.stride);
+    const int ahead = distance(walk, block.horizontal, block.stride);
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i)
-            fetched[i].fetch(from, origins[i].at + ahead, meets(origins[i], walk, block.vertical, block.horizontal));
+    for (int i = 0; i < TileOfA::TIMES; ++i)
+        fetched[i].fetch(from, origins[i].at + ahead, meets(origins[i], walk, block.vertical, block.horizontal));
 #else
         Eight x[TileOfA::TIMES];
         Walk of = walk;
@@ -128,16 +128,17 @@ struct FactorA {
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i) fetched[i].own = raw_of(x[i]);
 #endif
-        walk.advance(DEPTH, block.channels, block.horizontal.taps);
-    }
+    walk.advance(DEPTH, block.channels, block.horizontal.taps);
+}
 
-    DEVICE void put(uint4* tile, int thread) {
-        const Coefficients by = WIDE_A ? from.of(channel) : Coefficients();
+DEVICE void put(uint4* tile, int thread) {
+    const Coefficients by = WIDE_A ? from.of(channel) : Coefficients();
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i)
-            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
-    }
-};
+    for (int i = 0; i < TileOfA::TIMES; ++i)
+        TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
+}
+}
+;
 
 #endif
 
@@ -151,7 +152,8 @@ struct FactorB {
     u32 first_tap, kernel_width, stride;
 
     DEVICE FactorB(const ConvProductArguments& arguments, const Block& block, u32 chain, u32, int thread)
-        : from(weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
+        : from(
+              weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
           walk(walk_to(TileOfB::column(thread), block.channels, block.horizontal.taps)),
           kernel_width(arguments.sizes.kernel_width),
           stride(arguments.sizes.stride) {
@@ -206,7 +208,8 @@ struct FactorB {
 #if PRODUCT == WEIGHTS
         : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)),
 #else
-        : from(weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
+        : from(
+              weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
 #endif
           next(first + TileOfB::row(thread, 0)),
           column(block.first_column + TileOfB::column(thread)),

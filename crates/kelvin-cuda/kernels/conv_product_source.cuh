@@ -135,7 +135,8 @@ struct Fetched {
             const Eight v = eight_of(other);
 #pragma unroll
             for (int i = 0; i < 8; ++i)
-                x.number[i] = fmaf(by.first.number[i], x.number[i], fmaf(by.second.number[i], v.number[i], by.third.number[i]));
+                x.number[i] =
+                    fmaf(by.first.number[i], x.number[i], fmaf(by.second.number[i], v.number[i], by.third.number[i]));
         } else {
 #pragma unroll
             for (int i = 0; i < 8; ++i) x.number[i] = fmaf(by.first.number[i], x.number[i], by.second.number[i]);

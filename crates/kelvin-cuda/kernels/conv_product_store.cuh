@@ -6,7 +6,8 @@
 DEVICE u32 row_of_result(const Block& block, const ConvSizes& sizes, u32 row) {
     if (PRODUCT != INPUT || sizes.stride == 1) return row;
     const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
-    const u32 y = block.vertical.first_line + sizes.stride * pixel.y, x = block.horizontal.first_line + sizes.stride * pixel.x;
+    const u32 y = block.vertical.first_line + sizes.stride * pixel.y,
+              x = block.horizontal.first_line + sizes.stride * pixel.x;
     return (pixel.image * sizes.input_height + y) * sizes.input_width + x;
 }
 
@@ -62,14 +63,17 @@ DEVICE void store(const ConvProductArguments& arguments, const Block& block, u32
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const u32 own = column + i * 8 + 2 * (lane & 3);
-                const float low = bias_of(arguments, block, chain, own), high = bias_of(arguments, block, chain, own + 1);
-                const float(&sum)[4] = sums.sum[m][n + i];
-                pairs[0][i] = pack_bf16(sum[0] + low, sum[1] + high), pairs[1][i] = pack_bf16(sum[2] + low, sum[3] + high);
+                const float low = bias_of(arguments, block, chain, own),
+                            high = bias_of(arguments, block, chain, own + 1);
+                const float (&sum)[4] = sums.sum[m][n + i];
+                pairs[0][i] = pack_bf16(sum[0] + low, sum[1] + high),
+                pairs[1][i] = pack_bf16(sum[2] + low, sum[3] + high);
             }
             const uint4 chunk = gather_quad(pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1], lane);
             const u32 own_column = column + (lane & 1) * 8;
             if (row < block.rows && own_column < block.columns)
-                store_eight(arguments, chain, first, own_row * block.result_stride + block.result_column + own_column, chunk);
+                store_eight(arguments, chain, first, own_row * block.result_stride + block.result_column + own_column,
+                            chunk);
         }
     }
 }
