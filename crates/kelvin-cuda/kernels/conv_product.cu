@@ -13,7 +13,8 @@
 //
 // Defines: HALF, PRODUCT, WARPS_M WARPS_N (warps of a block), WARP_M WARP_N (sixteens of rows and eights of columns of a warp), BLOCKS
 // (on a multiprocessor), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and begin at a multiple of
-// sixteen bytes), WIDE_C (so do those of C, which is bf16).
+// sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM
+// (whether there are such).
 
 #include "conv_product_store.cuh"
 
@@ -28,7 +29,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
     Block block;
     block.vertical =
         lines_of(sizes.input_height, sizes.output_height, sizes.kernel_height, sizes.stride, sizes.above, rest_y);
-    block.horizontal = lines_of(sizes.input_width, sizes.output_width, sizes.kernel_width, sizes.stride, sizes.left, rest_x);
+    block.horizontal =
+        lines_of(sizes.input_width, sizes.output_width, sizes.kernel_width, sizes.stride, sizes.left, rest_x);
     const u32 pixels = sizes.num_images * block.vertical.rows * block.horizontal.rows;
     const u32 terms = (u32)(block.vertical.taps * block.horizontal.taps);
     block.channels = PRODUCT == INPUT ? sizes.filters : sizes.channels;
@@ -79,8 +81,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
         __syncthreads();
     }
 
-    const u64 size_of_c = PRODUCT == WEIGHTS ? (u64)block.rows * block.result_stride
-                                             : (u64)sizes.num_images * sizes.output_height * sizes.output_width * block.result_stride;
+    const u64 size_of_c = PRODUCT == WEIGHTS
+                              ? (u64)block.rows * block.result_stride
+                              : (u64)sizes.num_images * sizes.output_height * sizes.output_width * block.result_stride;
     const u64 first_of_c = (PRODUCT == WEIGHTS ? (u64)chain * arguments.num_splits + part : (u64)chain) * size_of_c;
     store(arguments, block, chain, first_of_c, warp_row, warp_column, lane, sums);
 #if PRODUCT == WEIGHTS
@@ -94,8 +97,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
         }
         const u32 column = block.first_column + thread;
         if (thread < COLUMNS && column < block.columns)
-            arguments.bias_sums[((u64)chain * arguments.num_splits + part) * block.result_stride + block.result_column + column] =
-                of_column;
+            arguments.bias_sums[((u64)chain * arguments.num_splits + part) * block.result_stride + block.result_column +
+                                column] = of_column;
     }
 #endif
 }

@@ -20,8 +20,8 @@ struct Block {
 
 // A: rows of taps and channels, gathered pixel after pixel of a split.
 struct FactorA {
-    Numbers<false> from;
-    Fetched<false> fetched[TileOfA::TIMES];
+    Numbers<VALUE> from;
+    Fetched<VALUE> fetched[TileOfA::TIMES];
     Pixel pixels[TileOfA::TIMES], tile;  // of the thread's rows, and how far it is from a tile to the next
     u32 next;                            // number of the first of them
     Walk walk;
@@ -32,7 +32,8 @@ struct FactorA {
 #endif
 
     DEVICE FactorA(const ConvProductArguments& arguments, const Block& block, u32 chain, u32 first, int thread)
-        : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)), next(first + TileOfA::row(thread, 0)) {
+        : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)),
+          next(first + TileOfA::row(thread, 0)) {
         walk = walk_to(block.first_row + TileOfA::column(thread), block.channels, block.horizontal.taps);
 #if !WIDE_A
         Walk of = walk;
@@ -71,9 +72,10 @@ struct FactorA {
     }
 
     DEVICE void put(uint4* tile, int thread) {
+        const Coefficients by = WIDE_A ? from.of(walk.channel) : Coefficients();
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i)
-            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(from, walk.channel) : fetched[i].own);
+            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
     }
 };
 
@@ -81,34 +83,35 @@ struct FactorA {
 
 // A: rows of pixels, gathered tap after tap.
 struct FactorA {
-    Numbers<PRODUCT == INPUT> from;
-    Fetched<PRODUCT == INPUT> fetched[TileOfA::TIMES];
+    static constexpr int KIND = PRODUCT == INPUT ? GRADIENT : VALUE;
+
+    Numbers<KIND> from;
+    Fetched<KIND> fetched[TileOfA::TIMES];
     Origin origins[TileOfA::TIMES];
     Walk walk;
     u32 channel;  // of what was fetched
 
     DEVICE FactorA(const ConvProductArguments& arguments, const Block& block, u32 chain, u32, int thread)
 #if PRODUCT == INPUT
-        : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)) {
+        : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)){
 #else
         : from(numbers_of(arguments.input, chain, block.group * arguments.sizes.channels)) {
 #endif
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i) {
-            const u32 row = block.first_row + TileOfA::row(thread, i);
-            const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
-            origins[i] = origin_of(pixel, row < block.rows, block.vertical, block.horizontal, block.stride);
-        }
-        walk = walk_to(TileOfA::column(thread), block.channels, block.horizontal.taps);
-    }
+              for (int i = 0; i < TileOfA::TIMES; ++i) {
+                  const u32 row = block.first_row + TileOfA::row(thread, i);
+    const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
+    origins[i] = origin_of(pixel, row < block.rows, block.vertical, block.horizontal, block.stride);
+} walk = walk_to(TileOfA::column(thread), block.channels, block.horizontal.taps);
+}
 
-    DEVICE void fetch(const Block& block, u32) {
-        channel = walk.channel;
+DEVICE void fetch(const Block& block, u32) {
+    channel = walk.channel;
 #if WIDE_A
-        const int ahead = distance(walk, block.horizontal, block.stride);
+    const int ahead = distance(walk, block.horizontal, block.stride);
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i)
-            fetched[i].fetch(from, origins[i].at + ahead, meets(origins[i], walk, block.vertical, block.horizontal));
+    for (int i = 0; i < TileOfA::TIMES; ++i)
+        fetched[i].fetch(from, origins[i].at + ahead, meets(origins[i], walk, block.vertical, block.horizontal));
 #else
         Eight x[TileOfA::TIMES];
         Walk of = walk;
@@ -125,15 +128,17 @@ struct FactorA {
 #pragma unroll
         for (int i = 0; i < TileOfA::TIMES; ++i) fetched[i].own = raw_of(x[i]);
 #endif
-        walk.advance(DEPTH, block.channels, block.horizontal.taps);
-    }
+    walk.advance(DEPTH, block.channels, block.horizontal.taps);
+}
 
-    DEVICE void put(uint4* tile, int thread) {
+DEVICE void put(uint4* tile, int thread) {
+    const Coefficients by = WIDE_A ? from.of(channel) : Coefficients();
 #pragma unroll
-        for (int i = 0; i < TileOfA::TIMES; ++i)
-            TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(from, channel) : fetched[i].own);
-    }
-};
+    for (int i = 0; i < TileOfA::TIMES; ++i)
+        TileOfA::put(tile, thread, i, WIDE_A ? fetched[i].seen(by) : fetched[i].own);
+}
+}
+;
 
 #endif
 
@@ -141,13 +146,14 @@ struct FactorA {
 
 // B: the kernel, whose filters the sum runs along; a row for each channel.
 struct FactorB {
-    Numbers<false> from;
-    Fetched<false> fetched[TileOfB::TIMES];
+    Numbers<WEIGHT> from;
+    Fetched<WEIGHT> fetched[TileOfB::TIMES];
     Walk walk;
     u32 first_tap, kernel_width, stride;
 
     DEVICE FactorB(const ConvProductArguments& arguments, const Block& block, u32 chain, u32, int thread)
-        : from(weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
+        : from(
+              weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
           walk(walk_to(TileOfB::column(thread), block.channels, block.horizontal.taps)),
           kernel_width(arguments.sizes.kernel_width),
           stride(arguments.sizes.stride) {
@@ -192,15 +198,18 @@ struct FactorB {
 
 // B: a matrix that the sum runs down, the kernel or dV; `end` of its rows are there.
 struct FactorB {
-    Numbers<PRODUCT == WEIGHTS> from;
-    Fetched<PRODUCT == WEIGHTS> fetched[TileOfB::TIMES];
+    static constexpr int KIND = PRODUCT == WEIGHTS ? GRADIENT : WEIGHT;
+
+    Numbers<KIND> from;
+    Fetched<KIND> fetched[TileOfB::TIMES];
     u32 next, column, stride;
 
     DEVICE FactorB(const ConvProductArguments& arguments, const Block& block, u32 chain, u32 first, int thread)
 #if PRODUCT == WEIGHTS
         : from(numbers_of(arguments.output, chain, block.group * arguments.sizes.filters)),
 #else
-        : from(weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
+        : from(
+              weights_of(arguments.kernel, chain * arguments.parameter_stride + block.group * arguments.sizes.filters)),
 #endif
           next(first + TileOfB::row(thread, 0)),
           column(block.first_column + TileOfB::column(thread)),
@@ -226,9 +235,10 @@ struct FactorB {
     }
 
     DEVICE void put(uint4* tile, int thread) {
+        const Coefficients by = WIDE_B ? from.of(column) : Coefficients();
 #pragma unroll
         for (int i = 0; i < TileOfB::TIMES; ++i)
-            TileOfB::put(tile, thread, i, WIDE_B ? fetched[i].seen(from, column) : fetched[i].own);
+            TileOfB::put(tile, thread, i, WIDE_B ? fetched[i].seen(by) : fetched[i].own);
     }
 };
 

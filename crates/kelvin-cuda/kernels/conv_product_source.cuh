@@ -46,87 +46,111 @@ DEVICE Raw raw_of(const Eight& of) {
 #endif
 }
 
-// Numbers of a chain and what becomes of them: a value as readers see it, or dV (IS_GRADIENT), or weights as they are.
-template <bool IS_GRADIENT>
+// What numbers are: a value as readers see it, dV, or weights as they are.
+#define VALUE 0
+#define GRADIENT 1
+#define WEIGHT 2
+
+// What a norm makes of eight neighbouring channels: s and t, or a, b and c.
+struct Coefficients {
+    Eight first, second, third;
+};
+
+// Numbers of a chain and what becomes of them.
+template <int KIND>
 struct Numbers {
+    static constexpr bool HAS_NORM = KIND == VALUE ? INPUT_NORM : KIND == GRADIENT && OUTPUT_NORM;
+    static constexpr bool HAS_RELU = KIND == VALUE && INPUT_RELU;
+
     const element* values;
-    // V beside D; null where there is no norm.
+    // V beside D, where there is a norm.
     const element* others;
-    // s and t, or a, b and c, `channels` apart; null where there is no norm.
+    // s and t, or a, b and c, `channels` apart, where there is a norm.
     const float* coefficients;
     u32 channels;
-    bool relu;
 
     DEVICE float single(u32 at, u32 channel) const {
         float number = load_element(values, at);
-        if (coefficients) {
+        if (HAS_NORM) {
             const float* const own = coefficients + channel % channels;
-            if (IS_GRADIENT) {
+            if (KIND == GRADIENT) {
                 number = fmaf(own[0], number, fmaf(own[channels], load_element(others, at), own[2 * channels]));
             } else {
                 number = fmaf(own[0], number, own[channels]);
             }
         }
-        return relu && number < 0.0f ? 0.0f : number;
+        return HAS_RELU && number < 0.0f ? 0.0f : number;
+    }
+
+    // Those of `channel`, a multiple of eight, and on.
+    DEVICE Coefficients of(u32 channel) const {
+        Coefficients eight;
+        if (HAS_NORM) {
+            const float* const own = coefficients + channel % channels;
+            eight.first = eight_at(own), eight.second = eight_at(own + channels);
+            if (KIND == GRADIENT) eight.third = eight_at(own + 2 * channels);
+        }
+        return eight;
     }
 };
 
 // Those from channel `first_channel` on.
-DEVICE Numbers<false> numbers_of(const Reading& from, u32 chain, u32 first_channel) {
-    const float* const norm = from.norm ? from.norm + (u64)chain * 4 * from.channels + first_channel : nullptr;
-    const element* const values = from.values + (u64)chain * from.num_images * from.len + first_channel;
-    return {values, nullptr, norm, from.channels, from.relu != 0};
+DEVICE Numbers<VALUE> numbers_of(const Reading& from, u32 chain, u32 first_channel) {
+    const float* const norm = from.norm + (u64)chain * 4 * from.channels + first_channel;
+    return {from.values + (u64)chain * from.num_images * from.len + first_channel, nullptr, norm, from.channels};
 }
 
-DEVICE Numbers<true> numbers_of(const Upstream& of, u32 chain, u32 first_channel) {
+DEVICE Numbers<GRADIENT> numbers_of(const Upstream& of, u32 chain, u32 first_channel) {
     const u64 first = (u64)chain * of.num_images * of.len + first_channel;
-    if (!of.slopes) return {of.gradient + first, nullptr, nullptr, of.channels, false};
     const float* const slopes = of.slopes + (u64)chain * 3 * of.channels + first_channel;
-    return {of.gradient + first, of.values + first, slopes, of.channels, false};
+    return {of.gradient + first, of.values + first, slopes, of.channels};
 }
 
 // A kernel from its number `first` on.
-DEVICE Numbers<false> weights_of(const element* kernel, u64 first) { return {kernel + first, nullptr, nullptr, 1, false}; }
+DEVICE Numbers<WEIGHT> weights_of(const element* kernel, u64 first) { return {kernel + first, nullptr, nullptr, 1}; }
 
 // Eight numbers that were asked for, and are made what readers see once they are there.
-template <bool IS_GRADIENT>
+template <int KIND>
 struct Fetched {
+    using From = Numbers<KIND>;
+
     Raw own, other;
     bool valid;
 
     // All eight at `at`, a multiple of sixteen bytes.
-    DEVICE void fetch(const Numbers<IS_GRADIENT>& from, int at, bool is_valid) {
-        valid = is_valid;
-        own = is_valid ? load_wide(from.values + at) : no_numbers();
-        if (IS_GRADIENT && from.others) other = is_valid ? load_wide(from.others + at) : no_numbers();
+    DEVICE void fetch(const From& from, int at, bool is_valid) {
+        valid = is_valid, own = no_numbers();
+        if (is_valid) own = load_wide(from.values + at);
+        if (KIND == GRADIENT && From::HAS_NORM) {
+            other = no_numbers();
+            if (is_valid) other = load_wide(from.others + at);
+        }
     }
 
-    // `channel` is that of the first, a multiple of eight.
-    DEVICE Raw seen(const Numbers<IS_GRADIENT>& from, u32 channel) const {
-        if (!valid) return own;
-        if (from.coefficients) {
-            const float* const coefficients = from.coefficients + channel % from.channels;
-            Eight x = eight_of(own);
-            const Eight first = eight_at(coefficients), second = eight_at(coefficients + from.channels);
-            if (IS_GRADIENT) {
-                const Eight third = eight_at(coefficients + 2 * from.channels), v = eight_of(other);
-#pragma unroll
-                for (int i = 0; i < 8; ++i)
-                    x.number[i] = fmaf(first.number[i], x.number[i], fmaf(second.number[i], v.number[i], third.number[i]));
-            } else {
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    x.number[i] = fmaf(first.number[i], x.number[i], second.number[i]);
-                    if (from.relu && x.number[i] < 0.0f) x.number[i] = 0.0f;
-                }
-            }
-            return raw_of(x);
-        }
-        if (IS_GRADIENT || !from.relu) return own;
-#if HALF
-        return {make_uint4(cut_off(own.words.x), cut_off(own.words.y), cut_off(own.words.z), cut_off(own.words.w))};
-#else
+    // The same as readers see them; what is not there stays 0.
+    DEVICE Raw seen(const Coefficients& by) const {
+        if (!From::HAS_NORM) return From::HAS_RELU ? cut(own) : own;
         Eight x = eight_of(own);
+        if (KIND == GRADIENT) {
+            const Eight v = eight_of(other);
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                x.number[i] =
+                    fmaf(by.first.number[i], x.number[i], fmaf(by.second.number[i], v.number[i], by.third.number[i]));
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) x.number[i] = fmaf(by.first.number[i], x.number[i], by.second.number[i]);
+        }
+        const Raw normed = From::HAS_RELU ? cut(raw_of(x)) : raw_of(x);
+        return valid ? normed : no_numbers();
+    }
+
+    // max(x, 0) of each.
+    DEVICE static Raw cut(const Raw& raw) {
+#if HALF
+        return {make_uint4(cut_off(raw.words.x), cut_off(raw.words.y), cut_off(raw.words.z), cut_off(raw.words.w))};
+#else
+        Eight x = eight_of(raw);
 #pragma unroll
         for (int i = 0; i < 8; ++i) x.number[i] = x.number[i] < 0.0f ? 0.0f : x.number[i];
         return raw_of(x);

@@ -6,7 +6,8 @@
 DEVICE u32 row_of_result(const Block& block, const ConvSizes& sizes, u32 row) {
     if (PRODUCT != INPUT || sizes.stride == 1) return row;
     const Pixel pixel = pixel_at(row, block.vertical, block.horizontal);
-    const u32 y = block.vertical.first_line + sizes.stride * pixel.y, x = block.horizontal.first_line + sizes.stride * pixel.x;
+    const u32 y = block.vertical.first_line + sizes.stride * pixel.y,
+              x = block.horizontal.first_line + sizes.stride * pixel.x;
     return (pixel.image * sizes.input_height + y) * sizes.input_width + x;
 }
 
@@ -23,7 +24,7 @@ DEVICE void store_eight(const ConvProductArguments& arguments, u32 chain, u64 fi
 #if PRODUCT == INPUT
     const Reading& input = arguments.input;
     uint4* const to = (uint4*)(arguments.to.gradient + (u64)chain * input.num_images * input.len + at);
-    const bool masks = arguments.to.masks && input.relu;
+    const bool masks = INPUT_RELU && arguments.to.masks;
     if (arguments.to.adds || masks) {
         Eight x = unpacked(chunk);
         if (arguments.to.adds) {
@@ -32,11 +33,11 @@ DEVICE void store_eight(const ConvProductArguments& arguments, u32 chain, u64 fi
             for (int i = 0; i < 8; ++i) x.number[i] += before.number[i];
         }
         if (masks) {
-            Numbers<false> from = numbers_of(input, chain, 0);
-            from.relu = false;
-            Fetched<false> fetched;
+            const Numbers<VALUE> from = numbers_of(input, chain, 0);
+            Fetched<VALUE> fetched;
             fetched.fetch(from, (int)at, true);
-            const Eight seen = eight_of(fetched.seen(from, at % input.channels));
+            // What the ReLU cut off is 0.
+            const Eight seen = eight_of(fetched.seen(from.of(at % input.channels)));
 #pragma unroll
             for (int i = 0; i < 8; ++i) x.number[i] = seen.number[i] > 0.0f ? x.number[i] : 0.0f;
         }
@@ -62,14 +63,17 @@ DEVICE void store(const ConvProductArguments& arguments, const Block& block, u32
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
                 const u32 own = column + i * 8 + 2 * (lane & 3);
-                const float low = bias_of(arguments, block, chain, own), high = bias_of(arguments, block, chain, own + 1);
-                const float(&sum)[4] = sums.sum[m][n + i];
-                pairs[0][i] = pack_bf16(sum[0] + low, sum[1] + high), pairs[1][i] = pack_bf16(sum[2] + low, sum[3] + high);
+                const float low = bias_of(arguments, block, chain, own),
+                            high = bias_of(arguments, block, chain, own + 1);
+                const float (&sum)[4] = sums.sum[m][n + i];
+                pairs[0][i] = pack_bf16(sum[0] + low, sum[1] + high),
+                pairs[1][i] = pack_bf16(sum[2] + low, sum[3] + high);
             }
             const uint4 chunk = gather_quad(pairs[0][0], pairs[0][1], pairs[1][0], pairs[1][1], lane);
             const u32 own_column = column + (lane & 1) * 8;
             if (row < block.rows && own_column < block.columns)
-                store_eight(arguments, chain, first, own_row * block.result_stride + block.result_column + own_column, chunk);
+                store_eight(arguments, chain, first, own_row * block.result_stride + block.result_column + own_column,
+                            chunk);
         }
     }
 }

@@ -53,28 +53,30 @@ struct Sums {
     float sum[WARP_M][WARP_N][4];
 
     DEVICE void add_tile(const uint4* a_tile, const uint4* b_tile, int lane, int first_row, int first_column) {
+        // A lane's own place, from which all others are a constant away.
+        const int across = lane & 15, along = lane >> 4, down = (lane & 7) + ((lane & 16) >> 1), aside = lane >> 3 & 1;
+        const uint4* const a_place = PRODUCT == WEIGHTS ? a_tile + down * TileOfA::STRIDE + first_row / 8 + aside
+                                                        : a_tile + (first_row + across) * TileOfA::STRIDE + along;
+        const uint4* const b_place = PRODUCT == INPUT ? b_tile + (first_column + down) * TileOfB::STRIDE + aside
+                                                      : b_tile + across * TileOfB::STRIDE + first_column / 8 + along;
 #pragma unroll
         for (int k = 0; k < DEPTH; k += 16) {
             u32 x[WARP_M][4], y[WARP_N][2];
 #pragma unroll
             for (int m = 0; m < WARP_M; ++m) {
-                const int row = first_row + m * 16;
                 if (PRODUCT == WEIGHTS) {
-                    const int down = k + (lane & 7) + ((lane & 16) >> 1);
-                    load_matrices_transposed(x[m], a_tile + down * TileOfA::STRIDE + row / 8 + (lane >> 3 & 1));
+                    load_matrices_transposed(x[m], a_place + k * TileOfA::STRIDE + 2 * m);
                 } else {
-                    load_matrices(x[m], a_tile + (row + (lane & 15)) * TileOfA::STRIDE + k / 8 + (lane >> 4));
+                    load_matrices(x[m], a_place + m * 16 * TileOfA::STRIDE + k / 8);
                 }
             }
 #pragma unroll
             for (int n = 0; n < WARP_N; n += 2) {
-                const int column = first_column + n * 8;
                 u32 four[4];
                 if (PRODUCT == INPUT) {
-                    const int down = column + (lane & 7) + ((lane & 16) >> 1);
-                    load_matrices(four, b_tile + down * TileOfB::STRIDE + k / 8 + (lane >> 3 & 1));
+                    load_matrices(four, b_place + n * 8 * TileOfB::STRIDE + k / 8);
                 } else {
-                    load_matrices_transposed(four, b_tile + (k + (lane & 15)) * TileOfB::STRIDE + column / 8 + (lane >> 4));
+                    load_matrices_transposed(four, b_place + k * TileOfB::STRIDE + n);
                 }
                 y[n][0] = four[0], y[n][1] = four[1], y[n + 1][0] = four[2], y[n + 1][1] = four[3];
             }

@@ -30,10 +30,13 @@ extern "C" __global__ void depthwise(const DepthwiseArguments arguments) {
     }
 #pragma unroll
     for (u32 tap = 0; tap < KERNEL * KERNEL; tap++) {
-        const u32 y = place.y * sizes.stride + tap / KERNEL - sizes.above, x = place.x * sizes.stride + tap % KERNEL - sizes.left;
+        const u32 y = place.y * sizes.stride + tap / KERNEL - sizes.above,
+                  x = place.x * sizes.stride + tap % KERNEL - sizes.left;
         if (y >= sizes.input_height || x >= sizes.input_width) continue;
-        const u32 at = ((place.image * sizes.input_height + y) * sizes.input_width + x) * sizes.channels + place.channel;
-        const Pack value = read_pack(input, chain, at), weight = load_weights(kernel, tap, sizes.channels, place.channel);
+        const u32 at =
+            ((place.image * sizes.input_height + y) * sizes.input_width + x) * sizes.channels + place.channel;
+        const Pack value = read_pack(input, chain, at),
+                   weight = load_weights(kernel, tap, sizes.channels, place.channel);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) sum.of[i] = fmaf(weight.of[i], value.of[i], sum.of[i]);
     }

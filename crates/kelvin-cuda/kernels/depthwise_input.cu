@@ -27,7 +27,8 @@ extern "C" __global__ void depthwise_input(const DepthwiseInputArguments argumen
         const u32 y = down / sizes.stride, x = across / sizes.stride;
         if (y * sizes.stride != down || x * sizes.stride != across) continue;
         if (y >= sizes.output_height || x >= sizes.output_width) continue;
-        const u32 at = ((place.image * sizes.output_height + y) * sizes.output_width + x) * sizes.channels + place.channel;
+        const u32 at =
+            ((place.image * sizes.output_height + y) * sizes.output_width + x) * sizes.channels + place.channel;
         const Pack gradient = upstream_pack(arguments.output, chain, at);
         const Pack weight = load_weights(kernel, tap, sizes.channels, place.channel);
 #pragma unroll

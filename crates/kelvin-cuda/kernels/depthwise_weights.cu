@@ -41,7 +41,8 @@ extern "C" __global__ void depthwise_weights(const DepthwiseWeightsArguments arg
             const u32 at = ((image * sizes.input_height + y) * sizes.input_width + x) * sizes.channels + channel;
             const Pack value = read_pack(arguments.input, chain, at);
 #pragma unroll
-            for (int i = 0; i < WIDTH; i++) sums[tap * WIDTH + i] = fmaf(gradient.of[i], value.of[i], sums[tap * WIDTH + i]);
+            for (int i = 0; i < WIDTH; i++)
+                sums[tap * WIDTH + i] = fmaf(gradient.of[i], value.of[i], sums[tap * WIDTH + i]);
         }
     }
     sum_rows(sums, (float*)shared, share);
@@ -55,6 +56,5 @@ extern "C" __global__ void depthwise_weights(const DepthwiseWeightsArguments arg
     }
     if (!arguments.bias_sums || tap_line > 0) return;
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++)
-        arguments.bias_sums[part * sizes.channels + channel + i] = sums[KERNEL * WIDTH + i];
+    for (int i = 0; i < WIDTH; i++) arguments.bias_sums[part * sizes.channels + channel + i] = sums[KERNEL * WIDTH + i];
 }

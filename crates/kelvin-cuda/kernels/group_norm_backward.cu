@@ -30,8 +30,7 @@ extern "C" __global__ void group_norm_backward(const GroupNormBackwardArguments 
     const u32 chain = blockIdx.y, thread = threadIdx.x;
     const Group group = group_of(input, arguments.groups);
     const Moments moments = moments_of(input, chain, group, arguments.epsilon, scratch);
-    const float* const gamma =
-        arguments.gamma + chain * arguments.parameter_stride + group.number * group.channels;
+    const float* const gamma = arguments.gamma + chain * arguments.parameter_stride + group.number * group.channels;
     const u64 to = ((u64)chain * input.num_images + group.image) * input.channels + group.number * group.channels;
     double level = 0.0, slope = 0.0;
     // Up to THREADS channels at a time; a thread keeps its channel, and takes every rows-th pixel.
@@ -56,7 +55,8 @@ extern "C" __global__ void group_norm_backward(const GroupNormBackwardArguments 
         }
     }
     const double count = (double)group.pixels * group.channels;
-    const float level_of = (float)(block_sum(level, scratch) / count), slope_of = (float)(block_sum(slope, scratch) / count);
+    const float level_of = (float)(block_sum(level, scratch) / count),
+                slope_of = (float)(block_sum(slope, scratch) / count);
     if (!arguments.has_input_gradient) return;
     each_number(group, [&](u32 at, u32 channel) {
         const float normed = (read_value(input, chain, at) - moments.mean) * moments.root;

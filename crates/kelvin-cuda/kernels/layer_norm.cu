@@ -23,6 +23,7 @@ extern "C" __global__ void layer_norm(const LayerNormArguments arguments) {
     element* const to = arguments.output + (u64)chain * input.num_images * input.len;
     for (u32 channel = threadIdx.x % 32; channel < input.channels; channel += 32) {
         const float normed = (read_value(input, chain, first + channel) - moments.mean) * moments.root;
-        store_element(to, first + channel, fmaf(arguments.gamma[parameter + channel], normed, arguments.beta[parameter + channel]));
+        store_element(to, first + channel,
+                      fmaf(arguments.gamma[parameter + channel], normed, arguments.beta[parameter + channel]));
     }
 }

@@ -20,7 +20,9 @@ struct Moments {
 // Those of the pixel whose first number among the chain's is `first`.
 DEVICE Moments moments_of(const Reading& input, u32 chain, u32 first, double epsilon) {
     const float count = (float)input.channels;
-    const float mean = sum_over_channels(input.channels, [&](u32 channel) { return read_value(input, chain, first + channel); }) / count;
+    const float mean =
+        sum_over_channels(input.channels, [&](u32 channel) { return read_value(input, chain, first + channel); }) /
+        count;
     const float variance = sum_over_channels(input.channels, [&](u32 channel) {
         const float distance = read_value(input, chain, first + channel) - mean;
         return distance * distance;

@@ -38,11 +38,16 @@ extern "C" __global__ void layer_norm_backward(const LayerNormBackwardArguments 
         const Moments own = moments_of(input, chain, first, arguments.epsilon);
         if (threadIdx.x % 32 == 0) moments[pixel] = own;
         if (!arguments.has_input_gradient) continue;
-        const auto normed = [&](u32 channel) { return (read_value(input, chain, first + channel) - own.mean) * own.root; };
-        const auto scaled = [&](u32 channel) { return gamma[channel] * upstream(arguments.output, chain, first + channel); };
+        const auto normed = [&](u32 channel) {
+            return (read_value(input, chain, first + channel) - own.mean) * own.root;
+        };
+        const auto scaled = [&](u32 channel) {
+            return gamma[channel] * upstream(arguments.output, chain, first + channel);
+        };
         const float level = sum_over_channels(channels, scaled) / (float)channels;
         const float slope =
-            sum_over_channels(channels, [&](u32 channel) { return scaled(channel) * normed(channel); }) / (float)channels;
+            sum_over_channels(channels, [&](u32 channel) { return scaled(channel) * normed(channel); }) /
+            (float)channels;
         for (u32 channel = threadIdx.x % 32; channel < channels; channel += 32) {
             const float term = own.root * (scaled(channel) - level - normed(channel) * slope);
             downstream(arguments.to, input, chain, first + channel, term);

@@ -137,9 +137,11 @@ pub struct LayerSizes {
     pub(super) bias: Option<usize>,
     /// For batches of no images.
     pub(super) sizes: ConvSizes,
-    /// Channels of a pixel of what it reads, and whether that has a norm.
+    /// Channels of a pixel of what it reads, and whether that has a norm and a ReLU; whether what it writes has a norm.
     norm_channels: usize,
     input_norm: bool,
+    input_relu: bool,
+    output_norm: bool,
     /// Whether it makes the outputs, which are f32 whatever the elements are.
     pub(super) is_output: bool,
 }
@@ -198,6 +200,8 @@ impl LayerSizes {
             sizes,
             norm_channels: input.shape.channels,
             input_norm: input.norm.is_some(),
+            input_relu: input.relu,
+            output_norm: program.values[to].norm.is_some(),
             is_output: to + 1 == program.values.len(),
         })
     }
@@ -269,6 +273,9 @@ impl LayerSizes {
             ("WIDE_A", i64::from(wide_a)),
             ("WIDE_B", i64::from(wide_b)),
             ("WIDE_C", i64::from(wide_c && precision == Precision::Half)),
+            ("INPUT_NORM", i64::from(self.input_norm)),
+            ("INPUT_RELU", i64::from(self.input_relu)),
+            ("OUTPUT_NORM", i64::from(self.output_norm && kind != ConvProductKind::Forward)),
         ];
         KernelSource { file: "conv_product.cu", entry: "conv_product", defines }
     }
