@@ -23,7 +23,12 @@ def by_table(scores: pandas.DataFrame, score: str) -> pandas.DataFrame:
 def errors_over_splits(scores: pandas.DataFrame, score: str) -> pandas.DataFrame:
     """Standard errors of the same means."""
     errors = scores.pivot_table(index="table", columns="method", values=score, aggfunc="sem")
-    return errors.reindex(by_table(scores, score).index)
+    return errors.reindex_like(by_table(scores, score))
+
+
+def with_error(text: str, error: float, digits: int) -> str:
+    """Of one split there is none."""
+    return text if numpy.isnan(error) else f"{text} ± {error:.{digits}f}"
 
 
 def margins(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
@@ -33,7 +38,7 @@ def margins(scores: pandas.DataFrame, own: str) -> pandas.DataFrame:
     rows = {}
     for table, best in others.items():
         differences = wide.loc[table, own] - wide.loc[table, best]
-        rows[table] = {"best other": best, "kelvin less it": f"{differences.mean():+.3f} ± {differences.sem():.3f}", "splits ahead": f"{(differences < 0).sum()} of {len(differences)}"}
+        rows[table] = {"best other": best, "kelvin less it": with_error(f"{differences.mean():+.3f}", differences.sem(), 3), "splits ahead": f"{(differences < 0).sum()} of {len(differences)}"}
     return pandas.DataFrame(rows).T
 
 
@@ -76,7 +81,7 @@ def markdown(frame: pandas.DataFrame, digits: int, head: str, errors: pandas.Dat
         if numpy.isnan(value):
             return "–"
         text = f"**{value:.{digits}f}**" if value == best and head == "table" else f"{value:.{digits}f}"
-        return text if errors is None else f"{text} ± {errors.loc[name, column]:.{digits}f}"
+        return text if errors is None else with_error(text, errors.loc[name, column], digits)
 
     lines = [f"| {head} | " + " | ".join(frame.columns) + " |", "|---|" + "---:|" * frame.shape[1]]
     for name, row in frame.iterrows():

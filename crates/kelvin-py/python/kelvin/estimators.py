@@ -265,7 +265,8 @@ class Regressor(RegressorMixin, _Estimator):
         "beta-star" (draws at the chosen β), "network", "ensemble", "laplace", "swag", "linear".
     likelihood : str
         How numbers scatter around what is predicted: "auto" tries those that suit them and takes the simplest that scores as well as the best; or
-        "gaussian", "learned_gaussian", "varying_gaussian", "student_t", "poisson", "negative_binomial". Of a classifier "auto" only.
+        "gaussian", "learned_gaussian", "varying_gaussian", "log_normal", "power_normal",
+        "student_t", "varying_student_t", "poisson", "negative_binomial". Of a classifier "auto" only.
     chains : int
         Chains at each temperature, and starts of the search for β.
     random_state : int, RandomState or None
