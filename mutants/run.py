@@ -9,7 +9,7 @@
 `kelvin-mutants` (src/) plants all mutants into one copy of the source, each behind a switch that the variable KELVIN_MUTANT sets, so that they are compiled
 once and together. What the compiler refuses is taken out and does not count. Then each test runs alone, and the switches it passes are written down with its
 seconds: a mutant meets only the tests that pass its switch, the quickest first, until one fails or hangs. First all mutants meet the tests that take less
-than CHEAP seconds, in an order drawn with --seed; then the survivors meet all others. Outcomes are appended to target/mutants/outcomes.jsonl.
+than a second, in an order drawn with --seed; then those that are left meet the slower ones. Outcomes are appended to target/mutants/outcomes.jsonl.
 Golden files are looked for in KELVIN_GOLDEN, or in $KELVIN_SHARED/golden, or in ../shared/golden.
 """
 
@@ -30,9 +30,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CHEAP = 1.0
+# Rounds: all mutants meet the tests below the first of these seconds, those that pass them the tests below the next, and so on.
+ROUNDS = [1.0, 5.0, math.inf]
 # A batch is a process: tests of about the same seconds, so that a mutant is not shown slow ones before quick ones.
-BANDS = [0.02, 0.1, 0.4, CHEAP, 3.0, 10.0]
+BANDS = [0.02, 0.1, 0.4, ROUNDS[0]]
 MEMORY = 8 << 30
 
 
@@ -109,32 +110,37 @@ class Tests:
                 for switch in line["switches"]:
                     self.of_switch[switch].append((line["seconds"], *pair))
 
-    def batches(self, switch, cheap):
-        """Processes to run for a switch, the quickest first: program, tests, seconds they took."""
+    def batches(self, switch, least, most):
+        """Processes to run for a switch in a round, the quickest first: program, tests, seconds they took."""
         bands = defaultdict(list)
         for seconds, program, test in sorted(self.of_switch[switch]):
-            if (seconds < CHEAP) == cheap:
-                band = next((band for band, most in enumerate(BANDS) if seconds < most), None)
+            if least <= seconds < most:
+                band = next((band for band, below in enumerate(BANDS) if seconds < below), None)
                 bands[(band, program) if band is not None else (len(BANDS), seconds, test, program)].append((seconds, test))
         for key in sorted(bands):
             tests = bands[key]
-            size = 1 if key[0] >= BANDS.index(CHEAP) else max(1, int(1.0 / BANDS[key[0]]))
+            size = int(1.0 / BANDS[key[0]]) if key[0] < len(BANDS) else 1
             for first in range(0, len(tests), size):
                 some = tests[first:first + size]
                 yield key[-1], [test for _, test in some], sum(seconds for seconds, _ in some)
 
 
-def try_mutant(tests, mutant, cheap):
+def passes(most):
+    """The fate of a mutant after a round that is not the last."""
+    return f"passes tests below {most:g} s"
+
+
+def try_mutant(tests, mutant, least, most):
     """What becomes of a mutant, and by which tests."""
     switch, alternative = mutant["switch"]
     if not tests.of_switch[switch]:
         return "unreached", [], 0.0
     begun = time.monotonic()
-    for program, some, seconds in tests.batches(switch, cheap):
+    for program, some, seconds in tests.batches(switch, least, most):
         fate, _ = tests.run(program, some, 5 * seconds + 3, KELVIN_MUTANT=f"{switch}:{alternative}")
         if fate != "passed":
             return fate, some[:3], time.monotonic() - begun
-    return "passes cheap tests" if cheap else "survives", [], time.monotonic() - begun
+    return "survives" if most == math.inf else passes(most), [], time.monotonic() - begun
 
 
 def interval(successes, number):
@@ -209,9 +215,9 @@ def main():
         order = [number for number, mutant in enumerate(listed["mutants"]) if number not in dropped and named(mutant) not in equivalent]
         random.Random(asked.seed).shuffle(order)
         writing = threading.Lock()
-        for cheap in (True, False):
-            before = (None,) if cheap else ("passes cheap tests",)
-            wanted = [number for number in order if fates.get(number, {}).get("fate") in before]
+        for least, most in zip([0.0, *ROUNDS], ROUNDS):
+            before = passes(least) if least else None
+            wanted = [number for number in order if fates.get(number, {}).get("fate") == before]
             begun, done = time.monotonic(), 0
 
             def one(number):
@@ -219,7 +225,7 @@ def main():
                 if time.monotonic() > ends:
                     return
                 mutant = listed["mutants"][number]
-                fate, by, seconds = try_mutant(tests, mutant, cheap)
+                fate, by, seconds = try_mutant(tests, mutant, least, most)
                 line = {"mutant": number, "name": named(mutant), "fate": fate, "by": by, "seconds": round(seconds, 2)}
                 with writing, book.open("a") as lines:
                     lines.write(json.dumps(line) + "\n")
@@ -228,6 +234,7 @@ def main():
                     if done % 100 == 0:
                         print(f"{done} of {len(wanted)} in {time.monotonic() - begun:.0f} s", flush=True)
 
+            print(f"{len(wanted)} mutants meet the tests of {least:g} to {most:g} s", flush=True)
             list(pool.map(one, wanted))
     report(listed, dropped, equivalent, fates)
     with (outcomes / "survivors.txt").open("w") as lines:

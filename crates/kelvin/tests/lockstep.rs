@@ -214,3 +214,67 @@ fn a_chain_that_diverges_leaves_the_others_alone() {
     assert!(wild[1].divergence.is_some() && wild[0].divergence.is_none());
     assert_eq!((&wild[0].state, &wild[2].state), (&quiet[0].state, &quiet[2].state));
 }
+
+/// U = 0 everywhere; notes the steps that it is asked at.
+struct Flat {
+    layout: Layout,
+    asked: Vec<u64>,
+}
+
+impl BatchedPotential for Flat {
+    type Error = String;
+
+    fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn evaluate(&mut self, step: u64, _: &[f32], gradients: &mut [f32], energies: &mut [f64]) -> Result<(), String> {
+        self.asked.push(step);
+        gradients.fill(0.0);
+        energies.fill(0.0);
+        Ok(())
+    }
+}
+
+#[test]
+fn each_position_is_evaluated_once() {
+    for (name, rule) in samplers().into_iter().filter(|(_, rule)| rule.warm_up.is_none()) {
+        let valley = Valley::new();
+        let mut flat = Flat { layout: valley.layout.clone(), asked: Vec::new() };
+        let plan = LockstepPlan { seed: 5, num_steps: 100, keep: KEEP };
+        run_lockstep(&mut flat, &rule, &plan, &mut chains(&valley), None, &mut Kept::default()).unwrap();
+        assert_eq!(flat.asked, (0..=100).collect::<Vec<u64>>(), "{name}");
+    }
+}
+
+/// A direction in which nothing bends stays one.
+#[test]
+fn a_flat_energy_leaves_directions_finite() {
+    for (name, rule) in samplers().into_iter().filter(|(_, rule)| rule.warm_up.is_some()) {
+        let valley = Valley::new();
+        let mut flat = Flat { layout: valley.layout.clone(), asked: Vec::new() };
+        let mut chains = chains(&valley);
+        let plan = LockstepPlan { seed: 5, num_steps: 3, keep: KEEP };
+        run_lockstep(&mut flat, &rule, &plan, &mut chains, None, &mut Kept::default()).unwrap();
+        let direction = &chains[0].state.adapted.direction;
+        assert!(!direction.is_empty() && direction.iter().all(|w| w.is_finite()), "{name}: {direction:?}");
+    }
+}
+
+/// A position beyond the largest number, while gradient and momentum are finite, is seen where a state is kept and at the end.
+#[test]
+fn a_step_that_only_its_position_betrays_does_not_count() {
+    let rule = Langevin::new(Integrator::Sghmc, 1.0, 0.9);
+    for (num_steps, burn_in, every, seen_at) in [(1, 50, 1, 0), (3, 50, 1, 2), (4, 0, 2, 1), (5, 1, 3, 3)] {
+        let valley = Valley::new();
+        let mut flat = Flat { layout: valley.layout.clone(), asked: Vec::new() };
+        let mut chains = chains(&valley);
+        // A step of 0.9e38 from 3e38.
+        (chains[1].state.position[0], chains[1].state.momentum[0], chains[1].state.mass[0]) = (3e38, 1.0, 1e-38);
+        let plan = LockstepPlan { seed: 5, num_steps, keep: Keep { burn_in, every } };
+        run_lockstep(&mut flat, &rule, &plan, &mut chains, None, &mut Kept::default()).unwrap();
+        let found = chains[1].divergence.map(|divergence| divergence.step);
+        assert_eq!((found, chains[1].state.step), (Some(seen_at), seen_at), "{num_steps} steps, {burn_in}, {every}");
+        assert!(chains[0].divergence.is_none() && chains[0].state.step == num_steps);
+    }
+}

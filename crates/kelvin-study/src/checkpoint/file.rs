@@ -184,6 +184,23 @@ mod tests {
         assert!(matches!(write(&folder.path().join("none/a"), b"x"), Err(CheckpointError::File { .. })));
     }
 
+    /// A folder where the one before should go cannot be replaced, and is an error.
+    #[test]
+    fn what_cannot_be_moved_is_said_and_the_rest_is_out_of_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.checkpoint");
+        write(&path, b"one").unwrap();
+        std::fs::create_dir_all(previous(&path).join("full")).unwrap();
+        assert!(matches!(write(&path, b"two"), Err(CheckpointError::File { .. })));
+        assert_eq!(read(&path).unwrap().unwrap(), b"one");
+        set_aside(&path);
+        assert!(!path.exists() && folder.path().join("a.damaged").exists());
+        forget(&folder.path().join("a.damaged"));
+        forget(&path);
+        assert!(!folder.path().join("a.damaged").exists() && read(&path).unwrap().is_none());
+        assert!(read(&previous(&path)).is_err(), "a folder is no checkpoint");
+    }
+
     #[test]
     fn another_version_is_told_from_damage() {
         let folder = tempfile::tempdir().unwrap();

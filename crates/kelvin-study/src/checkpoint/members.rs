@@ -160,7 +160,7 @@ impl Rest<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checkpoint::Checkpoint;
+    use crate::checkpoint::{Checkpoint, num_chains_of_checkpoint};
     use kelvin::network::Network;
     use kelvin::sampler::Chain;
     use kelvin::temperature::Temperature;
@@ -194,6 +194,24 @@ mod tests {
         assert!(a.member(70).unwrap().is_none());
         assert!(matches!(StoredMembers::find(&at("a"), "other"), Err(CheckpointError::OtherRun { .. })));
         assert!(StoredMembers::find(&at("none"), "run").unwrap().is_none());
+    }
+
+    /// It is stored, read with or without its chains, and survives being put together.
+    #[test]
+    fn how_far_chains_go_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let chains = [chain(3), chain(9)];
+        let members = chains.iter().map(|chain| (chain.id, Member::of_search(chain, 1.0, None)));
+        let reach = Some(Reach { burn_in: 1234, num_steps: 5678 });
+        Checkpoint::new("run", members).reaching(reach).write(&at("a")).unwrap();
+        let stored = StoredMembers::find(&at("a"), "run").unwrap().unwrap();
+        assert_eq!(stored.reach(), reach);
+        write_members(&at("b"), "run", reach, &[(3, &stored)]).unwrap();
+        assert_eq!(StoredMembers::find(&at("b"), "run").unwrap().unwrap().reach(), reach);
+        let bytes = std::fs::read(at("a")).unwrap();
+        assert_eq!(num_chains_of_checkpoint(&at("a"), &bytes).unwrap(), 2);
+        assert!(num_chains_of_checkpoint(&at("a"), &bytes[1..]).is_err());
     }
 
     #[test]

@@ -99,6 +99,8 @@ mod tests {
         assert!(short.contains("3 numbers") && short.contains("2 rows of 2 features"), "{short}");
         let nan = error(&[1.0, 2.0, 3.0, f64::NAN], Target::Real(vec![1.0, 2.0]));
         assert!(nan.contains("row 1") && nan.contains("`b`") && nan.contains("NaN"), "{nan}");
+        let first = error(&[1.0, 2.0, 3.0, 4.0, f64::INFINITY, 6.0], Target::Real(vec![1.0, 2.0, 3.0]));
+        assert!(first.contains("row 2") && first.contains("`a`"), "{first}");
         let infinite = error(&[1.0, 2.0, 3.0, 4.0], Target::Real(vec![f64::INFINITY, 2.0]));
         assert!(infinite.contains("row 0") && infinite.contains("`y`"), "{infinite}");
         let names = vec!["no".into(), "yes".into()];

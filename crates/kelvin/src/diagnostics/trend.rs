@@ -137,4 +137,36 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 0.02, "{degrees}: {found}");
         }
     }
+
+    /// Quantiles of tables, within the 2 % of the expansion.
+    #[test]
+    fn student_quantiles_are_those_of_tables() {
+        for (degrees, at_99, at_90) in [(6.0, 3.707_43, 1.943_18), (10.0, 3.169_27, 1.812_46), (30.0, 2.75, 1.697_26)] {
+            for (probability, expected) in [(0.995, at_99), (0.95, at_90)] {
+                let found = student_quantile(probability, degrees);
+                let most = if degrees < 10.0 { 0.02 } else { 0.003 };
+                assert!((found / expected - 1.0).abs() < most, "{degrees} {probability}: {found}");
+            }
+        }
+    }
+
+    /// Twenty numbers with a line and an even, uncorrelated rest of ±0.1: all by the formulas of the head.
+    #[test]
+    fn the_error_of_a_line_by_hand() {
+        let signs = [1.0, -1.0, -1.0, 1.0, 1.0, -1.0, 1.0, -1.0, -1.0, 1.0];
+        let signs: Vec<f64> = signs.iter().copied().chain(signs.iter().rev().copied()).collect();
+        let series: Vec<f64> = signs.iter().enumerate().map(|(i, sign)| 5.0 + 0.02 * i as f64 + 0.1 * sign).collect();
+        let trend = Trend::of(&series).unwrap();
+        // Signs mirror each other, so they have no slope; Σ (i − ī)² = (20³ − 20)/12 = 665 and Σ e² = 0.2.
+        assert!((trend.change - 0.02 * 19.0).abs() < 1e-9, "{trend:?}");
+        let expected = (0.2f64 / 18.0 * 20.0 / trend.effective / 665.0).sqrt() * 19.0;
+        assert!((trend.standard_error / expected - 1.0).abs() < 1e-9, "{trend:?}, {expected}");
+        assert!(trend.effective <= 20.0 && trend.can_tell(), "{trend:?}");
+        assert!(Trend::of(&series[..16]).is_some() && Trend::of(&series[..15]).is_none());
+        let still = Trend { change: 0.4, standard_error: 0.2, effective: 7.9 };
+        assert!(!still.can_tell() && Trend { effective: 8.0, ..still }.can_tell());
+        // t of six degrees at 1 % is 3.707, of eight 3.355.
+        let clear = |share: f64, effective| Trend { change: -0.2 * share, standard_error: 0.2, effective }.is_clear();
+        assert!(clear(3.8, 8.0) && !clear(3.6, 8.0) && clear(3.4, 10.0) && !clear(3.3, 10.0) && !clear(9.0, 7.0));
+    }
 }

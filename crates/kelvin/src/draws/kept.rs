@@ -192,3 +192,50 @@ impl Draws {
         [&self.potential_energy, &self.configurational_temperature, &self.kinetic_temperature]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(energy: f64) -> Measurements {
+        Measurements { potential_energy: energy, configurational_temperature: 0.5, kinetic_temperature: None }
+    }
+
+    #[test]
+    fn draws_that_are_not_stored_are_counted_and_measured() {
+        let (mut kept, mut unstored) = (Draws::in_memory(3), Draws::unstored(3));
+        for energy in [1.0, 2.0] {
+            let weights = Weights { parameters: &[0.5; 3], statistics: &[] };
+            kept.push(weights, measured(energy)).unwrap();
+            unstored.push(weights, measured(energy)).unwrap();
+        }
+        for draws in [&kept, &unstored] {
+            assert_eq!((draws.len(), draws.dim(), draws.is_empty(), draws.is_log()), (2, 3, false, false));
+            assert_eq!(draws.potential_energy, [1.0, 2.0]);
+        }
+        assert!(kept.are_stored() && !unstored.are_stored());
+    }
+
+    /// A kinetic temperature is known of all draws or of none.
+    #[test]
+    fn series_that_were_measured_before_must_fit_together() {
+        let with = |lengths: [usize; 3]| Draws::unstored(4).with_series(lengths.map(|len| vec![0.25; len]));
+        let draws = with([3, 3, 0]).unwrap();
+        assert_eq!((draws.len(), draws.dim(), draws.configurational_temperature.len()), (3, 4, 3));
+        assert_eq!(with([3, 3, 3]).unwrap().kinetic_temperature.len(), 3);
+        assert!(with([3, 2, 3]).is_none() && with([3, 3, 2]).is_none() && with([3, 2, 2]).is_none());
+    }
+
+    #[test]
+    fn room_is_set_aside_once_for_all_draws() {
+        let mut draws = Draws::in_memory(2);
+        draws.reserve(100);
+        let Place::Memory(lot) = &draws.place else { panic!("memory") };
+        let Cow::Owned(positions) = &lot.positions else { panic!("its own") };
+        assert!((200..300).contains(&positions.capacity()), "{}", positions.capacity());
+        assert!(lot.is_empty() && lot.len() == 0);
+        draws.push(Weights { parameters: &[1.0, 2.0], statistics: &[] }, measured(0.0)).unwrap();
+        let Place::Memory(lot) = &draws.place else { panic!("memory") };
+        assert!(!lot.is_empty() && lot.len() == 1);
+    }
+}

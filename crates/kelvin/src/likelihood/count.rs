@@ -311,4 +311,27 @@ mod tests {
             assert!((poisson.log_mass(k) - large.log_mass(k)).abs() < 1e-8, "{k}");
         }
     }
+
+    #[test]
+    fn no_count_is_more_probable_than_the_mode() {
+        let mut modes = Vec::new();
+        for law in LAWS {
+            let mode = law.mode();
+            assert!(mode >= 0.0 && mode.fract() == 0.0);
+            assert!((0..400).all(|k| law.log_mass(f64::from(k)) <= law.log_mass(mode)), "{law:?}: {mode}");
+            modes.push(mode);
+        }
+        assert_eq!(modes, [2.0, 244.0, 0.0, 70.0]);
+    }
+
+    #[test]
+    fn the_least_count_is_found_from_any_guess() {
+        for least in [0.0, 1.0, 3.0, 700.0] {
+            for guess in [0.0, 2.5, 10.0, 1000.0] {
+                for first_step in [0.3, 1.0, 7.0, 400.0] {
+                    assert_eq!(least_count(guess, first_step, |k| k >= least), least, "{guess} {first_step}");
+                }
+            }
+        }
+    }
 }

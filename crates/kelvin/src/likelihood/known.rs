@@ -425,4 +425,92 @@ mod tests {
             );
         }
     }
+
+    /// p^b falls as |y|^{−b (ν + 1)}, which has an integral where b (ν + 1) > 1; all others fall faster than any power.
+    #[test]
+    fn tails_decide_which_powers_have_an_integral() {
+        for (likelihood, values, _) in all() {
+            let width = likelihood.num_values();
+            if likelihood.kind() != TargetKind::Numbers || likelihood.are_counts() || likelihood.has_own_units() {
+                assert_eq!(likelihood.least_power(), 0.0, "{likelihood:?}");
+                continue;
+            }
+            let tail = likelihood.number_distribution(&values[..width], 1.0);
+            let falls = (tail.log_density(1e60) - tail.log_density(1e30)) / (30.0 * std::f64::consts::LN_10);
+            let expected = if falls < -1e3 { 0.0 } else { -1.0 / falls };
+            assert!((likelihood.least_power() - expected).abs() < 1e-6, "{likelihood:?}: {expected}");
+        }
+    }
+
+    /// The output that says how far targets spread moves the scale and not the middle; only those with one have it.
+    #[test]
+    fn the_output_of_the_spread_spreads() {
+        for (likelihood, values, _) in all() {
+            let width = likelihood.num_values();
+            let Some(output) = likelihood.spread_output() else {
+                let name = likelihood.ask(|model| model.name());
+                assert!(!name.contains("varying") && name != "log-normal", "{likelihood:?}");
+                continue;
+            };
+            let mut wider = values[..width].to_vec();
+            wider[output] += 1.0;
+            let [narrow, wide] = [&values[..width], &wider].map(|values| likelihood.number_distribution(values, 1.0));
+            assert!(wide.scale() > 1.5 * narrow.scale(), "{likelihood:?}");
+            assert!((wide.at(0.0) - narrow.at(0.0)).abs() < 1e-9, "{likelihood:?}: {} {}", wide.at(0.0), narrow.at(0.0));
+        }
+    }
+
+    /// What holds a scale of its own hides β, and says what it is that hides it.
+    #[test]
+    fn scales_of_the_noise_hide_beta() {
+        for (likelihood, _, _) in all() {
+            let has_scale = likelihood.spread_output().is_some() || likelihood.num_parameters() > 0;
+            assert_eq!(likelihood.identifies_beta(), !has_scale, "{likelihood:?}");
+            let why = likelihood.hides_beta().unwrap_or("β of noise");
+            assert!(why.contains('β') || why.contains("noise") || why.contains("scale"), "{likelihood:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn names_and_units_are_those_people_read_of() {
+        let names: Vec<&str> = all().iter().map(|(likelihood, _, _)| likelihood.ask(|model| model.name())).collect();
+        let expected = [
+            "Gaussian",
+            "Gaussian",
+            "Gaussian with varying noise",
+            "Student-t",
+            "Student-t with varying scale",
+            "log-normal",
+            "Poisson",
+            "negative binomial",
+            "categorical",
+        ];
+        assert_eq!(names, expected);
+        let own: Vec<bool> = all().iter().map(|(likelihood, _, _)| likelihood.has_own_units()).collect();
+        assert_eq!(own, [false, false, false, false, false, true, true, true, false], "counts and logs know their units");
+    }
+
+    /// The energy of its own parameters is −log p of them: gradients are differences, added to a scaled one.
+    #[test]
+    fn own_parameters_have_the_gradient_of_their_prior() {
+        for (likelihood, _, _) in all() {
+            let own: Vec<f32> = (0..likelihood.num_parameters()).map(|index| 0.7 - 0.2 * index as f32).collect();
+            let mut gradient = vec![1.5f32; own.len()];
+            likelihood.add_prior_energy_gradient(&own, 2.0, &mut gradient);
+            for index in 0..own.len() {
+                let at = |step: f32| {
+                    let mut moved = own.clone();
+                    moved[index] += step;
+                    likelihood.log_prior(&moved)
+                };
+                let slope = (at(1e-2) - at(-1e-2)) / 2e-2;
+                assert!((f64::from(gradient[index]) - (3.0 - slope)).abs() < 1e-4, "{likelihood:?}: {gradient:?} {slope}");
+            }
+            if own.is_empty() {
+                assert_eq!(likelihood.log_prior(&own), 0.0, "{likelihood:?}");
+            }
+            assert_eq!(likelihood.initial_parameters().len(), own.len(), "{likelihood:?}");
+            assert!(likelihood.initial_parameters().iter().all(|value| *value == 0.0), "{likelihood:?}");
+        }
+    }
 }

@@ -302,4 +302,55 @@ mod tests {
         assert_eq!(NumberDistribution::student_t(1.0, 2.0, 2.0).variance(), f64::INFINITY);
         assert_eq!(NumberDistribution::student_t(1.0, 2.0, 4.0).variance(), 8.0);
     }
+
+    /// Nothing is at or below 0, not even its log.
+    #[test]
+    fn a_log_normal_number_is_positive() {
+        let law = NumberDistribution::log_normal(0.3, 0.25);
+        for y in [-2.0, -0.0, 0.0] {
+            assert_eq!((law.log_density(y), law.cumulative(y), law.above(y)), (f64::NEG_INFINITY, 0.0, 1.0), "{y}");
+        }
+    }
+
+    /// The scale is how fast the quantile moves with z at the median.
+    #[test]
+    fn scales_are_slopes_at_the_median() {
+        for law in [
+            NumberDistribution::normal(1.0, 4.0),
+            NumberDistribution::log_normal(0.7, 0.09),
+            NumberDistribution::log_normal(-1.0, 4.0),
+            NumberDistribution::student_t(-1.0, 3.0, 5.0),
+        ] {
+            let slope = (law.standing_for(1e-5) - law.standing_for(-1e-5)) / 2e-5;
+            assert!((law.scale() / slope - 1.0).abs() < 1e-8, "{law:?}: {} {slope}", law.scale());
+        }
+    }
+
+    /// On both sides of the median, which is 0.
+    #[test]
+    fn standard_quantiles_invert_the_probability() {
+        for law in [
+            NumberDistribution::student_t(1.5, 2.0, 4.0),
+            NumberDistribution::student_t(1.5, 2.0, 9.0),
+            NumberDistribution::normal(1.5, 4.0),
+        ] {
+            assert!(law.standard_quantile(0.5).abs() < 1e-9);
+            for p in [0.01, 0.2, 0.5, 0.7, 0.99] {
+                let z = law.standard_quantile(p);
+                assert!((law.cumulative(law.standing_for(z)) - p).abs() < 1e-9, "{law:?} {p}: {z}");
+                assert!((z + law.standard_quantile(1.0 - p)).abs() < 1e-9, "{law:?} {p}");
+            }
+        }
+    }
+
+    /// Two degrees are the last without a variance, and one without a mean; nearly none are still a distribution.
+    #[test]
+    fn student_t_with_extreme_degrees() {
+        // z = tan(π(p − ½)) of Cauchy's.
+        let cauchy = NumberDistribution::student_t(0.0, 1.0, 1.0);
+        for p in [1e-8, 0.1, 0.5, 0.75] {
+            let expected = (PI * (p - 0.5)).tan();
+            assert!((cauchy.standard_quantile(p) - expected).abs() < 1e-7 * (1.0 + expected.abs()), "{p}");
+        }
+    }
 }

@@ -243,4 +243,15 @@ mod tests {
         let ends = PitValues::new(vec![0.25, 0.75, 0.24, 0.76]).unwrap();
         assert_eq!(ends.coverage(0.5), Ok(0.5));
     }
+
+    #[test]
+    fn bins_lie_side_by_side_from_nothing_to_all() {
+        let diagram = ReliabilityDiagram::new(&[0.3], &[true], NonZeroUsize::new(4).unwrap()).unwrap();
+        let ends: Vec<(f64, f64)> = diagram.bins.iter().map(|bin| (bin.lower, bin.upper)).collect();
+        assert_eq!(ends, [(0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0)]);
+        // Nothing is said of bins without points.
+        let said: Vec<bool> = diagram.bins.iter().map(|bin| bin.accuracy.is_some()).collect();
+        assert_eq!(said, [false, true, false, false]);
+        assert!(diagram.bins.iter().all(|bin| bin.accuracy.is_some() == bin.mean_confidence.is_some()));
+    }
 }

@@ -259,6 +259,7 @@ impl Sums {
 mod tests {
     use proptest::prelude::*;
 
+    use super::super::distribution::Predictive;
     use super::*;
 
     const STANDARD: PredictiveModel = PredictiveModel::Standard;
@@ -397,5 +398,28 @@ mod tests {
                 prop_assert!((scores.brier - parts).abs() < 1e-12);
             }
         }
+    }
+
+    /// Chains that are counted apart and put together, or stored on the way, are those counted at once.
+    #[test]
+    fn parts_merge_to_the_whole() {
+        let draws = [[0.0, 0.3, 1.0, 2.0, -1.0, 0.5], [1.0, 0.3, -1.0, 0.2, 0.1, 0.0], [3.0, 0.0, 0.5, -2.0, 1.0, 1.5]];
+        let empty = || ClassificationPredictive::new(&[0, 2], 3, 4.0).unwrap();
+        let of = |draws: &[[f32; 6]]| {
+            let mut found = empty();
+            draws.iter().for_each(|draw| found.add_draw(draw).unwrap());
+            found
+        };
+        let whole = of(&draws);
+        assert_eq!((whole.num_points(), whole.num_classes(), whole.num_draws()), (2, 3, 3));
+        let mut merged = Predictive::Classification(of(&draws[..2]));
+        merged.merge(&Predictive::Classification(of(&draws[2..]))).unwrap();
+        let Predictive::Classification(merged) = merged else { panic!("classes") };
+        assert!(merged.state().iter().zip(whole.state()).all(|(a, b)| (a - b).abs() < 1e-12), "{merged:?}");
+        let mut restored = empty();
+        restored.restore(&whole.state()).unwrap();
+        assert_eq!(restored.state(), whole.state());
+        let state = whole.state();
+        assert!(empty().restore(&state[1..]).is_none() && empty().restore(&[]).is_none());
     }
 }

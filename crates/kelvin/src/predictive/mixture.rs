@@ -266,6 +266,25 @@ mod tests {
         assert!(plateau > -1e6 + 7.0 && plateau < -7.0, "{plateau}");
     }
 
+    /// The least count whose share of the mixture is p, by adding up.
+    #[test]
+    fn quantiles_of_counts_are_counts() {
+        let draws = [[0.5f32], [3.0]];
+        let mixture = NumberMixture::of(Likelihood::Poisson { log_mean: 0.0 }, draws.iter().map(|values| &values[..]), 1.0).unwrap();
+        for p in [0.01, 0.3, 0.5, 0.7, 0.99] {
+            // e^{k η − e^η}/k!, term after term.
+            let mut masses = [0.5f64, 3.0].map(|log_mean| (-log_mean.exp()).exp());
+            let (mut k, mut below) = (0.0, 0.5 * (masses[0] + masses[1]));
+            while below < p {
+                k += 1.0;
+                masses = [masses[0] * 0.5f64.exp() / k, masses[1] * 3f64.exp() / k];
+                below += 0.5 * (masses[0] + masses[1]);
+            }
+            assert_eq!(mixture.quantile(p).unwrap(), k, "p = {p}");
+        }
+        assert_eq!(mixture.quantiles(&[0.99, 0.3]).unwrap(), [0.99, 0.3].map(|p| mixture.quantile(p).unwrap()));
+    }
+
     #[test]
     fn extreme_tails_are_reached() {
         let two = mixture(&[0.0, 1.0], 1.0);

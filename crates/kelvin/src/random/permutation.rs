@@ -209,4 +209,12 @@ mod tests {
         let z = (chi_square(&next, expected, true) - freedom) / (2.0 * freedom).sqrt();
         assert!(z.abs() < 5.0, "neighbours: z = {z}");
     }
+
+    #[test]
+    fn it_has_as_many_positions_as_things() {
+        for len in [0, 1, 97] {
+            let permutation = Permutation::new(1, Purpose::Split, 0, 0, len);
+            assert_eq!((permutation.len(), permutation.is_empty()), (len, len == 0));
+        }
+    }
 }

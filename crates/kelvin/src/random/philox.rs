@@ -163,4 +163,18 @@ mod tests {
         }
         assert_ne!(key.words(0), key.words(1));
     }
+
+    /// Sign i is bit i of the words: the lowest of the first word first, 0 for +1.
+    #[test]
+    fn signs_are_the_bits_of_the_words() {
+        let key = NoiseKey { seed: 3, purpose: Purpose::Curvature, chain: 1, step: 2 };
+        for index in 0..400u32 {
+            let word = key.words(index / 128)[index as usize / 32 % 4];
+            let bit = (u64::from(word) / 2u64.pow(index % 32)) % 2;
+            assert_eq!(key.sign(index), if bit == 0 { 1.0 } else { -1.0 }, "{index}");
+        }
+        // Independent fair signs: the sum of 10,000 has the standard deviation 100.
+        let sum: f64 = (0..10_000).map(|index| key.sign(index)).sum();
+        assert!(sum.abs() < 500.0, "{sum}");
+    }
 }

@@ -75,3 +75,39 @@ impl LookScratch {
         tensors.map(|(tensor, mass)| of_tensor(tensor) / mass).sum::<f64>() / layout.len() as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::Role;
+
+    #[test]
+    fn thinned_energies_are_every_other_one() {
+        let mut found = Adapted { energies: (0..7).map(f64::from).collect(), ..Adapted::default() };
+        found.thin_energies();
+        assert_eq!(found.energies, [0.0, 2.0, 4.0, 6.0]);
+    }
+
+    /// A first half that falls far counts for nothing: the second rises by 3.
+    #[test]
+    fn the_trend_is_that_of_the_second_half() {
+        let rest = |i: usize| if i % 4 < 2 { 1e-3 } else { -1e-3 };
+        let fall = (0..32).map(|i| 1000.0 - 30.0 * i as f64);
+        let rise = (0..32).map(|i| 3.0 * i as f64 / 31.0 + rest(i));
+        let found = Adapted { energies: fall.chain(rise).collect(), ..Adapted::default() };
+        assert!((found.energy_trend().unwrap().change - 3.0).abs() < 0.01, "{:?}", found.energy_trend());
+        assert_eq!(Adapted::default().energy_trend(), None);
+    }
+
+    /// V_g of a number is half the squared difference of a pair, over the mass of its tensor: (½ · 1/2 + (2 + 4½)/4)/3.
+    #[test]
+    fn the_noise_of_gradients_by_hand() {
+        let mut layout = Layout::default();
+        layout.push("one", Role::Bias, &[1]);
+        layout.push("two", Role::Bias, &[2]);
+        let mut scratch = LookScratch::new(&layout);
+        scratch.masses = vec![2.0, 4.0];
+        scratch.pair = [vec![1.0, 2.0, 3.0], vec![0.0, 4.0, 6.0]];
+        assert!((scratch.gradient_noise(&layout) - 0.625).abs() < 1e-15);
+    }
+}

@@ -184,4 +184,13 @@ mod tests {
         let error = Batches::new(10, Some(11)).unwrap_err();
         assert_eq!(error.to_string(), "a batch must have between 1 and 10 rows (the training set), got 11");
     }
+
+    #[test]
+    fn batches_say_what_they_are() {
+        let batches = Batches::new(20, Some(5)).unwrap();
+        assert_eq!((batches.batch_size(), batches.augmentation()), (Some(5), None));
+        let augmentation = Augmentation::new(0.5).unwrap();
+        assert_eq!(batches.augmented(augmentation).augmentation(), Some(augmentation));
+        assert_eq!(Batches::full(20).batch_size(), None);
+    }
 }

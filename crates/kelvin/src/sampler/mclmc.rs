@@ -179,4 +179,22 @@ mod tests {
             }
         }
     }
+
+    /// Where no chain is known its numbers are BAOAB's: BAOA's but for half a kick.
+    #[test]
+    fn its_coefficients_are_those_of_many_dimensions() {
+        let at = Conditions { step_size: 0.25, retained_momentum: 0.9, temperature: 0.3 };
+        let (found, baoa) = (Mclmc.coefficients(&at, &[]), Baoa.coefficients(&at, &[]));
+        assert_eq!(found.kick, -0.125);
+        assert_eq!((found.keep, found.drift, found.heat), (baoa.keep, baoa.drift, baoa.heat));
+        let moved = |dynamics: &dyn Dynamics| {
+            let (mut position, mut momentum) = ([1.0, 2.0], [3.0, -4.0]);
+            let (gradient, noise) = (&[0.5, -0.25][..], &[1.0, 2.0][..]);
+            let tensor =
+                TensorSlices { position: &mut position, momentum: &mut momentum, gradient, noise, mass: 2.0 };
+            let kinetic = dynamics.step(&found, 0.5, tensor);
+            (kinetic, position, momentum)
+        };
+        assert_eq!(moved(&Mclmc), moved(&Baoa));
+    }
 }

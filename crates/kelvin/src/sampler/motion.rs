@@ -45,3 +45,44 @@ impl Motion<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::network::{Layout, Role};
+    use crate::sampler::{Integrator, WarmUp};
+    use crate::temperature::{Temperature, Tempering};
+
+    fn chain() -> Chain {
+        let mut layout = Layout::default();
+        layout.push("all", Role::Position, &[2]);
+        Chain::new(0, Temperature::new(0.25).unwrap(), vec![0.0; 2], &layout)
+    }
+
+    /// 60 rows in batches of 20 at T = ¼: n/|B| = 3, and β = 4 multiplies the likelihood where it alone is tempered.
+    #[test]
+    fn a_likelihood_is_weighted_by_batches_and_its_power() {
+        let (batches, chain) = (Batches::new(60, Some(20)).unwrap(), chain());
+        let rule = Langevin::new(Integrator::Baoab, 0.1, 0.9);
+        let tempered = Langevin { tempering: Tempering::Likelihood, ..rule.clone() };
+        assert_eq!(Motion::Sample(&rule).likelihood_weight(&batches, &chain), 3.0);
+        assert_eq!(Motion::Sample(&tempered).likelihood_weight(&batches, &chain), 12.0);
+    }
+
+    #[test]
+    fn masses_are_estimated_where_no_warm_up_finds_them() {
+        let layerwise = LayerwiseMass::default();
+        let rule = Langevin { mass: MassRule::Layerwise(layerwise), ..Langevin::new(Integrator::Sghmc, 0.1, 0.9) };
+        assert_eq!(Motion::Sample(&rule).mass_estimate(), Some(&layerwise));
+        let warm_up = Some(WarmUp { num_steps: 10, friction: None });
+        assert_eq!(Motion::Sample(&Langevin { warm_up, ..rule }).mass_estimate(), None);
+    }
+
+    #[test]
+    fn momenta_of_mclmc_and_of_searches_have_no_temperature() {
+        let of = |integrator| Motion::Sample(&Langevin::new(integrator, 0.1, 0.9)).has_momentum_temperature();
+        assert!(of(Integrator::Sghmc) && of(Integrator::Baoab) && !of(Integrator::Mclmc));
+        let clipped = Langevin { clip_norm: 7.5, ..Langevin::new(Integrator::Sghmc, 0.1, 0.9) };
+        assert_eq!(Motion::Sample(&clipped).clip_norm(), 7.5);
+    }
+}

@@ -49,4 +49,30 @@ mod tests {
             (theta + 0.25 * m / mass, m)
         });
     }
+
+    /// On a flat energy m' = μ' m + √(2 (1−μ') T) R has the variance T · 2 (1−μ')/(1−μ'²) at rest.
+    #[test]
+    fn its_kinetic_target_is_that_of_its_noise() {
+        let at = Conditions { step_size: 0.1, retained_momentum: 0.6, temperature: 0.3 };
+        let by = Sghmc.coefficients(&at, &[]);
+        let stationary = by.heat / (1.0 - by.keep * by.keep);
+        assert!((Sghmc.kinetic_target(&at) - stationary).abs() < 1e-15);
+    }
+
+    /// No kick is left for the end of a step: momenta stay, and Σ m²/M is read.
+    #[test]
+    fn closing_reads_and_does_not_move() {
+        let at = Conditions { step_size: 0.1, retained_momentum: 0.6, temperature: 0.3 };
+        let by = Sghmc.coefficients(&at, &[]);
+        let (mut position, mut momentum) = ([1.0, 2.0], [3.0, -4.0]);
+        let tensor = TensorSlices {
+            position: &mut position,
+            momentum: &mut momentum,
+            gradient: &[7.0, 7.0],
+            noise: &[7.0, 7.0],
+            mass: 2.0,
+        };
+        assert_eq!(Sghmc.close(&by, 1.0, tensor), 12.5);
+        assert_eq!((position, momentum), ([1.0, 2.0], [3.0, -4.0]));
+    }
 }

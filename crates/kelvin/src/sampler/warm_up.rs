@@ -264,17 +264,21 @@ mod tests {
 
     #[test]
     fn between_stops_nothing_changes() {
-        let warm_up = WarmUp { num_steps: 10_000, friction: None };
-        let found = Adapted { step_size: 1e-3, gradient_noise: 1e5, ..Adapted::default() };
-        let numbers = |step| warm_up.conditions(step, &found, 1.0, 1.0);
-        assert_ne!(numbers(1999), numbers(2000), "the early bound on the momentum");
-        assert_ne!(numbers(4999), numbers(5000), "the bound on heat");
-        let mut at = 0;
-        while at < 20_000 {
-            let next = warm_up.next_stop(at).min(20_000);
-            assert!((at + 1..next).all(|step| !warm_up.looks_at(step) && !warm_up.notes_energy_at(step)));
-            assert!((at..next).all(|step| numbers(step) == numbers(at)), "one set of numbers from {at} on");
-            at = next;
+        // In the second the bounds change where nothing is looked at or noted.
+        for num_steps in [10_000, 10_013] {
+            let warm_up = WarmUp { num_steps, friction: None };
+            let found = Adapted { step_size: 1e-3, gradient_noise: 1e5, ..Adapted::default() };
+            let numbers = |step| warm_up.conditions(step, &found, 1.0, 1.0);
+            assert_ne!(numbers(num_steps / 5 - 1), numbers(num_steps / 5), "the early bound on the momentum");
+            assert_ne!(numbers(num_steps / 2 - 1), numbers(num_steps / 2), "the bound on heat");
+            let (mut at, mut num_stops) = (0, 0);
+            while at < 20_000 {
+                let next = warm_up.next_stop(at).min(20_000);
+                assert!((at + 1..next).all(|step| !warm_up.looks_at(step) && !warm_up.notes_energy_at(step)));
+                assert!((at..next).all(|step| numbers(step) == numbers(at)), "one set of numbers from {at} on");
+                (at, num_stops) = (next, num_stops + 1);
+            }
+            assert!(num_stops < 500, "{num_stops} stops");
         }
     }
 

@@ -109,4 +109,17 @@ mod tests {
         assert!((posterior.quantile(0.25).log10() + 0.5).abs() < 1e-9);
         assert_eq!(BetaPosterior::new(&[(0.1, &a)], None), None);
     }
+
+    /// Scores that say nothing leave a normal prior of log β wherever it lies within the grid.
+    #[test]
+    fn flat_scores_leave_the_prior() {
+        for mean in [-0.7, 0.0, 0.4] {
+            let flat = [0.0, 0.0];
+            let points: Vec<(f64, &[f64])> = [1e-3, 1e3].iter().map(|beta| (*beta, &flat[..])).collect();
+            let posterior = BetaPosterior::new(&points, Some(LogBetaPrior { mean, std: 0.3 })).unwrap();
+            assert!((posterior.quantile(0.5).ln() - mean).abs() < 1e-3, "{mean}: {}", posterior.quantile(0.5).ln());
+            let high = mean + 1.6449 * 0.3;
+            assert!((posterior.interval(0.9).high.ln() - high).abs() < 1e-3, "{mean}");
+        }
+    }
 }

@@ -361,4 +361,28 @@ mod tests {
         assert!((gain.mean - 0.02).abs() < 2e-4 && gain.is_believed());
         assert!(compared.gain(0.5).is_none(), "the start is no gain over itself");
     }
+
+    /// Slopes that are a straight line in log β cross zero where it does.
+    #[test]
+    fn a_line_through_two_slopes_crosses_where_it_does() {
+        let slope_of = |beta: f64| -0.6 * (beta.ln() - 0.4);
+        let visit = |beta: f64| LpdSlope {
+            inverse_temperature: beta,
+            slope: slope_of(beta) / beta,
+            chain_error: None,
+            rows_error: 0.0,
+            weights_ess: 100.0,
+            num_draws: 100,
+            lpd: 0.0,
+            per_row: Vec::new(),
+        };
+        for (low, high) in [(0.3, 2.0), (1.0, 5.0), (1.4, 1.6)] {
+            let found = crossing(&visit(low), &visit(high));
+            assert!((found.ln() - 0.4).abs() < 1e-12, "{low} {high}: {found}");
+        }
+        let visits = [0.1, 4.0, 0.9, 2.5].map(visit);
+        let (low, high) = bracket(&visits).unwrap();
+        assert_eq!((low.inverse_temperature, high.inverse_temperature), (0.9, 2.5), "the nearest on both sides");
+        assert!(bracket(&[visit(0.1), visit(0.5)]).is_none());
+    }
 }

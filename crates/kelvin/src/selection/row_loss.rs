@@ -205,4 +205,14 @@ mod tests {
         let sure = RowLoss::classes(2).terms(&[2000.0], Answer::Class(1), 1.0);
         assert!(sure.value > 2000.0 && sure.value.is_finite(), "{}", sure.value);
     }
+
+    /// (2, 1, 3)(2, 1, 3)ᵀ has rank one, and what is beyond it is nothing; a matrix of rank two leaves its second column.
+    #[test]
+    fn halves_of_singular_matrices() {
+        let one = half(&[4.0, 2.0, 6.0, 2.0, 1.0, 3.0, 6.0, 3.0, 9.0], 3);
+        assert_eq!(one, [2.0, 0.0, 0.0, 1.0, 0.0, 0.0, 3.0, 0.0, 0.0]);
+        // L = (2; 1, 3; −1, 0.5, 0).
+        let two = half(&[4.0, 2.0, -2.0, 2.0, 10.0, 0.5, -2.0, 0.5, 1.25], 3);
+        assert_eq!(two, [2.0, 0.0, 0.0, 1.0, 3.0, 0.0, -1.0, 0.5, 0.0]);
+    }
 }

@@ -115,7 +115,9 @@ mod tests {
         assert!(Temperature::from_inverse(0.0).is_err() && Temperature::from_inverse(-2.0).is_err());
         assert_eq!(Temperature::new(0.0).unwrap().inverse(), f64::INFINITY, "T = 0 is a temperature");
         assert!(Temperature::from_inverse(1e-320).is_err(), "1/β must be finite too");
+        assert!(Temperature::from_inverse(f64::INFINITY).is_err() && Temperature::from_inverse(f64::NAN).is_err());
         assert_eq!(Temperature::from_inverse(4.0).unwrap().value(), 0.25);
+        assert_eq!(f64::from(Temperature::new(0.25).unwrap()), 0.25);
     }
 
     /// At T = 1 both temperings are Bayes' rule; elsewhere the product noise · power differs as their definitions say.
