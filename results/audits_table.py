@@ -93,7 +93,7 @@ def main(folder, paths):
 
 `results/reproduce.sh audits`: chains as `kelvin run` samples them, with its targets and its longest length, beside Metropolis-corrected HMC of about {gradients / 1e6:.1f} million gradients a temperature and beside
 the chains of the preset (`--sampler paper`), on other training rows each. ± is the Monte-Carlo error of both together, in the summary the standard error over splits; ✗ where a difference is beyond 2 % of ½dT (U) or
-0.02 nats (SM, TM) and beyond two of its errors. Effective predictions are those of the median test row, for as many steps, so that a step costs the same gradient; the paper's are the median over splits. What it shows is said
+0.02 nats (SM, TM) and beyond two of its errors. Effective predictions are those of the median test row, for as many steps, so that a step costs the same gradient; in the summary the median over splits of how many times the paper's they are. What it shows is said
 in [../README.md](../README.md#audits).
 
 """
