@@ -20,8 +20,8 @@ const BURN_IN: u64 = 4096;
 const FEWEST_DRAWS_OF_IMAGES: u64 = 100;
 /// Steps between two kept draws.
 const CYCLE: u64 = 100;
-/// Chains that may see all rows less often than this begin where the search ended: on Naval, 10 000 steps from random weights were still on their way down.
-const EPOCHS_FROM_RANDOM_STARTS: u64 = 20_000;
+/// Chains that may be shorter than this begin where the search ended: on Naval, 10 000 steps from random weights were still on their way down.
+const STEPS_FROM_RANDOM_STARTS: u64 = 20_000;
 /// Multiply-adds of the chains that try one choice, how many there are on a fold, their draws, and the limits of their lengths.
 const TRIAL_WORK: f64 = 1e11;
 const TRIAL_CHAINS: u32 = 2;
@@ -33,11 +33,8 @@ const MOST_TRIAL_STEPS: f64 = 16_000.0;
 const FOLDS: u32 = 5;
 const MOST_ROWS_FOR_FOLDS: usize = 20_000;
 
-/// Rows times parameters of a step up to which it sees all rows; up to which minibatches keep budgets that let a chain take many more steps; and of a
-/// minibatch below and above that.
-const MOST_WORK_OF_GRADIENT: usize = 5_000_000;
-const MOST_WORK_OF_MEDIUM_TABLE: usize = 50_000_000;
-const WORK_OF_MEDIUM_MINIBATCH: usize = 2_000_000;
+/// Rows times parameters of a step up to which it sees all rows, and of a minibatch beyond.
+const MOST_WORK_OF_GRADIENT: usize = 50_000_000;
 const WORK_OF_MINIBATCH: usize = 16_000_000;
 const FEWEST_ROWS_OF_MINIBATCH: usize = 256;
 /// Draws are an epoch apart at least, so that epochs of very large tables must be short.
@@ -45,12 +42,10 @@ const MOST_MINIBATCHES: usize = 64;
 
 /// Rows of a step of chains that adapt. The noise of minibatches heats, so they are as large as is affordable.
 fn batch_size(num_train: usize, num_parameters: usize) -> BatchSize {
-    let work = match num_train.saturating_mul(num_parameters) {
-        ..=MOST_WORK_OF_GRADIENT => return BatchSize::FULL,
-        ..=MOST_WORK_OF_MEDIUM_TABLE => WORK_OF_MEDIUM_MINIBATCH,
-        _ => WORK_OF_MINIBATCH,
-    };
-    let affordable = (work / num_parameters.max(1)).max(FEWEST_ROWS_OF_MINIBATCH);
+    if num_train.saturating_mul(num_parameters) <= MOST_WORK_OF_GRADIENT {
+        return BatchSize::FULL;
+    }
+    let affordable = (WORK_OF_MINIBATCH / num_parameters.max(1)).max(FEWEST_ROWS_OF_MINIBATCH);
     BatchSize::Rows(affordable.max(num_train.div_ceil(MOST_MINIBATCHES)).min(num_train))
 }
 
@@ -81,7 +76,7 @@ impl Settings {
         (sampler.ramp_start, sampler.ramp_end) = (0, 0);
         self.stopping = Some(StoppingSettings::default());
         self = self.with_budget(gradients as u64, num_train);
-        if self.sampler.epochs < EPOCHS_FROM_RANDOM_STARTS {
+        if self.sampler.epochs * self.steps_per_epoch(num_train) < STEPS_FROM_RANDOM_STARTS {
             self.sampler.start = Start::Search;
         }
         if num_rows <= MOST_ROWS_FOR_FOLDS && self.run.splits.is_none() {
@@ -161,7 +156,7 @@ mod tests {
     #[test]
     fn lengths_follow_the_work_of_a_gradient() {
         for (name, rows, parameters, epochs) in
-            [("concrete", 1030, 641, 189_000), ("naval", 11_934, 1025, 12_500), ("concrete", 300_000, 641, 1110)]
+            [("concrete", 1030, 641, 189_000), ("naval", 11_934, 1025, 10_200), ("concrete", 300_000, 641, 1110)]
         {
             let settings = preset(name).unwrap().settings().adaptive(rows, parameters);
             settings.check().unwrap();
@@ -197,7 +192,7 @@ mod tests {
     #[test]
     fn trials_give_up_folds_before_they_are_too_short() {
         for (rows, folds, steps) in
-            [(400, 5, 16_000), (1030, 5, 16_000), (3000, 5, 6485), (8000, 2, 6080), (20_000, 4, 6125)]
+            [(400, 5, 16_000), (1030, 5, 16_000), (3000, 5, 6485), (8000, 2, 6080), (20_000, 1, 5060)]
         {
             let settings = preset("concrete").unwrap().settings().adaptive(rows, 641);
             let (short, found) = settings.for_trials(rows, 641);
@@ -223,7 +218,7 @@ mod tests {
             let quick = settings.quick_adaptive(num_train);
             assert!(steps(&quick) <= 1300 && quick.draws_per_chain() >= 10, "{} of {epoch}", steps(&quick));
         }
-        let small = preset("concrete").unwrap().settings().adaptive(9000, 641);
+        let small = preset("concrete").unwrap().settings().adaptive(90_000, 641);
         assert_eq!(small.sampler.batch_size, BatchSize::FULL);
         assert!(
             preset("concrete").unwrap().settings().adaptive(usize::MAX / 8, 1000).sampler.batch_size.rows().is_some()
