@@ -12,6 +12,9 @@ use kelvin::diagnostics::{self, Limits, Reading, Warning};
 use kelvin::draws::Draws;
 use kelvin::potential::Potential;
 
+/// h√λmax from which on no step is stable.
+const UNSTABLE: f64 = 2.0;
+
 /// Temperatures and agreement of the chains at one inverse temperature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -128,16 +131,18 @@ impl ChainGroup<'_> {
         let limits = Limits::default();
         let mut warnings = Vec::new();
         warnings.extend(self.temperature_warnings(measured, sampler_temperature));
-        if let Some(ratio) = measured.step_ratio {
-            warnings.extend(limits.check_step(&self.label, ratio));
-        }
         let energies: Vec<&[f64]> = self
             .chains
             .iter()
             .map(|chain| &chain.chain.state.adapted.energies[..])
             .filter(|energies| !energies.is_empty())
             .collect();
-        warnings.extend(limits.check_trend(&self.label, energy_trend(&energies)));
+        let still_moving = limits.check_trend(&self.label, energy_trend(&energies));
+        // A chain that still falls comes to sharper places than those that its step was found in: that it falls is what there is to say.
+        if let Some(ratio) = measured.step_ratio.filter(|&ratio| still_moving.is_none() || ratio >= UNSTABLE) {
+            warnings.extend(limits.check_step(&self.label, ratio));
+        }
+        warnings.extend(still_moving);
         if let Some(found) = &measured.convergence {
             warnings.extend(self.target_warning(experiment, found));
             let gained = found.few_draws_bias.filter(|_| experiment.settings.stopping.is_some());
