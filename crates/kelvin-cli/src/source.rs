@@ -290,7 +290,9 @@ fn judge(settings: &mut Settings, data: &SourceData, asked: &Sampling) -> anyhow
             SourceData::Table(_) => {
                 "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`"
             }
-            SourceData::Images { .. } => "chains of images are at most as long as sampler.epochs says; give that with `--set`",
+            SourceData::Images { .. } => {
+                "chains of images are at most as long as sampler.epochs says; give that with `--set`"
+            }
         };
         return Err(WrongFlags(format!("--budget does not apply: {reason}")).into());
     }

@@ -136,6 +136,27 @@ fn a_benchmark_takes_any_experiment() {
 }
 
 #[test]
+fn a_benchmark_of_images_needs_no_files() {
+    let folder = TempDir::new().unwrap();
+    let arguments = ["bench", "mnist-small", "--json", "--device=cpu", "--readings=1", "--chains=1", "--data-dir=."];
+    let output = kelvin(folder.path(), "", &arguments);
+    let line: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", errors(&output)));
+    assert_eq!(line["case"], "mnist-small/64");
+    assert!(errors(&output).contains("no files of `mnist` here: timed on made-up images"), "{}", errors(&output));
+    // A file that is there and is not the set's is no reason to make one up.
+    std::fs::write(folder.path().join("train-images-idx3-ubyte"), [0; 16]).unwrap();
+    for file in ["train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"] {
+        std::fs::write(folder.path().join(file), [0; 8]).unwrap();
+    }
+    let output = kelvin(folder.path(), "", &arguments);
+    assert!(
+        !output.status.success() && errors(&output).contains("is not a file of the data set"),
+        "{}",
+        errors(&output)
+    );
+}
+
+#[test]
 fn what_the_processor_lacks_is_refused_before_anything_is_written() {
     let folder = TempDir::new().unwrap();
     let missing = if cfg!(target_arch = "x86_64") { "neon" } else { "avx2" };

@@ -215,7 +215,7 @@ pub enum DeviceArgument {
 pub enum PrecisionArgument {
     /// Products of bf16, summed in f32; weights, momenta and noise are f32
     Bf16,
-    /// All in f32: agrees with the CPU to rounding, convolutions without tensor cores, so slower
+    /// All in f32: agrees with the CPU to rounding, and is slower
     F32,
 }
 
@@ -600,7 +600,8 @@ pub struct VerifyArguments {
 #[derive(Debug, Args)]
 pub struct BenchArguments {
     /// A case of the benchmark (8-64-1/824, 14-64-1/128, 8-64-64-1/824, 30-128-128-3/128, 784-256-256-10/128, all five as
-    /// `dense`, mnist-cnn, resnet20), or the network and training rows of a preset or an experiment.toml [default: every case]
+    /// `dense`, mnist-cnn, resnet20), or the network and training rows of a preset or an experiment.toml, with made-up images where
+    /// their files are not here [default: every case]
     #[arg(value_name = "CASE|PRESET|FILE.toml")]
     pub case: Option<String>,
     /// Folder with the data sets' files (see `kelvin data`)

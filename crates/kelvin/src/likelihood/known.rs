@@ -456,7 +456,12 @@ mod tests {
             wider[output] += 1.0;
             let [narrow, wide] = [&values[..width], &wider].map(|values| likelihood.number_distribution(values, 1.0));
             assert!(wide.scale() > 1.5 * narrow.scale(), "{likelihood:?}");
-            assert!((wide.at(0.0) - narrow.at(0.0)).abs() < 1e-9, "{likelihood:?}: {} {}", wide.at(0.0), narrow.at(0.0));
+            assert!(
+                (wide.at(0.0) - narrow.at(0.0)).abs() < 1e-9,
+                "{likelihood:?}: {} {}",
+                wide.at(0.0),
+                narrow.at(0.0)
+            );
         }
     }
 
@@ -487,7 +492,11 @@ mod tests {
         ];
         assert_eq!(names, expected);
         let own: Vec<bool> = all().iter().map(|(likelihood, _, _)| likelihood.has_own_units()).collect();
-        assert_eq!(own, [false, false, false, false, false, true, true, true, false], "counts and logs know their units");
+        assert_eq!(
+            own,
+            [false, false, false, false, false, true, true, true, false],
+            "counts and logs know their units"
+        );
     }
 
     /// The energy of its own parameters is −log p of them: gradients are differences, added to a scaled one.
@@ -504,7 +513,10 @@ mod tests {
                     likelihood.log_prior(&moved)
                 };
                 let slope = (at(1e-2) - at(-1e-2)) / 2e-2;
-                assert!((f64::from(gradient[index]) - (3.0 - slope)).abs() < 1e-4, "{likelihood:?}: {gradient:?} {slope}");
+                assert!(
+                    (f64::from(gradient[index]) - (3.0 - slope)).abs() < 1e-4,
+                    "{likelihood:?}: {gradient:?} {slope}"
+                );
             }
             if own.is_empty() {
                 assert_eq!(likelihood.log_prior(&own), 0.0, "{likelihood:?}");

@@ -270,7 +270,9 @@ mod tests {
     #[test]
     fn quantiles_of_counts_are_counts() {
         let draws = [[0.5f32], [3.0]];
-        let mixture = NumberMixture::of(Likelihood::Poisson { log_mean: 0.0 }, draws.iter().map(|values| &values[..]), 1.0).unwrap();
+        let mixture =
+            NumberMixture::of(Likelihood::Poisson { log_mean: 0.0 }, draws.iter().map(|values| &values[..]), 1.0)
+                .unwrap();
         for p in [0.01, 0.3, 0.5, 0.7, 0.99] {
             // e^{k η − e^η}/k!, term after term.
             let mut masses = [0.5f64, 3.0].map(|log_mean| (-log_mean.exp()).exp());
