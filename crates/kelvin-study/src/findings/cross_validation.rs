@@ -265,6 +265,11 @@ impl CrossValidation {
         ModelDifference::new(what(of), what(from), mean, row_error, monte_carlo_error(folds, chains))
     }
 
+    /// The Monte-Carlo error of a model's LPD over all folds.
+    pub(super) fn monte_carlo_error(folds: &[FoldPredictions], of: usize) -> f64 {
+        monte_carlo_error(folds, |fold| fold.models[of].monte_carlo_error)
+    }
+
     /// The scores of the model of this kind that has the larger LPD: standard or tempered.
     pub fn best_of(&self, kind: ModelKind) -> Option<&ModelScores> {
         let own = self.models.iter().filter(|scores| scores.what.kind == kind);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! best       the largest mean log predictive density over the held-out rows
-//! as well    no more than one standard error of the difference, row by row and over draws, behind the best
+//! as well    no more than one standard error behind the best: that of the difference row by row, and of the best over its draws
 //! simpler    linear; β = 1; β̂* SM; β̂* TM; one network with a Gaussian over its last layer; SWAG; several networks; one network
 //! ```
 //! β = 1 is simpler than β̂*, since nothing was chosen for it; what an optimiser found comes last, since its uncertainty rests on the settings of a
-//! search. A β of a grid is no candidate: its scores are those of a comparison.
+//! search. A model whose own draws leave its score uncertain is not taken for as good because of that. A β of a grid is no candidate: its scores are those of a comparison.
 
 use kelvin::diagnostics::number_or_nan;
 use kelvin::predictive::PredictiveModel;
@@ -51,7 +51,7 @@ pub struct Candidate {
     /// How far it is behind the best, in nats a row.
     #[serde(deserialize_with = "number_or_nan")]
     pub behind: f64,
-    /// The standard error of that, over rows and draws together; NaN of a single row.
+    /// The standard error of that over rows, and of the best over its draws; NaN of a single row.
     #[serde(deserialize_with = "number_or_nan")]
     pub error: f64,
 }
@@ -92,13 +92,14 @@ pub(super) fn ranked(
     let mut scores: Vec<(usize, f64)> = scores.filter(|(_, lpd)| lpd.is_finite()).collect();
     scores.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(best, _)) = scores.first() else { return Vec::new() };
+    let error_of_best = CrossValidation::monte_carlo_error(folds, best);
     let candidate = |(index, lpd): (usize, f64)| {
         let what = folds[0].models[index].what.clone();
         if index == best {
             return (index, Candidate { what, lpd, behind: 0.0, error: 0.0 });
         }
         let difference = CrossValidation::difference(folds, best, index);
-        (index, Candidate { what, lpd, behind: difference.mean, error: difference.standard_error() })
+        (index, Candidate { what, lpd, behind: difference.mean, error: difference.row_error.hypot(error_of_best) })
     };
     scores.into_iter().map(candidate).collect()
 }
@@ -172,6 +173,17 @@ mod tests {
         assert_eq!(chosen(&[(Grid, 5.0), (Bayes, 0.0)], 0.5), Bayes);
         assert_eq!(chosen(&[(Bayes, f64::NAN), (Chosen, 0.0)], 0.5), Chosen);
         assert!(Predicting::of(&[], 1.0, JudgedOn::Folds).is_none());
+    }
+
+    #[test]
+    fn a_model_is_not_excused_by_its_own_draws() {
+        use ModelKind::{Bayes, Chosen};
+        let mut folds = folds(&[(Chosen, 0.1), (Bayes, 0.0)], 0.5);
+        let chosen = |folds: &[FoldPredictions]| Predicting::of(folds, 1.0, JudgedOn::Folds).unwrap().what.kind;
+        folds[0].models[1].monte_carlo_error = 10.0;
+        assert_eq!(chosen(&folds), Chosen, "the simpler one is 0.1 ± 0.05 behind, and its chains say nothing");
+        folds[0].models[0].monte_carlo_error = 0.2;
+        assert_eq!(chosen(&folds), Bayes, "the best is only known to 0.2");
     }
 
     #[test]
