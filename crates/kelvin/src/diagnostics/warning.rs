@@ -488,7 +488,7 @@ impl Warning {
                 "an average over few draws is a worse density than one over many: about as much is still missing."
             }
             Self::StepBeyondCurvature { .. } => {
-                "a step is stable below 2 and right to a percent below 1.4; beyond 1.5 energies and predictions are biased."
+                "a step is stable below 2 and right to a percent below 1.25; beyond 1.5 energies and predictions are biased."
             }
             Self::NotInEquilibrium { .. } => {
                 "heat that the step does not explain comes from a landscape that the chain is still falling through: scores and \

@@ -30,8 +30,8 @@ use crate::temperature::Tempering;
 
 /// Beyond this a curvature is too large to be factored again and again.
 const MOST_PARAMETERS: usize = 2000;
-/// Multiplications that a method may take: some minutes of one core.
-const MOST_WORK: f64 = 1e12;
+/// Multiplications that a method may take: about a minute of one core.
+const MOST_WORK: f64 = 2e11;
 /// Numbers in all features together: 800 megabytes.
 const MOST_FEATURES: usize = 100_000_000;
 /// Newton steps of a fit that is no quadratic.
