@@ -232,7 +232,7 @@ fn stop_again_and_again(change: impl Fn(&mut Settings), steps: u64) {
 #[test]
 fn chains_that_stop_by_themselves_end_the_same() {
     let mut settings = settings();
-    let targets = StoppingSettings { effective_median: 60.0, effective_low: 20.0, lpd_error: 0.5 };
+    let targets = StoppingSettings { effective_median: 60.0, effective_low: 20.0, worst_rhat: 10.0, lpd_error: 0.5 };
     settings.stopping = Some(targets);
     (settings.sampler.integrator, settings.sampler.adapt) = (Integrator::Baoab, true);
     (settings.sampler.ramp_start, settings.sampler.ramp_end, settings.sampler.burn_in) = (0, 0, 256);

@@ -62,6 +62,9 @@ impl Convergence {
         };
         at_least("effective predictions (median row)", self.effective_median, targets.effective_median);
         at_least("effective predictions (5 % of rows)", self.effective_low, targets.effective_low);
+        if let Some(rhat) = self.worst_rhat.filter(|&rhat| rhat.is_nan() || rhat > targets.worst_rhat) {
+            missed.push(format!("R̂ of predictions (worst row) {rhat:.3}, wanted {}", targets.worst_rhat));
+        }
         if let Some(error) = self.lpd_error {
             let error = error.standard.max(error.tempered);
             if error.is_nan() || error > targets.lpd_error {
@@ -71,10 +74,14 @@ impl Convergence {
         missed
     }
 
-    /// How many times as many draws would reach all targets: effective sample sizes grow with their number, errors with its root.
+    /// How many times as many draws would reach all targets: effective sample sizes grow with their number, errors shrink with its
+    /// root, and R̂ − 1 with the number itself once chains have met.
     pub fn draws_wanted(&self, targets: &StoppingSettings) -> Option<f64> {
         let mut factor =
             (targets.effective_median / self.effective_median?).max(targets.effective_low / self.effective_low?);
+        if let Some(rhat) = self.worst_rhat {
+            factor = factor.max((rhat - 1.0) / (targets.worst_rhat - 1.0));
+        }
         if let Some(error) = self.lpd_error {
             factor = factor.max((error.standard.max(error.tempered) / targets.lpd_error).powi(2));
         }
@@ -149,6 +156,9 @@ mod tests {
             ]
         );
         assert!((short.draws_wanted(&targets).unwrap() - 9.0).abs() < 1e-12);
+        let apart = Convergence { worst_rhat: Some(1.6), ..reached(400.0, 0.02) };
+        assert_eq!(apart.missed(&targets), ["R̂ of predictions (worst row) 1.600, wanted 1.05"]);
+        assert!((apart.draws_wanted(&targets).unwrap() - 12.0).abs() < 1e-9);
         let none = Convergence { effective_median: None, ..reached(400.0, 0.0) };
         assert!(none.missed(&targets)[0].contains("too few draws"));
         assert_eq!(none.draws_wanted(&targets), None);

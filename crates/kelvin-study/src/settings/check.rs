@@ -180,6 +180,8 @@ impl Settings {
             ] {
                 check(found.is_finite() && found > 0.0, key, "a finite number > 0", found)?;
             }
+            let rhat = stopping.worst_rhat;
+            check(rhat.is_finite() && rhat > 1.0, "stopping.worst_rhat", "a finite number > 1", rhat)?;
         }
         let run = &self.run;
         let folds = run.folds.unwrap_or(2);

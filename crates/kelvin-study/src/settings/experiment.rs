@@ -123,6 +123,7 @@ pub(crate) const OPTIONAL: &[&str] = &[
     "sampler.draws",
     "stopping.effective_median",
     "stopping.effective_low",
+    "stopping.worst_rhat",
     "stopping.lpd_error",
     "run.folds",
     "run.splits",

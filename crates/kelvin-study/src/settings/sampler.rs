@@ -63,7 +63,7 @@ pub struct SamplerSettings {
     /// shape of cycles then have no meaning; one draw is kept every `cycle` epochs.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adapt: bool,
-    /// Friction γ of chains that adapt; 4 if not given, and 18 where the sampler's temperature is below 1/3.
+    /// Friction γ of chains that adapt; 4 if not given, and more where the noise of minibatches would heat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub friction: Option<f64>,
     /// What the temperature divides.

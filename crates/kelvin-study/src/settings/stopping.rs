@@ -11,12 +11,14 @@ pub struct StoppingSettings {
     pub effective_median: f64,
     /// The same at the row that is worse than all but 5 % of them.
     pub effective_low: f64,
+    /// Largest rank-normalised split-R̂ of predictions, at the row where chains disagree most.
+    pub worst_rhat: f64,
     /// Largest Monte-Carlo standard error of the validation LPD, between chains, in nats.
     pub lpd_error: f64,
 }
 
 impl Default for StoppingSettings {
     fn default() -> Self {
-        Self { effective_median: 400.0, effective_low: 100.0, lpd_error: 0.02 }
+        Self { effective_median: 400.0, effective_low: 100.0, worst_rhat: 1.05, lpd_error: 0.02 }
     }
 }
