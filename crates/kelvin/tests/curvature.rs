@@ -219,7 +219,7 @@ fn probes_have_the_gauss_newton_diagonal_as_their_mean() {
     }
 }
 
-/// On a regression the rule can be worked out: masses go with the diagonal of H, and h = 1/√λmax. Masses are means of some twenty probes of two
+/// On a regression the rule can be worked out: masses go with the diagonal of H, and h = 1.2/√λmax. Masses are means of some twenty probes of two
 /// tensors, so they are known to a fifth; λmax is that of the masses, a little less where masses have moved since.
 #[test]
 fn a_warm_up_finds_masses_and_step_size_and_keeps_them() {
@@ -248,7 +248,7 @@ fn a_warm_up_finds_masses_and_step_size_and_keeps_them() {
             .map(|(i, row)| row.iter().enumerate().map(|(j, entry)| entry / (root[i] * root[j])).collect::<Vec<_>>());
         let exact = eigenvalues(scaled.collect()).into_iter().fold(0.0, f64::max);
         let stiffness = found.step_size * exact.sqrt();
-        assert!((0.7..1.05).contains(&stiffness), "h√λmax = {stiffness}");
+        assert!((0.85..1.25).contains(&stiffness), "h√λmax = {stiffness}");
         let mean = (0..FEATURES).map(|i| hessian[i][i]).sum::<f64>() / FEATURES as f64;
         let ratio = state.mass[0] / state.mass[1] / (mean / hessian[FEATURES][FEATURES]);
         assert!((0.4..2.5).contains(&ratio), "masses are off by {ratio}");

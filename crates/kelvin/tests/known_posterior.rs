@@ -291,7 +291,7 @@ fn adaptive_chains_on_quadratics() {
             let [squares, momentum_squares] =
                 coordinate_averages(&bowls, &rule, &mut chain, [400, 4000], |theta, m| [theta * theta, m * m]);
             let h = chain.state.adapted.step_size;
-            let keep = (-h * warm_up.friction_at(actual)).exp();
+            let keep = (-h * warm_up.least_friction()).exp();
             let mut readings = Vec::new();
             for ((tensor, curvature), &mass) in layout.tensors().iter().zip(CURVATURES).zip(&chain.state.mass) {
                 let bowl = Quadratic { curvature, mass, temperature, gradient_noise_variance: 0.0 };

@@ -146,7 +146,7 @@ impl Experiment {
         let chains = groups.iter().flat_map(|group| &group.chains);
         let steps: Vec<f64> = chains.map(|chain| chain.chain.state.adapted.step_size).filter(|h| *h > 0.0).collect();
         let mean = steps.iter().sum::<f64>() / steps.len().max(1) as f64;
-        // The accepted step is about half of 1/√λmax.
+        // The accepted step is about half of the one that such chains find.
         let leapfrog_steps = if mean > 0.0 { (2.0 * plan.trajectory / mean).max(1.0) } else { 30.0 };
         ((plan.gradients as f64 / leapfrog_steps) as u64).max(1)
     }
@@ -293,7 +293,7 @@ impl Experiment {
 
 /// Trajectories of the warm-up: as many as HMC would have, but about a fifth of the gradients at most where the step size to begin with is known.
 fn warm_up_trajectories(plan: &AuditPlan, chains: &[Chain]) -> u64 {
-    // The accepted step is about half of 1/√λmax.
+    // The accepted step is about half of the one that such chains find.
     let leapfrog_steps = chains.iter().map(|chain| 2.0 * plan.trajectory / chain.state.adapted.step_size);
     let mean = leapfrog_steps.sum::<f64>() / chains.len() as f64;
     let affordable = (WARM_UP_SHARE * plan.gradients as f64 / mean) as u64;

@@ -13,7 +13,7 @@ pub struct Adapted {
     pub num_looks: u64,
     /// Mean Gauss–Newton diagonal of each tensor.
     pub curvature: Vec<f64>,
-    /// Mean of λmax.
+    /// λmax: the mean of looks and, from the middle of the warm-up on, the largest where curvature does not grow.
     pub largest: f64,
     /// Mean of V_g/M over parameters, V_g the variance of a batch's gradient; 0 where every step sees all rows.
     pub gradient_noise: f64,

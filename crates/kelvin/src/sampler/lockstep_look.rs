@@ -2,7 +2,7 @@
 
 use super::batched_potential::BatchedPotential;
 use super::chain::Chain;
-use super::warm_up::WarmUp;
+use super::warm_up::{Sharpness, WarmUp};
 use crate::curvature::{displacement, quotient};
 use crate::network::Layout;
 
@@ -92,7 +92,8 @@ impl LockstepLook {
         let rounds = WarmUp::rounds(chains.first().is_none_or(|chain| chain.state.adapted.num_looks == 0));
         let latest = self.largest(potential, step, rounds, chains, &masses)?;
         for ((chain, latest), masses) in chains.iter_mut().zip(latest).zip(&masses) {
-            warm_up.take_largest(latest, 1.0, &self.layout, chain, masses);
+            let sharpness = Sharpness { largest: latest, share: 1.0, grows: true };
+            warm_up.take_sharpness(step, &sharpness, &self.layout, chain, masses);
         }
         Ok(())
     }

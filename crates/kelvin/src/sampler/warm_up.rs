@@ -2,8 +2,11 @@
 //!
 //! ```text
 //! M of a tensor  =  mean Gauss–Newton diagonal over the tensor and the latest states, divided so that Σ log M over all parameters is 0
-//! h              =  1 / √λmax of M^{-1/2} ∇²U M^{-1/2},     γ = 4, and 18 below T = 1/3,     μ' = e^{−hγ}      (a share of it: `Potential::step_share`)
+//! h              =  1.2 / √λmax of M^{-1/2} ∇²U M^{-1/2},   γ = 4,     μ' = e^{−hγ}
 //! ```
+//! with the largest λmax of all looks in the second half of the warm-up. Until then, and where curvature may grow beyond what a warm-up sees
+//! ([`Potential::curvature_grows`]), it is 1/√λmax, or a share of it ([`Potential::step_share`]), with the mean of λmax.
+//!
 //! The noise of minibatches heats, on a quadratic the positions of BAOAB from T to T + h² v (1 + μ')/(4(1 − μ')), v the mean of V_g/M over parameters
 //! (`exact/quadratic.rs`). A look measures v by the gradients of two batches, and h and μ' are made so small that this is 5 % of T at most:
 //!
@@ -13,7 +16,7 @@
 //! from the middle of the warm-up on: far from where it is to come to rest a chain has residuals, and so noise, that would hold it there.
 //!
 //! Looks come at every step at first, then an eighth of the way so far apart, at most a 64th of the warm-up: what they find follows the
-//! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning. λmax is the larger of its mean and the latest look's. The
+//! chain while it descends. A mean forgets: a look weighs 1/16, more at the beginning, and λmax is never less than the latest look's. The
 //! first fifth of the warm-up keeps at most 0.95 of the momentum in a step, since a chain that falls from a random start has much heat to lose.
 //! After the warm-up masses and step size stay, so that the chain has a stationary law; `step_watch.rs` says when a step is shortened after all.
 //!
@@ -28,6 +31,8 @@ use crate::network::{Layout, Mode};
 use crate::potential::{Batch, Potential};
 use crate::random::{NoiseKey, Purpose};
 
+/// γ. Colder chains want no more of it: at T = 1/5 on Energy 18 left half of the effective predictions that 4 did.
+const FRICTION: f64 = 4.0;
 /// Gauss–Newton probes of a look.
 const PROBES: u64 = 2;
 /// Rounds of power iteration of a look, and more of them at the first, which begins in a random direction.
@@ -37,6 +42,9 @@ const FIRST_ROUNDS: usize = 20;
 const NAMES: u64 = 8;
 /// Looks that a mean remembers.
 const REMEMBERED: f64 = 16.0;
+/// h√λmax at the sharpest place of the second half of a warm-up. At most places h√λmax is then about 1; 2 would be unstable, and 1.4 let a chain
+/// in a hundred run hot (results/audits).
+const STRETCH: f64 = 1.2;
 /// How much hotter than T the noise of minibatches may make positions.
 const MOST_HEAT: f64 = 0.05;
 /// The least (1 + μ')/(1 − μ') for which friction is raised; beyond it the step is shortened.
@@ -46,24 +54,33 @@ const EARLY_KEEP: f64 = 0.95;
 /// The most energies that are noted.
 const MOST_ENERGIES: u64 = 256;
 
+/// What a look found of λmax, and how far it can be relied on.
+pub(super) struct Sharpness {
+    pub largest: f64,
+    /// [`Potential::step_share`].
+    pub share: f64,
+    /// [`Potential::curvature_grows`].
+    pub grows: bool,
+}
+
 /// A warm-up of fixed length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WarmUp {
     /// Its steps, counted from the chain's first.
     pub num_steps: u64,
-    /// γ; by temperature if not given.
+    /// γ; 4 if not given.
     pub friction: Option<f64>,
 }
 
 impl WarmUp {
-    /// γ at a temperature of the noise.
-    pub fn friction_at(&self, temperature: f64) -> f64 {
-        self.friction.unwrap_or(if temperature < 1.0 / 3.0 { 18.0 } else { 4.0 })
+    /// γ where the noise of minibatches does not ask for more.
+    pub fn least_friction(&self) -> f64 {
+        self.friction.unwrap_or(FRICTION)
     }
 
     /// hγ of a step of what was found: more than friction alone gives where the noise of minibatches would heat too much.
     pub fn friction_of_step(&self, found: &Adapted, temperature: f64) -> f64 {
-        let by_friction = found.step_size * self.friction_at(temperature);
+        let by_friction = found.step_size * self.least_friction();
         if !self.bounds_heat(found, temperature) {
             return by_friction;
         }
@@ -72,8 +89,8 @@ impl WarmUp {
         by_friction.max(-most.ln())
     }
 
-    /// Whether heat of minibatches is bounded at this step.
-    fn bounds_heat_at(&self, step: u64) -> bool {
+    /// Whether the second half has begun, in which a chain is expected near the places that it will sample.
+    fn is_late(&self, step: u64) -> bool {
         step >= self.num_steps / 2
     }
 
@@ -110,9 +127,9 @@ impl WarmUp {
     /// The numbers of a step, from what was found.
     pub fn conditions(&self, step: u64, found: &Adapted, chain_temperature: f64, temperature: f64) -> Conditions {
         let h = found.step_size;
-        let friction = match self.bounds_heat_at(step) {
+        let friction = match self.is_late(step) {
             true => self.friction_of_step(found, chain_temperature),
-            false => h * self.friction_at(chain_temperature),
+            false => h * self.least_friction(),
         };
         let keep = (-friction).exp();
         let is_early = step < self.num_steps / 5;
@@ -158,9 +175,11 @@ impl WarmUp {
             }
             chain.state.adapted.take_gradient_noise(look.gradient_noise(layout));
         }
-        self.take_largest(latest, potential.step_share(), layout, chain, &look.masses);
+        let sharpness =
+            Sharpness { largest: latest, share: potential.step_share(), grows: potential.curvature_grows() };
+        self.take_sharpness(step, &sharpness, layout, chain, &look.masses);
         let found = &mut chain.state.adapted;
-        if self.bounds_heat_at(step) && self.bounds_heat(found, temperature) {
+        if self.is_late(step) && self.bounds_heat(found, temperature) {
             let longest = (4.0 * MOST_HEAT / LEAST_RATIO * temperature / found.gradient_noise).sqrt();
             found.step_size = found.step_size.min(longest);
         }
@@ -204,15 +223,29 @@ impl WarmUp {
         self::masses(&found.curvature, layout, masses);
     }
 
-    /// Ends a look: the step size is this share of what follows from λmax, and the masses become the chain's.
-    pub(super) fn take_largest(&self, latest: f64, share: f64, layout: &Layout, chain: &mut Chain, masses: &[f64]) {
+    /// Ends a look: the step size follows from λmax, and the masses become the chain's.
+    pub(super) fn take_sharpness(
+        &self,
+        step: u64,
+        sharpness: &Sharpness,
+        layout: &Layout,
+        chain: &mut Chain,
+        masses: &[f64],
+    ) {
+        let &Sharpness { largest: latest, share, grows } = sharpness;
         let found = &mut chain.state.adapted;
         let weight = found.weight_of_a_look();
         found.num_looks += 1;
         // Where curvature is no number the chain itself is about to say so.
         if latest > 0.0 && latest.is_finite() {
-            found.largest += weight * (latest - found.largest);
-            found.step_size = share / found.largest.max(latest).sqrt();
+            let seeks_largest = self.num_steps > 0 && self.is_late(step) && !grows;
+            if seeks_largest {
+                found.largest = found.largest.max(latest);
+                found.step_size = STRETCH / found.largest.sqrt();
+            } else {
+                found.largest += weight * (latest - found.largest);
+                found.step_size = share / found.largest.max(latest).sqrt();
+            }
         }
         chain.state.set_mass(layout, masses);
     }
@@ -248,6 +281,7 @@ fn masses(curvature: &[f64], layout: &Layout, masses: &mut [f64]) {
 mod tests {
     use super::*;
     use crate::network::Role;
+    use crate::temperature::Temperature;
 
     #[test]
     fn looks_come_often_at_first_and_end_with_the_warm_up() {
@@ -279,10 +313,31 @@ mod tests {
     }
 
     #[test]
-    fn friction_is_by_temperature_unless_it_is_asked_for() {
+    fn the_step_fits_the_sharpest_place_of_the_second_half_unless_curvature_grows() {
+        let layout = Layout::flat(3);
+        let mut chain = Chain::new(0, Temperature::new(1.0).unwrap(), vec![0.0; 3], &layout);
+        let warm_up = WarmUp { num_steps: 100, friction: None };
+        let mut after = |step: u64, largest: f64, grows: bool| {
+            let sharpness = Sharpness { largest, share: 0.7, grows };
+            warm_up.take_sharpness(step, &sharpness, &layout, &mut chain, &[1.0]);
+            chain.state.adapted.step_size
+        };
+        let near = |found: f64, expected: f64| assert!((found - expected).abs() < 1e-12, "{found}, not {expected}");
+        near(after(0, 16.0, false), 0.7 / 4.0);
+        // The mean is 34, and the latest is larger.
+        near(after(49, 52.0, false), 0.7 / 52f64.sqrt());
+        near(after(50, 100.0, false), 1.2 / 10.0);
+        near(after(60, 25.0, false), 1.2 / 10.0);
+        near(after(70, 400.0, false), 1.2 / 20.0);
+        // Where it grows means go on.
+        near(after(80, 100.0, true), 0.7 / 350f64.sqrt());
+    }
+
+    #[test]
+    fn friction_is_four_unless_it_is_asked_for() {
         let warm_up = WarmUp { num_steps: 10, friction: None };
-        assert_eq!((warm_up.friction_at(1.0), warm_up.friction_at(0.3)), (4.0, 18.0));
-        assert_eq!(WarmUp { friction: Some(7.0), ..warm_up }.friction_at(0.3), 7.0);
+        assert_eq!(warm_up.least_friction(), 4.0);
+        assert_eq!(WarmUp { friction: Some(7.0), ..warm_up }.least_friction(), 7.0);
     }
 
     #[test]
