@@ -12,6 +12,9 @@ use kelvin::diagnostics::{self, Limits, Reading, Warning};
 use kelvin::draws::Draws;
 use kelvin::potential::Potential;
 
+/// h√λmax from which on no step is stable.
+const UNSTABLE: f64 = 2.0;
+
 /// Temperatures and agreement of the chains at one inverse temperature.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
@@ -127,25 +130,19 @@ impl ChainGroup<'_> {
     pub fn warnings(&self, experiment: &Experiment, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
         let limits = Limits::default();
         let mut warnings = Vec::new();
-        let target = 1.0 / sampler_temperature;
-        if let Some(beta) = measured.beta_at_cycle_ends {
-            warnings.extend(limits.check_temperature(&self.label, target, beta, Reading::CycleEnds));
-        }
-        if let Some(beta) = measured.beta_over_all_steps {
-            let expected = 1.0 / measured.expected_beta_over_all_steps;
-            let at_small_steps = measured.beta_at_cycle_ends.map(|beta| target / beta);
-            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected, at_small_steps));
-        }
-        if let Some(ratio) = measured.step_ratio {
-            warnings.extend(limits.check_step(&self.label, ratio));
-        }
+        warnings.extend(self.temperature_warnings(measured, sampler_temperature));
         let energies: Vec<&[f64]> = self
             .chains
             .iter()
             .map(|chain| &chain.chain.state.adapted.energies[..])
             .filter(|energies| !energies.is_empty())
             .collect();
-        warnings.extend(limits.check_trend(&self.label, energy_trend(&energies)));
+        let still_moving = limits.check_trend(&self.label, energy_trend(&energies));
+        // A chain that still falls comes to sharper places than those that its step was found in: that it falls is what there is to say.
+        if let Some(ratio) = measured.step_ratio.filter(|&ratio| still_moving.is_none() || ratio >= UNSTABLE) {
+            warnings.extend(limits.check_step(&self.label, ratio));
+        }
+        warnings.extend(still_moving);
         if let Some(found) = &measured.convergence {
             warnings.extend(self.target_warning(experiment, found));
             let gained = found.few_draws_bias.filter(|_| experiment.settings.stopping.is_some());
@@ -161,6 +158,40 @@ impl ChainGroup<'_> {
         warnings
     }
 
+    /// Warnings where momenta do not have the temperature of the sampler.
+    fn temperature_warnings(&self, measured: &Measured, sampler_temperature: f64) -> Vec<Warning> {
+        let limits = Limits::default();
+        if let Some(heating) = self.heat_that_no_step_explains(measured) {
+            return Vec::from_iter(limits.check_rest(&self.label, heating, self.takes_minibatches()));
+        }
+        let mut warnings = Vec::new();
+        let target = 1.0 / sampler_temperature;
+        if let Some(beta) = measured.beta_at_cycle_ends {
+            warnings.extend(limits.check_temperature(&self.label, target, beta, Reading::CycleEnds));
+        }
+        if let Some(beta) = measured.beta_over_all_steps {
+            let expected = 1.0 / measured.expected_beta_over_all_steps;
+            let at_small_steps = measured.beta_at_cycle_ends.map(|beta| target / beta);
+            warnings.extend(limits.check_heating(&self.label, 1.0 / beta, expected, at_small_steps));
+        }
+        warnings
+    }
+
+    /// The kinetic temperature over the expected one, of chains that found a step which fits the curvature where they ended.
+    fn heat_that_no_step_explains(&self, measured: &Measured) -> Option<f64> {
+        let adapt = self.chains.iter().all(|chain| chain.chain.state.adapted.num_looks > 0);
+        let fits = |ratio| Limits::default().check_step(&self.label, ratio).is_none();
+        let explains_nothing = adapt && measured.step_ratio.is_none_or(fits);
+        measured
+            .beta_over_all_steps
+            .filter(|_| explains_nothing)
+            .map(|beta| measured.expected_beta_over_all_steps / beta)
+    }
+
+    fn takes_minibatches(&self) -> bool {
+        self.chains.iter().any(|chain| chain.chain.state.adapted.gradient_noise > 0.0)
+    }
+
     /// A warning where sampling ended before its targets.
     fn target_warning(&self, experiment: &Experiment, found: &Convergence) -> Option<Warning> {
         let targets = experiment.settings.stopping?;
@@ -169,7 +200,8 @@ impl ChainGroup<'_> {
         (!missed.is_empty()).then(|| Warning::TargetsMissed { label: self.label.clone(), missed, draws_wanted })
     }
 
-    /// A warning where the momenta of tensors do not have the temperature of the sampler at the ends of cycles.
+    /// A warning where the momenta of tensors do not have the temperature of the sampler at the ends of cycles; none where the chains are not at rest,
+    /// which says it of all of them.
     ///
     /// # Errors
     /// If β is not a finite positive number, or batches do not fit the rows.
@@ -179,6 +211,10 @@ impl ChainGroup<'_> {
         measured: &Measured,
     ) -> Result<Option<Warning>, ExperimentError> {
         let temperature = experiment.sampler_temperature(self.inverse_temperature)?;
+        let of_all = self.temperature_warnings(measured, temperature);
+        if of_all.iter().any(|warning| matches!(warning, Warning::NotInEquilibrium { .. })) {
+            return Ok(None);
+        }
         let friction_times = experiment.friction_times(self.chains.iter().map(|chain| &chain.chain))?;
         let readings = self.chains.iter().map(|chain| chain.chain.kinetic_kept.num_readings() as usize);
         let worth = |count: usize| diagnostics::independent_readings(count, friction_times);

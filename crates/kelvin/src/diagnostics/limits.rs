@@ -91,6 +91,14 @@ impl Limits {
         })
     }
 
+    /// Compares the kinetic temperature of chains whose step fits the curvature, relative to the expected one, with 1: what is off is no matter of the
+    /// step. The noise of minibatches may heat by as much again, as its bound allows.
+    pub fn check_rest(&self, label: &str, heating: f64, minibatches: bool) -> Option<Warning> {
+        let most = if minibatches { 2.0 } else { 1.0 } * self.relative_temperature_error;
+        let within = (heating - 1.0).abs() <= most;
+        (!within).then(|| Warning::NotInEquilibrium { label: label.into(), heating })
+    }
+
     /// Compares h√λmax with what keeps energies right.
     pub fn check_step(&self, label: &str, ratio: f64) -> Option<Warning> {
         let fits = ratio <= self.step_ratio;

@@ -181,11 +181,11 @@ pub enum Warning {
         #[serde(deserialize_with = "number_or_nan")]
         ratio: f64,
     },
-    /// Momenta are too hot, and at smaller steps as well: the chains are not at rest.
+    /// Momenta have another temperature than the one asked for, and the step does not explain it: the chains are not at rest.
     NotInEquilibrium {
         /// Which chains.
         label: String,
-        /// Mean kinetic temperature where the step is smallest, over the one asked for.
+        /// Mean kinetic temperature where the step is smallest, or over all steps that fit the curvature, over the one asked for.
         #[serde(deserialize_with = "number_or_nan")]
         heating: f64,
     },
@@ -380,7 +380,7 @@ impl Warning {
                 format!("h√λmax is {} where the chains of {label} ended.", number(*ratio))
             }
             Self::NotInEquilibrium { label, heating } => format!(
-                "the momenta of {label} are {} times as hot as asked for, also where the step is smallest.",
+                "the momenta of {label} are {} times as hot as asked for, and a shorter step would not change it.",
                 number(*heating)
             ),
             Self::UnsteadyRows { label, share } => format!(
@@ -477,10 +477,11 @@ impl Warning {
                 "an average over few draws is a worse density than one over many: about as much is still missing."
             }
             Self::StepBeyondCurvature { .. } => {
-                "a step is stable below 2 and right to a percent below 1.1; beyond 1.5 energies and predictions are biased."
+                "a step is stable below 2 and right to a percent below 1.25; beyond 1.5 energies and predictions are biased."
             }
             Self::NotInEquilibrium { .. } => {
-                "heat that a smaller step does not take away comes from a landscape that the chain is still falling through."
+                "heat that the step does not explain comes from a landscape that the chain is still falling through: scores and \
+                 temperatures are those of the way down."
             }
             Self::UnsteadyRows { .. } => {
                 "WAIC and ν̂ are the first term of a series in that variance; here the terms left out count as well."
@@ -552,7 +553,8 @@ impl Warning {
                 "let chains find their step (--sampler adaptive), or lower sampler.learning_rate by the square of this."
             }
             Self::NotInEquilibrium { .. } => {
-                "lengthen the burn-in (sampler.burn_in), or on a table let chains decide it (--sampler adaptive)."
+                "allow more (--budget), on a large table take fewer rows a step, which costs less (--sampler adaptive --set \
+                 sampler.batch_size=512), or lengthen a fixed burn-in (sampler.burn_in)."
             }
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
