@@ -285,12 +285,14 @@ fn judge(settings: &mut Settings, data: &SourceData, asked: &Sampling) -> anyhow
     }
     settings.run.exact |= asked.exact;
     let Some(budget) = asked.budget else { return Ok(None) };
-    if settings.stopping.is_none() {
+    if settings.stopping.is_none() || matches!(data, SourceData::Images { .. }) {
         let reason = match data {
             SourceData::Table(_) => {
                 "chains have a fixed length here (sampler.epochs); give it with `--set`, or sample with `--sampler adaptive`"
             }
-            SourceData::Images { .. } => "chains of images have a fixed length (sampler.epochs); give it with `--set`",
+            SourceData::Images { .. } => {
+                "chains of images are at most as long as sampler.epochs says; give that with `--set`"
+            }
         };
         return Err(WrongFlags(format!("--budget does not apply: {reason}")).into());
     }
