@@ -1,10 +1,11 @@
 //! The samplers of a table's posterior beside exact HMC, at the same number of gradients: bias, scores, effective predictions.
 //!
-//! `cargo bench -p kelvin-study --bench adaptive_sampler [-- GRADIENTS [PRESET] [samplers|steps|friction] [exact=GRADIENTS] [KEY=VALUE ...]]`
+//! `cargo bench -p kelvin-study --bench adaptive_sampler [-- GRADIENTS [PRESET] [samplers|steps|friction|grid] [exact=GRADIENTS] [betas=B,…] [every=STEPS] [KEY=VALUE ...]]`
 //!
 //! - `samplers` (default): the paper's SGHMC, adaptive BAOAB and adaptive MCLMC from random starts, a third of the steps burn-in;
 //! - `steps`: both adaptive samplers with multiples of the warm-up's step size, from the end of one warm-up;
-//! - `friction`: the same with other frictions.
+//! - `friction`: the same with other frictions;
+//! - `grid`: the paper's chains, and every pair of `factors=F,…` and `frictions=G,…` of one `integrator=baoab` or `mclmc`, with the seconds they took.
 //!
 //! Four chains a temperature, GRADIENTS steps each (default 30 000), PRESET `concrete` (default) or `energy` (whose file is in the folder KELVIN_DATA). HMC has `exact` gradients a chain (default: five times as
 //! many) and begins where the adaptive chains ended. Effective predictions are bulk ESS of what draws predict for a test row, for 1000 gradients after burn-in.
@@ -28,14 +29,19 @@ use kelvin_study::settings::{Settings, preset, with_override};
 type Fallible<T> = Result<T, Box<dyn Error>>;
 
 const CHAINS: u32 = 4;
-/// Steps from one draw of an adaptive chain to the next.
-const EVERY: u64 = 50;
 
 struct Asked {
     gradients: u64,
     exact: u64,
     preset: String,
     what: String,
+    /// Of `steps`, `friction` and `grid`.
+    betas: Vec<f64>,
+    factors: Vec<f64>,
+    frictions: Vec<f64>,
+    integrators: Vec<Integrator>,
+    /// Steps from one draw of an adaptive chain to the next.
+    every: u64,
     changes: Vec<String>,
 }
 
@@ -47,13 +53,24 @@ impl Asked {
             exact: 0,
             preset: "concrete".into(),
             what: "samplers".into(),
+            betas: Vec::new(),
+            factors: Vec::new(),
+            frictions: Vec::new(),
+            integrators: vec![Integrator::Baoab, Integrator::Mclmc],
+            every: 50,
             changes: Vec::new(),
         };
         for word in words {
             match word.split_once('=') {
                 Some(("exact", number)) => asked.exact = number.parse()?,
+                Some(("every", number)) => asked.every = number.parse()?,
+                Some(("betas", list)) => asked.betas = numbers(list)?,
+                Some(("factors", list)) => asked.factors = numbers(list)?,
+                Some(("frictions", list)) => asked.frictions = numbers(list)?,
+                Some(("integrator", "baoab")) => asked.integrators = vec![Integrator::Baoab],
+                Some(("integrator", "mclmc")) => asked.integrators = vec![Integrator::Mclmc],
                 Some(_) => asked.changes.push(word),
-                None if ["samplers", "steps", "friction"].contains(&word.as_str()) => asked.what = word,
+                None if ["samplers", "steps", "friction", "grid"].contains(&word.as_str()) => asked.what = word,
                 None => match word.parse() {
                     Ok(number) => asked.gradients = number,
                     Err(_) => asked.preset = word,
@@ -63,11 +80,10 @@ impl Asked {
         if asked.exact == 0 {
             asked.exact = 5 * asked.gradients;
         }
+        if asked.betas.is_empty() {
+            asked.betas = if asked.preset == "energy" { vec![0.3, 1.0, 5.0] } else { vec![0.114, 0.3, 1.0] };
+        }
         Ok(asked)
-    }
-
-    fn betas(&self) -> [f64; 3] {
-        if self.preset == "energy" { [0.3, 1.0, 5.0] } else { [0.114, 0.3, 1.0] }
     }
 
     /// The paper's settings, with its shares of ramp and burn-in.
@@ -83,9 +99,13 @@ impl Asked {
     fn adaptive(&self, integrator: Integrator) -> Fallible<Settings> {
         let mut settings = self.paper()?;
         let sampler = &mut settings.sampler;
-        (sampler.integrator, sampler.adapt, sampler.cycle) = (integrator, true, EVERY);
+        (sampler.integrator, sampler.adapt, sampler.cycle) = (integrator, true, self.every);
         Ok(self.changes.iter().try_fold(settings, |settings, change| with_override(&settings, change))?)
     }
+}
+
+fn numbers(list: &str) -> Fallible<Vec<f64>> {
+    Ok(list.split(',').map(str::parse).collect::<Result<_, _>>()?)
 }
 
 fn main() -> Fallible<()> {
@@ -94,6 +114,11 @@ fn main() -> Fallible<()> {
     match asked.what.as_str() {
         "samplers" => samplers(&asked),
         "steps" => variations(&asked, &[0.5, 0.75, 1.0, 1.25, 1.5, 1.75], &[None]),
+        "grid" => {
+            paper_alone(&asked)?;
+            let frictions: Vec<Option<f64>> = asked.frictions.iter().copied().map(Some).collect();
+            variations(&asked, &asked.factors, &frictions)
+        }
         _ => variations(&asked, &[1.0], &[Some(1.0), Some(4.0), Some(9.0), Some(18.0), Some(36.0)]),
     }
 }
@@ -114,7 +139,7 @@ fn samplers(asked: &Asked) -> Fallible<()> {
     let mut all = Vec::new();
     for (name, settings) in runs {
         let experiment = experiment(settings)?;
-        let specs: Vec<ChainSpec> = asked.betas().into_iter().enumerate().flat_map(specs).collect();
+        let specs: Vec<ChainSpec> = asked.betas.iter().copied().enumerate().flat_map(specs).collect();
         let began = Instant::now();
         let chains = experiment.sample(&specs, &Silent)?;
         eprintln!("{name}: {:.0} s", began.elapsed().as_secs_f64());
@@ -157,8 +182,9 @@ fn group(chains: &[SampledChain], index: usize) -> &[SampledChain] {
 
 fn audit(asked: &Asked, experiment: &Experiment, chains: &[SampledChain]) -> Fallible<Vec<AuditRow>> {
     let groups: Vec<ChainGroup<'_>> = asked
-        .betas()
-        .into_iter()
+        .betas
+        .iter()
+        .copied()
         .enumerate()
         .map(|(index, beta)| {
             let chains = group(chains, index).iter().collect();
@@ -175,12 +201,38 @@ fn audit(asked: &Asked, experiment: &Experiment, chains: &[SampledChain]) -> Fal
     Ok(rows)
 }
 
+/// The paper's chains, without HMC beside them.
+fn paper_alone(asked: &Asked) -> Fallible<()> {
+    let experiment = experiment(asked.paper()?)?;
+    let specs: Vec<ChainSpec> = asked.betas.iter().copied().enumerate().flat_map(specs).collect();
+    let began = Instant::now();
+    let chains = experiment.sample(&specs, &Silent)?;
+    eprintln!("paper: {:.2} s", began.elapsed().as_secs_f64());
+    let gradients = (experiment.settings.sampler.epochs - experiment.settings.sampler.burn_in) * u64::from(CHAINS);
+    for (index, &beta) in asked.betas.iter().enumerate() {
+        let chains: Vec<&SampledChain> = group(&chains, index).iter().collect();
+        let found = SamplerEstimates::of_chains(&experiment, beta, &chains)?;
+        let mixing = found.predictions.ok_or("too few draws")?;
+        println!(
+            "paper β {beta}: U {} SM {} TM {} effective {:.3} {:.3} R̂ {:.3} {:.3}",
+            found.potential_energy,
+            found.lpd.standard,
+            found.lpd.tempered,
+            1000.0 * mixing.median_ess / gradients as f64,
+            1000.0 * mixing.low_ess / gradients as f64,
+            mixing.median_rhat,
+            mixing.worst_rhat
+        );
+    }
+    Ok(())
+}
+
 /// Chains that go on from one warm-up of each sampler, with other step sizes and frictions.
 fn variations(asked: &Asked, factors: &[f64], frictions: &[Option<f64>]) -> Fallible<()> {
     let experiment = experiment(asked.adaptive(Integrator::Baoab)?)?;
     let mut starts = Vec::new();
-    for integrator in [Integrator::Baoab, Integrator::Mclmc] {
-        for (index, beta) in asked.betas().into_iter().enumerate() {
+    for &integrator in &asked.integrators {
+        for (index, beta) in asked.betas.iter().copied().enumerate() {
             let mut chains = Vec::new();
             for repetition in 0..CHAINS {
                 let position = experiment.posterior.initial_position(experiment.settings.run.seed, repetition);
@@ -195,8 +247,8 @@ fn variations(asked: &Asked, factors: &[f64], frictions: &[Option<f64>]) -> Fall
         }
     }
     let mut fast = Vec::new();
-    for (_, index, beta, chains) in starts.iter().filter(|(integrator, ..)| *integrator == Integrator::Baoab) {
-        fast.extend(sample(asked, &experiment, Integrator::Baoab, (*index, *beta), chains, 1.0, None)?);
+    for (_, index, beta, chains) in starts.iter().filter(|(integrator, ..)| *integrator == asked.integrators[0]) {
+        fast.extend(sample(asked, &experiment, asked.integrators[0], (*index, *beta), chains, 1.0, None)?);
     }
     let exact = audit(asked, &experiment, &fast)?;
     head();
@@ -204,12 +256,15 @@ fn variations(asked: &Asked, factors: &[f64], frictions: &[Option<f64>]) -> Fall
         row(&exact[*index], "HMC", &exact[*index].exact, exact[*index].hmc.num_gradients);
         for &factor in factors {
             for &friction in frictions {
+                let began = Instant::now();
                 let found = sample(asked, &experiment, *integrator, (*index, *beta), chains, factor, friction)?;
+                let seconds = began.elapsed().as_secs_f64();
                 let found: Vec<&SampledChain> = found.iter().collect();
                 let estimates = SamplerEstimates::of_chains(&experiment, *beta, &found)?;
                 let gradients = (asked.gradients - asked.gradients / 3) * u64::from(CHAINS);
                 let friction = friction.map_or(String::new(), |friction| format!(", γ = {friction}"));
                 row(&exact[*index], &format!("{integrator} {factor}{friction}"), &estimates, gradients);
+                eprintln!("time β {beta} {integrator} {factor}{friction}: {seconds:.2} s");
             }
         }
     }
@@ -240,7 +295,7 @@ fn sample(
     chains.iter_mut().for_each(|chain| chain.state.adapted.step_size *= factor);
     let rule = rule(integrator, warm_up, friction);
     let burn_in = warm_up + (asked.gradients - warm_up) / 10;
-    let keep = Keep { burn_in, every: EVERY };
+    let keep = Keep { burn_in, every: asked.every };
     let mut kept = Vec::new();
     for spec in specs(of_beta) {
         let scores = RunningScores::new(experiment, spec.inverse_temperature)?;
