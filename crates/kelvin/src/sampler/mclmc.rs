@@ -190,8 +190,7 @@ mod tests {
         let moved = |dynamics: &dyn Dynamics| {
             let (mut position, mut momentum) = ([1.0, 2.0], [3.0, -4.0]);
             let (gradient, noise) = (&[0.5, -0.25][..], &[1.0, 2.0][..]);
-            let tensor =
-                TensorSlices { position: &mut position, momentum: &mut momentum, gradient, noise, mass: 2.0 };
+            let tensor = TensorSlices { position: &mut position, momentum: &mut momentum, gradient, noise, mass: 2.0 };
             let kinetic = dynamics.step(&found, 0.5, tensor);
             (kinetic, position, momentum)
         };
