@@ -3,7 +3,7 @@
 
     mutants/run.py                            builds what is missing, then runs, and goes on where it was cut
     mutants/run.py --jobs 15 --minutes 8      begins nothing after so long
-    mutants/run.py --again                    shows survivors the tests written since
+    mutants/run.py --again                    shows survivors the tests written since (of one that was changed, delete the line in measured.jsonl)
     mutants/run.py --pack FOLDER              a folder with a run.sh, for a machine without Rust
 
 `kelvin-mutants` (src/) plants all mutants into one copy of the source, each behind a switch that the variable KELVIN_MUTANT sets, so that they are compiled
@@ -145,16 +145,6 @@ def try_mutant(tests, mutant, least, most, met=0):
     return passes(most) if has_more else "survives", [], time.monotonic() - begun
 
 
-def interval(successes, number):
-    """Wilson's 95 % interval of a share."""
-    if number == 0:
-        return (0.0, 1.0)
-    z, share = 1.96, successes / number
-    middle = (share + z * z / (2 * number)) / (1 + z * z / number)
-    half = z / (1 + z * z / number) * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
-    return (middle - half, middle + half)
-
-
 def room(file):
     parts = file.split("/")
     return f"{parts[1]}: {parts[3].removesuffix('.rs')}"
@@ -167,13 +157,13 @@ def report(listed, dropped, equivalent, fates):
         fate = "not viable" if number in dropped else "equivalent" if named(mutant) in equivalent else fates.get(number, {}).get("fate", "not tried")
         rows[room(mutant["file"])][fate] += 1
         rows["all"][fate] += 1
-    print(f"{'room':<28}{'mutants':>8}{'viable':>8}{'tried':>8}{'killed':>8}{'hang':>6}{'survive':>9}{'equal':>7}{'rate':>8}   95 % interval")
-    for name, row in rows.items():
+    print(f"{'room':<28}{'mutants':>8}{'viable':>8}{'killed':>8}{'hang':>6}{'survive':>9}{'open':>6}   share killed; those that are open have not met all their tests")
+    for name, row in sorted(rows.items()):
         killed, alive = row["killed"] + row["hangs"], row["survives"] + row["unreached"]
-        low, high = interval(killed, killed + alive)
         viable = sum(row.values()) - row["not viable"] - row["equivalent"]
-        print(f"{name:<28}{sum(row.values()):>8}{viable:>8}{killed + alive:>8}{row['killed']:>8}{row['hangs']:>6}{alive:>9}{row['equivalent']:>7}"
-              f"{killed / max(killed + alive, 1):>8.1%}   {low:.1%} to {high:.1%}" + ("" if killed + alive == viable else f"; {viable - killed - alive} not done"))
+        least, most = killed / max(viable, 1), 1 - alive / max(viable, 1)
+        share = f"{least:.1%}" if least == most else f"{least:.1%} to {most:.1%}"
+        print(f"{name:<28}{sum(row.values()):>8}{viable:>8}{row['killed']:>8}{row['hangs']:>6}{alive:>9}{viable - killed - alive:>6}   {share}")
     print(f"not expressible as a switch: {listed['inexpressible']}")
     for name in sorted(equivalent - {named(mutant) for mutant in listed["mutants"]}):
         print(f"equivalent.txt names what is no mutant any more: {name}")
