@@ -44,8 +44,9 @@ def copy(root, tree):
 def mutated_files(root):
     files = sorted(name for name in tracked(root) if name.startswith(tuple(ROOMS)) and name.endswith(".rs"))
     for_tests = {
-        str(Path(name).parent / f"{module}.rs")
+        str(folder / f"{module}.rs")
         for name in files
+        for folder in (Path(name).parent, Path(name).with_suffix(""))
         for module in re.findall(r"#\[cfg\(test\)\]\s*mod (\w+);", (root / name).read_text())
     }
     return [name for name in files if name not in for_tests]

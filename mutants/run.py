@@ -3,7 +3,7 @@
 
     mutants/run.py                            builds what is missing, then runs, and goes on where it was cut
     mutants/run.py --jobs 15 --minutes 8      begins nothing after so long
-    mutants/run.py --again                    tries survivors again, with tests written since
+    mutants/run.py --again                    shows survivors the tests written since (of one that was changed, delete the line in measured.jsonl)
     mutants/run.py --pack FOLDER              a folder with a run.sh, for a machine without Rust
 
 `kelvin-mutants` (src/) plants all mutants into one copy of the source, each behind a switch that the variable KELVIN_MUTANT sets, so that they are compiled
@@ -100,6 +100,7 @@ class Tests:
         list(pool.map(one, missing))
         if any(pair not in self.measured for pair in wanted):
             sys.exit("not all tests are measured yet")
+        self.order = {pair: place for place, pair in enumerate(self.measured)}
         self.measured = {pair: self.measured[pair] for pair in wanted}
         failing = [pair for pair, line in self.measured.items() if line["fate"] != "passed"]
         for program, test in failing:
@@ -110,11 +111,11 @@ class Tests:
                 for switch in line["switches"]:
                     self.of_switch[switch].append((line["seconds"], *pair))
 
-    def batches(self, switch, least, most):
-        """Processes to run for a switch in a round, the quickest first: program, tests, seconds they took."""
+    def batches(self, switch, least, most, met):
+        """Processes to run for a switch in a round, the quickest first: program, tests, seconds they took; without the first `met` tests that were measured."""
         bands = defaultdict(list)
         for seconds, program, test in sorted(self.of_switch[switch]):
-            if least <= seconds < most:
+            if least <= seconds < most and self.order[program, test] >= met:
                 band = next((band for band, below in enumerate(BANDS) if seconds < below), None)
                 bands[(band, program) if band is not None else (len(BANDS), seconds, test, program)].append((seconds, test))
         for key in sorted(bands):
@@ -130,27 +131,18 @@ def passes(most):
     return f"passes tests below {most:g} s"
 
 
-def try_mutant(tests, mutant, least, most):
+def try_mutant(tests, mutant, least, most, met=0):
     """What becomes of a mutant, and by which tests."""
     switch, alternative = mutant["switch"]
     if not tests.of_switch[switch]:
         return "unreached", [], 0.0
     begun = time.monotonic()
-    for program, some, seconds in tests.batches(switch, least, most):
+    for program, some, seconds in tests.batches(switch, least, most, met):
         fate, _ = tests.run(program, some, 5 * seconds + 3, KELVIN_MUTANT=f"{switch}:{alternative}")
         if fate != "passed":
             return fate, some[:3], time.monotonic() - begun
-    return "survives" if most == math.inf else passes(most), [], time.monotonic() - begun
-
-
-def interval(successes, number):
-    """Wilson's 95 % interval of a share."""
-    if number == 0:
-        return (0.0, 1.0)
-    z, share = 1.96, successes / number
-    middle = (share + z * z / (2 * number)) / (1 + z * z / number)
-    half = z / (1 + z * z / number) * math.sqrt(share * (1 - share) / number + z * z / (4 * number * number))
-    return (middle - half, middle + half)
+    has_more = any(seconds >= most for seconds, _, _ in tests.of_switch[switch])
+    return passes(most) if has_more else "survives", [], time.monotonic() - begun
 
 
 def room(file):
@@ -165,14 +157,16 @@ def report(listed, dropped, equivalent, fates):
         fate = "not viable" if number in dropped else "equivalent" if named(mutant) in equivalent else fates.get(number, {}).get("fate", "not tried")
         rows[room(mutant["file"])][fate] += 1
         rows["all"][fate] += 1
-    print(f"{'room':<28}{'mutants':>8}{'viable':>8}{'tried':>8}{'killed':>8}{'hang':>6}{'survive':>9}{'equal':>7}{'rate':>8}   95 % interval")
-    for name, row in rows.items():
+    print(f"{'room':<28}{'mutants':>8}{'viable':>8}{'killed':>8}{'hang':>6}{'survive':>9}{'open':>6}   share killed; those that are open have not met all their tests")
+    for name, row in sorted(rows.items()):
         killed, alive = row["killed"] + row["hangs"], row["survives"] + row["unreached"]
-        low, high = interval(killed, killed + alive)
         viable = sum(row.values()) - row["not viable"] - row["equivalent"]
-        print(f"{name:<28}{sum(row.values()):>8}{viable:>8}{killed + alive:>8}{row['killed']:>8}{row['hangs']:>6}{alive:>9}{row['equivalent']:>7}"
-              f"{killed / max(killed + alive, 1):>8.1%}   {low:.1%} to {high:.1%}" + ("" if killed + alive == viable else f"; {viable - killed - alive} not done"))
+        least, most = killed / max(viable, 1), 1 - alive / max(viable, 1)
+        share = f"{least:.1%}" if least == most else f"{least:.1%} to {most:.1%}"
+        print(f"{name:<28}{sum(row.values()):>8}{viable:>8}{row['killed']:>8}{row['hangs']:>6}{alive:>9}{viable - killed - alive:>6}   {share}")
     print(f"not expressible as a switch: {listed['inexpressible']}")
+    for name in sorted(equivalent - {named(mutant) for mutant in listed["mutants"]}):
+        print(f"equivalent.txt names what is no mutant any more: {name}")
 
 
 def named(mutant):
@@ -186,7 +180,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the order of the mutants")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) - 1))
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin nothing after so long")
-    parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument("--again", action="store_true", help="show survivors the tests that they have not met")
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write a folder for a machine without Rust, and run nothing")
     parser.add_argument("--as-built", action="store_true", help="do not look whether the source has changed")
     asked = parser.parse_args()
@@ -210,23 +204,27 @@ def main():
         fates = {}
         if book.exists():
             fates = {line["mutant"]: line for line in map(json.loads, book.read_text().splitlines())}
-        if asked.again:
-            fates = {number: line for number, line in fates.items() if line["fate"] in ("killed", "hangs")}
         order = [number for number, mutant in enumerate(listed["mutants"]) if number not in dropped and named(mutant) not in equivalent]
         random.Random(asked.seed).shuffle(order)
         writing = threading.Lock()
-        for least, most in zip([0.0, *ROUNDS], ROUNDS):
-            before = passes(least) if least else None
-            wanted = [number for number in order if fates.get(number, {}).get("fate") == before]
+        rounds = [(least, most, passes(least) if least else None) for least, most in zip([0.0, *ROUNDS], ROUNDS)]
+        if asked.again:
+            alive = [number for number in order if fates.get(number, {"fate": "killed"})["fate"] not in ("killed", "hangs")]
+            rounds = [(0.0, math.inf, alive)]
+        for least, most, wanted in rounds:
+            if not asked.again:
+                wanted = [number for number in order if fates.get(number, {}).get("fate") == wanted]
             begun, done = time.monotonic(), 0
 
             def one(number):
                 nonlocal done
                 if time.monotonic() > ends:
                     return
-                mutant = listed["mutants"][number]
-                fate, by, seconds = try_mutant(tests, mutant, least, most)
-                line = {"mutant": number, "name": named(mutant), "fate": fate, "by": by, "seconds": round(seconds, 2)}
+                mutant, before = listed["mutants"][number], fates.get(number, {})
+                fate, by, seconds = try_mutant(tests, mutant, least, most, before.get("met", 0) if asked.again else 0)
+                if asked.again and fate == "survives" and before["fate"].startswith("passes"):
+                    fate = before["fate"]
+                line = {"mutant": number, "name": named(mutant), "fate": fate, "by": by, "seconds": round(seconds, 2), "met": len(tests.order)}
                 with writing, book.open("a") as lines:
                     lines.write(json.dumps(line) + "\n")
                     fates[number] = line

@@ -7,7 +7,10 @@ use proc_macro2::Span;
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Arm, AttrStyle, Attribute, BinOp, Block, Expr, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, Pat, ReturnType, Signature, TraitItemFn, UnOp};
+use syn::{
+    Arm, AttrStyle, Attribute, BinOp, Block, Expr, ImplItemFn, Item, ItemFn, ItemImpl, ItemMod, Pat, ReturnType,
+    Signature, TraitItemFn, UnOp,
+};
 
 use crate::values;
 
@@ -64,9 +67,17 @@ impl Site {
 /// All sites of a file in the order of their beginnings, and what can be no site, by reason.
 pub fn sites(text: &str) -> syn::Result<(Vec<Site>, BTreeMap<String, usize>)> {
     let file = syn::parse_file(text)?;
-    let mut finder = Finder { sites: Vec::new(), inexpressible: BTreeMap::new(), function: String::new(), owner: String::new(), is_const: false };
+    let mut finder = Finder {
+        sites: Vec::new(),
+        inexpressible: BTreeMap::new(),
+        function: String::new(),
+        owner: String::new(),
+        is_const: false,
+    };
     finder.visit_file(&file);
-    finder.sites.sort_by_key(|site| (site.range.start, site.range.end != site.range.start, usize::MAX - site.range.end));
+    finder
+        .sites
+        .sort_by_key(|site| (site.range.start, site.range.end != site.range.start, usize::MAX - site.range.end));
     Ok((finder.sites, finder.inexpressible))
 }
 
@@ -104,16 +115,36 @@ impl Finder {
         if self.is_const {
             *self.inexpressible.entry("evaluated when compiled".into()).or_default() += alternatives.len();
         } else if !alternatives.is_empty() {
-            self.sites.push(Site { range, form, alternatives, line: span.start().line, column: span.start().column + 1, function: self.function.clone() });
+            self.sites.push(Site {
+                range,
+                form,
+                alternatives,
+                line: span.start().line,
+                column: span.start().column + 1,
+                function: self.function.clone(),
+            });
         }
     }
 
-    fn function(&mut self, attributes: &[Attribute], signature: &Signature, block: &Block, visit: impl FnOnce(&mut Self)) {
+    fn function(
+        &mut self,
+        attributes: &[Attribute],
+        signature: &Signature,
+        block: &Block,
+        visit: impl FnOnce(&mut Self),
+    ) {
         if is_for_tests(attributes) || signature.unsafety.is_some() {
             return;
         }
-        let name = if self.owner.is_empty() { signature.ident.to_string() } else { format!("{}::{}", self.owner, signature.ident) };
-        let (outer, outer_const) = (std::mem::replace(&mut self.function, name), std::mem::replace(&mut self.is_const, signature.constness.is_some()));
+        let name = if self.owner.is_empty() {
+            signature.ident.to_string()
+        } else {
+            format!("{}::{}", self.owner, signature.ident)
+        };
+        let (outer, outer_const) = (
+            std::mem::replace(&mut self.function, name),
+            std::mem::replace(&mut self.is_const, signature.constness.is_some()),
+        );
         if !block.stmts.is_empty() && self.owner != "Default for" && signature.ident != "main" {
             self.body(attributes, &signature.output, block);
         }
@@ -126,7 +157,11 @@ impl Finder {
             *self.inexpressible.entry("a value of an opaque type".into()).or_default() += 1;
             return;
         };
-        let inner = attributes.iter().filter(|attribute| matches!(attribute.style, AttrStyle::Inner(_))).map(|attribute| bytes(attribute).end).max();
+        let inner = attributes
+            .iter()
+            .filter(|attribute| matches!(attribute.style, AttrStyle::Inner(_)))
+            .map(|attribute| bytes(attribute).end)
+            .max();
         let place = inner.unwrap_or(block.brace_token.span.open().byte_range().end);
         let own: String = block.stmts.iter().map(|statement| statement.to_token_stream().to_string()).collect();
         let alternatives = values
@@ -139,7 +174,9 @@ impl Finder {
 }
 
 fn replaced(operator: &str, by: &[&str]) -> Vec<Alternative> {
-    by.iter().map(|other| Alternative { name: format!("replace {operator} with {other}"), text: (*other).to_owned() }).collect()
+    by.iter()
+        .map(|other| Alternative { name: format!("replace {operator} with {other}"), text: (*other).to_owned() })
+        .collect()
 }
 
 impl<'ast> Visit<'ast> for Finder {
@@ -171,7 +208,8 @@ impl<'ast> Visit<'ast> for Finder {
             return;
         }
         let kind = item.self_ty.to_token_stream().to_string().replace(' ', "");
-        let of = item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last()).map(|segment| segment.ident.to_string());
+        let of =
+            item.trait_.as_ref().and_then(|(_, path, _)| path.segments.last()).map(|segment| segment.ident.to_string());
         let name = if of.as_deref() == Some("Default") { "Default for".to_owned() } else { kind };
         let outer = std::mem::replace(&mut self.owner, name);
         visit::visit_item_impl(self, item);
@@ -245,7 +283,12 @@ impl<'ast> Visit<'ast> for Finder {
             Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_) | UnOp::Not(_)) => {
                 let operator = unary.op.to_token_stream().to_string();
                 let deleted = Alternative { name: format!("delete {operator}"), text: String::new() };
-                self.add(bytes(expression), Form::Unary { operator, value: bytes(&unary.expr) }, unary.op.span(), vec![deleted]);
+                self.add(
+                    bytes(expression),
+                    Form::Unary { operator, value: bytes(&unary.expr) },
+                    unary.op.span(),
+                    vec![deleted],
+                );
             }
             Expr::Match(matched) => {
                 let has_rest = matched.arms.iter().any(|arm| matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none());
@@ -277,8 +320,10 @@ impl Finder {
                 *self.inexpressible.entry("beside `let` in a condition".into()).or_default() += 2;
                 return;
             }
-            let alternatives = ["true", "false"]
-                .map(|value| Alternative { name: format!("replace guard of {pattern} with {value}"), text: value.to_owned() });
+            let alternatives = ["true", "false"].map(|value| Alternative {
+                name: format!("replace guard of {pattern} with {value}"),
+                text: value.to_owned(),
+            });
             let condition = bytes(condition);
             self.add(bytes(word).start..condition.end, Form::Guard { condition }, arm.pat.span(), alternatives.into());
         } else if has_rest && !matches!(arm.pat, Pat::Wild(_)) {

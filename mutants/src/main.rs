@@ -64,7 +64,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     name: format!("{}{}", alternative.name, site.place()),
                     switch: (switch, number),
                 }));
-                let kept = (first..found.mutants.len()).map(|mutant| (!dropped.contains(&mutant)).then_some(mutant)).collect();
+                let kept =
+                    (first..found.mutants.len()).map(|mutant| (!dropped.contains(&mutant)).then_some(mutant)).collect();
                 plant::Planted { site, switch, kept }
             })
             .collect();

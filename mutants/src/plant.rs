@@ -20,7 +20,13 @@ pub struct Place(usize, usize, Vec<usize>);
 
 /// The text with its switches, and the places of the mutants in it.
 pub fn plant(text: &str, sites: Vec<Planted>, crate_of_switches: &str) -> (String, Vec<Place>) {
-    let mut writer = Writer { text, sites: &sites, at: format!("{crate_of_switches}::mutant_switch::at"), out: String::new(), places: Vec::new() };
+    let mut writer = Writer {
+        text,
+        sites: &sites,
+        at: format!("{crate_of_switches}::mutant_switch::at"),
+        out: String::new(),
+        places: Vec::new(),
+    };
     writer.original(0..text.len());
     (writer.out, writer.places)
 }

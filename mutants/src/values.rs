@@ -24,7 +24,12 @@ fn of_type(kind: &Type) -> Option<Vec<String>> {
             let mut rows = vec![Vec::new()];
             for element in &tuple.elems {
                 let values = of_type(element)?;
-                rows = rows.iter().flat_map(|row| values.iter().map(move |value| [row.as_slice(), std::slice::from_ref(value)].concat())).collect();
+                rows = rows
+                    .iter()
+                    .flat_map(|row| {
+                        values.iter().map(move |value| [row.as_slice(), std::slice::from_ref(value)].concat())
+                    })
+                    .collect();
             }
             Some(rows.into_iter().take(12).map(|row: Vec<String>| format!("({})", row.join(", "))).collect())
         }
@@ -46,9 +51,11 @@ fn of_type(kind: &Type) -> Option<Vec<String>> {
 fn of_path(path: &TypePath) -> Option<Vec<String>> {
     let last = path.path.segments.last()?;
     let inner: Vec<&Type> = match &last.arguments {
-        PathArguments::AngleBracketed(given) => {
-            given.args.iter().filter_map(|argument| if let GenericArgument::Type(kind) = argument { Some(kind) } else { None }).collect()
-        }
+        PathArguments::AngleBracketed(given) => given
+            .args
+            .iter()
+            .filter_map(|argument| if let GenericArgument::Type(kind) = argument { Some(kind) } else { None })
+            .collect(),
         _ => Vec::new(),
     };
     let strings = |values: &[&str]| Some(values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>());

@@ -88,7 +88,7 @@ impl EmulatedDevice {
              return emulator::Entry<{entry}>::run(*launch, report, report_bytes);\n}}\n\
              VISIBLE void kelvin_touched(const void* address) {{ emulator::touched(address); }}\n"
         );
-        let flags = flags(entry);
+        let flags = flags();
         let mut hasher = DefaultHasher::new();
         (EMULATOR, &program, &flags, &self.compiler).hash(&mut hasher);
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulated-kernels");
@@ -230,13 +230,9 @@ impl EmulatedDevice {
 }
 
 /// Sixteen lanes and fused multiply-adds where the processor has them; no arithmetic that the text does not spell out.
-///
-/// Convolutions come in hundreds of shapes that run a few times each: optimising one takes longer than all its runs.
-fn flags(entry: &str) -> Vec<&'static str> {
-    let optimised: &[&str] = if entry.starts_with("conv_") { &["-Og"] } else { &["-O2", "-ftree-vectorize"] };
-    let mut flags = optimised.to_vec();
-    flags.extend(["-std=c++17", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"]);
-    flags.extend(["-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-Wno-unused", "-Wall"]);
+fn flags() -> Vec<&'static str> {
+    let mut flags = vec!["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"];
+    flags.extend(["-U_FORTIFY_SOURCE", "-Wno-unknown-pragmas", "-Wno-unused", "-Wall", "-ftree-vectorize"]);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("bmi2") {
         flags.push("-march=x86-64-v3");

@@ -233,9 +233,9 @@ mod tests {
         let Place::Memory(lot) = &draws.place else { panic!("memory") };
         let Cow::Owned(positions) = &lot.positions else { panic!("its own") };
         assert!((200..300).contains(&positions.capacity()), "{}", positions.capacity());
-        assert!(lot.is_empty() && lot.len() == 0);
+        assert!(lot.is_empty());
         draws.push(Weights { parameters: &[1.0, 2.0], statistics: &[] }, measured(0.0)).unwrap();
         let Place::Memory(lot) = &draws.place else { panic!("memory") };
-        assert!(!lot.is_empty() && lot.len() == 1);
+        assert_eq!((lot.is_empty(), lot.len()), (false, 1));
     }
 }

@@ -269,17 +269,16 @@ mod tests {
     /// The least count whose share of the mixture is p, by adding up.
     #[test]
     fn quantiles_of_counts_are_counts() {
-        let draws = [[0.5f32], [3.0]];
-        let mixture =
-            NumberMixture::of(Likelihood::Poisson { log_mean: 0.0 }, draws.iter().map(|values| &values[..]), 1.0)
-                .unwrap();
+        let (counts, draws) = (Likelihood::Poisson { log_mean: 0.0 }, [[0.5f32], [3.0]]);
+        let mixture = NumberMixture::of(counts, draws.iter().map(|values| &values[..]), 1.0).unwrap();
         for p in [0.01, 0.3, 0.5, 0.7, 0.99] {
-            // e^{k η − e^η}/k!, term after term.
-            let mut masses = [0.5f64, 3.0].map(|log_mean| (-log_mean.exp()).exp());
+            // e^−λ λ^k/k!, term after term.
+            let means = draws.map(|values| counts.number_distribution(&values, 1.0).mean());
+            let mut masses = means.map(|mean| (-mean).exp());
             let (mut k, mut below) = (0.0, 0.5 * (masses[0] + masses[1]));
             while below < p {
                 k += 1.0;
-                masses = [masses[0] * 0.5f64.exp() / k, masses[1] * 3f64.exp() / k];
+                masses = [0, 1].map(|part| masses[part] * means[part] / k);
                 below += 0.5 * (masses[0] + masses[1]);
             }
             assert_eq!(mixture.quantile(p).unwrap(), k, "p = {p}");
