@@ -2,11 +2,13 @@
 
 use crate::support::conjugate::{ConjugateLaboratory, LinearProblem};
 use crate::support::{Golden, assert_close};
+use kelvin::data::Targets;
+use kelvin::diagnostics::Warning;
 use kelvin::exact::{Gaussian, LinearRegression, Objective};
 use kelvin::held_out::HeldOut;
 use kelvin::predictive::PredictiveModel;
 use kelvin::selection::{
-    ChainDensities, Criterion, Direction, GridSelector, HeldOutDraws, IntervalMeaning, Laboratory, LpdSlope,
+    ChainDensities, Criterion, Direction, Goal, GridSelector, HeldOutDraws, IntervalMeaning, Laboratory, LpdSlope,
     MeasuredGrid, RefineSelector, SampledStart, SelectionError, Selector, reweighting_ess,
 };
 use kelvin::temperature::Tempering;
@@ -216,8 +218,60 @@ fn refining_finds_the_maximum_from_either_side() {
             let selection = selector.select(&laboratory).unwrap();
             let chains = 2.0 + (refined.visits.len() - 1) as f64;
             assert_eq!((selection.inverse_temperature, selection.cost.chains), (found, chains));
+            assert!(selection.warnings.is_empty() && selection.goal == Goal::PredictiveDensity(model), "{selection:?}");
         }
     }
+}
+
+/// One temperature from far away is no maximum, on either side; the chain's own β is all there is to say.
+#[test]
+fn a_refinement_that_is_cut_says_that_it_is() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 2000);
+    for (model, objective) in MODELS {
+        for factor in [0.05, 20.0] {
+            let start = factor * laboratory.exact_best(objective);
+            let selector = RefineSelector { start: Some(start), most_chains: 1, ..RefineSelector::new(model) };
+            let refined = selector.refine(&laboratory, start).unwrap();
+            assert_eq!((refined.visits.len(), refined.row_gradients, refined.converged), (1, 2.0, false));
+            assert_eq!(refined.visits[0].slope > 0.0, factor < 1.0);
+            let selection = selector.select(&laboratory).unwrap();
+            assert_eq!(selection.inverse_temperature, start, "{model:?} {factor}");
+            let warned = |warning: &Warning| matches!(*warning, Warning::SelectionNotConverged { beta, num_checkpoints: 1 } if beta == start);
+            assert!(selection.warnings.iter().any(warned), "{:?}", selection.warnings);
+        }
+    }
+}
+
+/// A held-out row that is 40 standard deviations away is as likely as the one draw that comes nearest.
+#[test]
+fn a_row_that_hangs_on_few_draws_is_doubted() {
+    let mut problem = noisier_than_believed();
+    let Targets::Real(targets) = &mut problem.validation.targets else { panic!("numbers") };
+    targets[7] += 9.0;
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 200);
+    let selector = RefineSelector { start: Some(1.0), ..RefineSelector::new(PredictiveModel::Standard) };
+    let refined = selector.refine(&laboratory, 1.0).unwrap();
+    let few = refined.visits.iter().find(|visit| visit.weights_ess < 10.0).unwrap();
+    let selection = selector.select(&laboratory).unwrap();
+    let warned = |warning: &Warning| match warning {
+        Warning::FewEffectiveWeights { label, ess, num_draws } => {
+            let beta = format!("β = {:.3},", few.inverse_temperature);
+            label.starts_with(&beta) && *ess == few.weights_ess && *num_draws == few.num_draws
+        }
+        _ => false,
+    };
+    assert!(selection.warnings.iter().any(warned), "{:?}", selection.warnings);
+}
+
+#[test]
+fn chains_without_draws_are_an_error() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 0, 0);
+    let selector = RefineSelector { start: Some(0.5), ..RefineSelector::new(PredictiveModel::Tempered) };
+    let error = selector.select(&laboratory).unwrap_err();
+    assert!(matches!(error, SelectionError::NothingFound { method: "refine-tm", .. }), "{error}");
+    assert!(error.to_string().contains("no draw at β = 0.5 has a finite density"), "{error}");
 }
 
 /// With a tenth of the draws slopes are too rough to lead, and LPD itself leads to the right third.

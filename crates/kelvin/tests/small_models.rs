@@ -3,6 +3,7 @@
 
 use crate::support::given::{Given, GivenLaboratory, logistic, normals};
 use kelvin::data::{Examples, Targets};
+use kelvin::diagnostics::Warning;
 use kelvin::exact::LinearRegression;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::{Evaluator, Network};
@@ -237,6 +238,52 @@ fn gaussian_models_agree_with_written_out_algebra() {
             }
         }
     }
+}
+
+/// Under posterior tempering a network's evidence needs its energy at the mode alone: β̂ = n / (2 U₀), of the better of two starts.
+#[test]
+fn the_evidence_of_a_network_is_that_of_its_mode() {
+    let given = regression(&[3], Tempering::Posterior);
+    let positions = [given.found.clone(), given.network.initial_parameters(5, 1)];
+    let given = Given { found: positions.concat(), ..given };
+    let Some(Evaluator::Dense(stack)) = given.network.dense_evaluator() else { panic!("dense") };
+    let Targets::Real(targets) = &given.train.targets else { panic!("numbers") };
+    let expected = positions.map(|position| {
+        let at: Vec<f64> = position.iter().map(|&v| f64::from(v)).collect();
+        let rows = given.train.inputs.numbers().chunks_exact(2).zip(targets);
+        let square = |(input, target): (&[f32], &f32)| {
+            let input: Vec<f64> = input.iter().map(|&x| f64::from(x)).collect();
+            let (outputs, _) = stack.reference(&at, &input, |_, outputs| outputs.fill(1.0));
+            (f64::from(*target) - outputs[0]).powi(2)
+        };
+        let energy = rows.map(square).sum::<f64>() / (2.0 * 0.04) + dot(&at, &at) / (2.0 * 0.5);
+        60.0 / (2.0 * energy)
+    });
+    let selection = EvidenceSelector.select(&given.laboratory()).unwrap();
+    let is_close = |found: f64, expected: f64| (found / expected - 1.0).abs() < 1e-5;
+    assert!(is_close(selection.inverse_temperature, expected[0]), "{selection:?} {expected:?}");
+    let [interval] = selection.intervals[..] else { panic!("{selection:?}") };
+    assert!(is_close(interval.low, expected[0].min(expected[1])), "{interval:?} {expected:?}");
+    assert!(is_close(interval.high, expected[0].max(expected[1])), "{interval:?} {expected:?}");
+    // Two searches of half a chain.
+    assert_eq!((selection.cost.row_gradients, selection.cost.chains), (1.0, 1.0));
+    assert!(selection.warnings.is_empty());
+
+    let prior = LayerwiseGaussian::new(1.0, &given.network.layout()).unwrap();
+    let posterior = Posterior::new(&given.network, given.likelihood, prior, &given.train).unwrap();
+    let refused = EvidenceSelector.select(&GivenLaboratory { posterior, ..given.laboratory() }).unwrap_err();
+    assert!(refused.to_string().contains("a Gaussian prior that β scales"), "{refused}");
+}
+
+/// Answers a thousand times smaller than the noise that the model believes want a β beyond a thousand, where it is looked for no more.
+#[test]
+fn evidence_that_grows_to_the_end_of_its_grid_says_so() {
+    let mut given = regression(&[], Tempering::Posterior);
+    let Targets::Real(targets) = &mut given.train.targets else { panic!("numbers") };
+    targets.iter_mut().for_each(|target| *target *= 1e-3);
+    let selection = EvidenceSelector.select(&given.laboratory()).unwrap();
+    assert!((selection.inverse_temperature / 1000.0 - 1.0).abs() < 1e-12, "{selection:?}");
+    assert!(matches!(selection.warnings[..], [Warning::BetaAtGridEdge { .. }]), "{selection:?}");
 }
 
 /// A network of classes, linearised: every method has a finite β or says why there is none.

@@ -6,7 +6,7 @@ use super::depthwise_kernels;
 use super::fast::Fast;
 use super::small_dense::is_small_dense;
 
-/// Dense layers and convolutions that are made as products gathered from the images, number by number.
+/// Dense layers and convolutions that are left to the products which serve any shape.
 pub fn slow_layers(program: &Program, fast: &Fast) -> Vec<String> {
     let of = |(number, operation): (usize, &Operation)| match operation {
         Operation::Conv { sizes, .. } if fast.convs[number].is_none() && !depthwise_kernels::is_served(operation) => {

@@ -1,10 +1,10 @@
-//! A laboratory with given rows, whose search ends where it is told and which samples no chains.
+//! A laboratory with given rows, whose searches end where they are told and which samples no chains.
 
 use kelvin::data::{Examples, Targets};
 use kelvin::held_out::HeldOut;
 use kelvin::likelihood::Likelihood;
 use kelvin::network::Network;
-use kelvin::potential::Posterior;
+use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{AscentObjective, CpuEngine, Engine};
@@ -13,7 +13,7 @@ use kelvin::selection::{
 };
 use kelvin::temperature::Tempering;
 
-/// Rows, a network and where its search ends.
+/// Rows, a network and where its searches end.
 pub struct Given {
     pub network: Network,
     pub likelihood: Likelihood,
@@ -21,6 +21,7 @@ pub struct Given {
     pub tempering: Tempering,
     pub train: Examples,
     pub validation: Examples,
+    /// Positions one after another, the best first.
     pub found: Vec<f32>,
 }
 
@@ -34,7 +35,7 @@ pub struct GivenLaboratory<'a> {
 }
 
 impl Given {
-    /// A laboratory with these rows, whose search ends there.
+    /// A laboratory with these rows, whose searches end there.
     pub fn laboratory(&self) -> GivenLaboratory<'_> {
         let prior = IsotropicGaussian::new(self.prior_variance).unwrap();
         let posterior = Posterior::new(&self.network, self.likelihood, prior, &self.train).unwrap();
@@ -73,16 +74,19 @@ impl Laboratory for GivenLaboratory<'_> {
 
     fn search(&self, _: AscentObjective) -> Result<Vec<SearchedStart>, SelectionError> {
         assert!(!self.given.found.is_empty(), "a linear model needs no search");
-        let checkpoint = Checkpoint { step: 1, inverse_temperature: 1.0, validation_lpd: 0.0 };
-        let choice = JointChoice {
-            position: self.given.found.clone(),
-            statistics: Vec::new(),
-            inverse_temperature: 1.0,
-            best: 0,
-            path: vec![checkpoint, checkpoint],
-            divergence: None,
+        let found = |(start, position): (u32, &[f32])| {
+            let checkpoint = Checkpoint { step: 1, inverse_temperature: 1.0, validation_lpd: -f64::from(start) };
+            let choice = JointChoice {
+                position: position.to_vec(),
+                statistics: Vec::new(),
+                inverse_temperature: 1.0,
+                best: 0,
+                path: vec![checkpoint, checkpoint],
+                divergence: None,
+            };
+            SearchedStart { start, choice }
         };
-        Ok(vec![SearchedStart { start: 0, choice }])
+        Ok((0..).zip(self.given.found.chunks_exact(self.posterior.dim())).map(found).collect())
     }
 
     fn sample(&self, _: &[f64]) -> Result<Vec<Vec<SampledStart>>, SelectionError> {

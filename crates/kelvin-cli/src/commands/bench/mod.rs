@@ -168,7 +168,7 @@ fn print_timing(timing: &Timing, json: bool) -> anyhow::Result<()> {
     });
     let slow = match &slow_layers[..] {
         [] => String::new(),
-        layers => format!("  without kernels for their shape, gathered number by number: {}\n", layers.join("; ")),
+        layers => format!("  by the general products, no kernels for their shape: {}\n", layers.join("; ")),
     };
     print_result(&format!(
         "{case:<16}  {place}{instructions}  chains {chains:>3}  {us_per_chain_step:10.3} µs per chain-step{share}\n{slow}"
