@@ -88,7 +88,7 @@ fn all_that_run_take_a_precision_and_say_where_it_matters() {
         let text = String::from_utf8(help.stdout).unwrap();
         assert!(text.contains("--precision") && text.contains("[default: bf16]"), "{text}");
         assert!(
-            text.contains("tables and the CPU have f32 in any case") && text.contains("without tensor cores"),
+            text.contains("tables and the CPU have f32 in any case") && text.contains("rounding, and is slower"),
             "{text}"
         );
     }

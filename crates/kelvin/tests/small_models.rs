@@ -250,12 +250,13 @@ fn the_evidence_of_a_network_is_that_of_its_mode() {
     let Targets::Real(targets) = &given.train.targets else { panic!("numbers") };
     let expected = positions.map(|position| {
         let at: Vec<f64> = position.iter().map(|&v| f64::from(v)).collect();
-        let rows = given.train.inputs.numbers().chunks_exact(2).zip(targets);
         let square = |(input, target): (&[f32], &f32)| {
             let input: Vec<f64> = input.iter().map(|&x| f64::from(x)).collect();
             let (outputs, _) = stack.reference(&at, &input, |_, outputs| outputs.fill(1.0));
             (f64::from(*target) - outputs[0]).powi(2)
         };
+        let inputs = given.train.inputs.numbers();
+        let rows = inputs.chunks_exact(2).zip(targets);
         let energy = rows.map(square).sum::<f64>() / (2.0 * 0.04) + dot(&at, &at) / (2.0 * 0.5);
         60.0 / (2.0 * energy)
     });

@@ -415,6 +415,15 @@ static unsigned char* reserve(size_t num_bytes) {
     return memory == MAP_FAILED ? nullptr : static_cast<unsigned char*>(memory);
 }
 
+static size_t num_reserved() { return MAX_THREADS * STACK_BYTES + SHARED_BYTES + page_bytes; }
+
+// A process that loads and unloads hundreds of kernels would run out of mappings.
+static struct GivenBackWithTheKernel {
+    ~GivenBackWithTheKernel() {
+        if (stacks) munmap(stacks, num_reserved());
+    }
+} given_back_with_the_kernel;
+
 // Stacks, some with a page below that must not be touched, and shared memory with one behind it.
 static bool reserve_memory(unsigned num_threads) {
     // Each page apart is a mapping of its own, of which a process has some tens of thousands, and each kernel has its own
@@ -430,7 +439,7 @@ static bool reserve_memory(unsigned num_threads) {
         return true;
     }
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-    unsigned char* memory = reserve(MAX_THREADS * STACK_BYTES + SHARED_BYTES + page_bytes);
+    unsigned char* memory = reserve(num_reserved());
     if (!memory) return false;
     shared_end = memory + MAX_THREADS * STACK_BYTES + SHARED_BYTES;
     mprotect(shared_end, page_bytes, PROT_NONE);

@@ -213,13 +213,16 @@ fn names_and_units_are_those_people_read_of() {
         "Student-t",
         "Student-t with varying scale",
         "log-normal",
+        "power-normal",
+        "power-normal",
         "Poisson",
         "negative binomial",
         "categorical",
     ];
     assert_eq!(names, expected);
     let own: Vec<bool> = all().iter().map(|(likelihood, _, _)| likelihood.has_own_units()).collect();
-    assert_eq!(own, [false, false, false, false, false, true, true, true, false], "counts and logs know their units");
+    let expected = [false, false, false, false, false, true, false, false, true, true, false];
+    assert_eq!(own, expected, "counts and logs know their units");
 }
 
 /// The energy of its own parameters is −log p of them: gradients are differences, added to a scaled one.
