@@ -568,8 +568,8 @@ impl Warning {
                 "let chains find their step (--sampler adaptive), or lower sampler.learning_rate by the square of this."
             }
             Self::NotInEquilibrium { .. } => {
-                "allow more (--budget), on a large table take fewer rows a step, which costs less (--sampler adaptive --set \
-                 sampler.batch_size=512), or lengthen a fixed burn-in (sampler.burn_in)."
+                "allow more (--budget), on a large table take fewer rows a step, which costs less (--sampler adaptive with \
+                 sampler.batch_size = 512), or lengthen a fixed burn-in (sampler.burn_in)."
             }
             Self::UnsteadyRows { .. } => {
                 "go by the LPD of held-out rows instead; WAIC holds at larger β, or with more training rows."
