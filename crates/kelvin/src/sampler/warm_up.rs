@@ -43,7 +43,7 @@ const NAMES: u64 = 8;
 /// Looks that a mean remembers.
 const REMEMBERED: f64 = 16.0;
 /// h√λmax at the sharpest place of the second half of a warm-up. At most places h√λmax is then about 1; 2 would be unstable, and 1.4 let a chain
-/// in a hundred run hot (results/audits).
+/// in a hundred run hot (results/adaptive.md).
 const STRETCH: f64 = 1.2;
 /// How much hotter than T the noise of minibatches may make positions.
 const MOST_HEAT: f64 = 0.05;
