@@ -75,7 +75,7 @@ impl Convergence {
     }
 
     /// How many times as many draws would reach all targets: effective sample sizes grow with their number, errors shrink with its
-    /// root, and R̂ − 1 with the number itself once chains have met.
+    /// root, and R̂ − 1 with the number itself once chains have met. A tenth more at least, since less may change nothing.
     pub fn draws_wanted(&self, targets: &StoppingSettings) -> Option<f64> {
         let mut factor =
             (targets.effective_median / self.effective_median?).max(targets.effective_low / self.effective_low?);
@@ -85,7 +85,7 @@ impl Convergence {
         if let Some(error) = self.lpd_error {
             factor = factor.max((error.standard.max(error.tempered) / targets.lpd_error).powi(2));
         }
-        Some(factor).filter(|factor| factor.is_finite())
+        Some(factor).filter(|factor| factor.is_finite()).map(|factor| factor.max(1.1))
     }
 }
 
@@ -156,6 +156,7 @@ mod tests {
             ]
         );
         assert!((short.draws_wanted(&targets).unwrap() - 9.0).abs() < 1e-12);
+        assert_eq!(reached(399.0, 0.02).draws_wanted(&targets), Some(1.1), "not 1.0 times as many");
         let apart = Convergence { worst_rhat: Some(1.6), ..reached(400.0, 0.02) };
         assert_eq!(apart.missed(&targets), ["R̂ of predictions (worst row) 1.600, wanted 1.05"]);
         assert!((apart.draws_wanted(&targets).unwrap() - 12.0).abs() < 1e-9);
