@@ -10,8 +10,8 @@ use std::sync::Mutex;
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::Quadratic;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Layer, Network, Role, Shape};
-use kelvin::potential::Posterior;
+use kelvin::network::{Layer, Network, Role, Rows, Shape};
+use kelvin::potential::{Posterior, Potential};
 use kelvin::prior::IsotropicGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::sampler::{Batches, Chain, Integrator, Keep, Langevin, LayerwiseMass, MassRule, Plan, run_population};
@@ -122,4 +122,24 @@ fn biases_in_front_of_batch_norm_have_the_prior_at_the_temperature() {
 #[test]
 fn so_they_do_with_layerwise_masses() {
     check(1.0, MassRule::Layerwise(LayerwiseMass { num_batches: 2, ..LayerwiseMass::default() }));
+}
+
+/// What a chain keeps of several batches is the plain average of what each has.
+#[test]
+fn statistics_of_batches_are_averaged() {
+    let (network, examples) = (network(), examples());
+    let prior = IsotropicGaussian::new(PRIOR_VARIANCE).unwrap();
+    let posterior = Posterior::new(&network, Likelihood::Categorical { num_classes: 2 }, prior, &examples).unwrap();
+    let position = network.initial_parameters(5, 0);
+    let rows: Vec<u32> = (0..NUM_IMAGES as u32).collect();
+    let of = |batches: &[&[u32]]| {
+        let batches = batches.iter().map(|batch| Rows::These(batch));
+        posterior.average_statistics(&position, batches, &mut posterior.workspace())
+    };
+    let (first, second) = rows.split_at(8);
+    let (a, b, both) = (of(&[first]), of(&[second]), of(&[first, second]));
+    assert_ne!(a, b);
+    for ((a, b), both) in a.iter().zip(&b).zip(&both) {
+        assert!((0.5 * (a + b) - both).abs() <= 1e-6 * (1.0 + both.abs()), "{a} {b} {both}");
+    }
 }

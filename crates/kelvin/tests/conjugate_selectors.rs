@@ -265,6 +265,19 @@ fn rows_that_hang_on_few_draws_are_doubted() {
 }
 
 #[test]
+fn chains_are_as_long_as_their_draws() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 3, 7);
+    let draws = laboratory.sample(&[0.4]).unwrap().remove(0);
+    let seen = HeldOutDraws::new(&laboratory, laboratory.validation(), 0.4, SampledStart::draws_of(&draws)).unwrap();
+    assert_eq!((seen.inverse_temperature(), seen.shortest_chain()), (0.4, 7));
+    // The last draws alone are other draws than all of them.
+    let by_last = |last| seen.predictive_log_densities(PredictiveModel::Standard, last);
+    assert_eq!(by_last(7), by_last(100));
+    assert_ne!(by_last(7), by_last(1));
+}
+
+#[test]
 fn chains_without_draws_are_an_error() {
     let problem = noisier_than_believed();
     let laboratory = ConjugateLaboratory::new(&problem, 0, 0);
@@ -302,12 +315,26 @@ fn densities_lead_by_factors_of_three() {
         let places: Vec<f64> =
             refined.visits.iter().map(|visit| (visit.inverse_temperature / start).ln() / 3f64.ln()).collect();
         assert!((places[1] - 1f64.copysign(refined.visits[0].slope)).abs() < 1e-9, "{factor}: {places:?}");
-        let (mut low, mut high) = (0.0f64, 0.0f64);
-        for place in &places[1..] {
-            let is_beyond = (place - (high + 1.0)).abs() < 1e-9 || (place - (low - 1.0)).abs() < 1e-9;
-            assert!(is_beyond || *place > low && *place < high, "{factor}: {places:?}");
-            (low, high) = (low.min(*place), high.max(*place));
+        // What was seen of a grid: where its best lies says where the next β is.
+        for seen in 1..places.len() {
+            let mut points: Vec<(f64, f64)> =
+                places[..seen].iter().copied().zip(refined.visits.iter().map(|visit| visit.lpd)).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let best = (0..seen).max_by(|&a, &b| points[a].1.total_cmp(&points[b].1)).unwrap();
+            let (low, high, place) = (points[0].0, points[seen - 1].0, places[seen]);
+            let is_right = match best {
+                _ if seen == 1 => (place.abs() - 1.0).abs() < 1e-9,
+                0 => (place - (low - 1.0)).abs() < 1e-9,
+                best if best + 1 == seen => (place - (high + 1.0)).abs() < 1e-9,
+                best => place > points[best - 1].0 && place < points[best + 1].0,
+            };
+            assert!(is_right, "{factor}: {places:?}");
+            let is_new = places[..seen].iter().all(|other| (other - place).abs() * 3f64.ln() > 0.25);
+            assert!(is_new, "{factor}: {places:?} has one twice");
         }
+        let found = (refined.inverse_temperature / start).ln() / 3f64.ln();
+        let is_seen = places.iter().any(|place| (place - found).abs() * 3f64.ln() < 0.25);
+        assert!(!refined.converged || is_seen, "{factor}: {found} is far from all of {places:?}");
         assert!(places.len() <= 5 && (!refined.converged || places.len() > 2), "{factor}: {places:?}");
         // Two chains, of 1, and each continued for half of that.
         assert_eq!(refined.row_gradients, 2.0 + (places.len() - 1) as f64, "{factor}");

@@ -6,14 +6,15 @@ use kelvin::data::{Examples, Targets};
 use kelvin::diagnostics::Warning;
 use kelvin::exact::LinearRegression;
 use kelvin::likelihood::Likelihood;
-use kelvin::network::{Evaluator, Network};
+use kelvin::network::{Evaluator, Network, Weights};
 use kelvin::potential::Posterior;
 use kelvin::predictive::PredictiveModel;
 use kelvin::prior::LayerwiseGaussian;
 use kelvin::random::{NoiseKey, Purpose};
 use kelvin::selection::{
-    BootstrapSpreadSelector, CredibleCoverageSelector, EvidenceSelector, PredictionCoverageSelector, SafeBayesSelector,
-    SafeLoss, SelectionError, Selector, generalized_selectors,
+    BootstrapSpreadSelector, CredibleCoverageSelector, Criterion, EvidenceSelector, GridSelector, GuoSelector,
+    InformationGainSelector, PredictionCoverageSelector, SafeBayesSelector, SafeLoss, SelectionError, Selector,
+    best_scaling, generalized_selectors,
 };
 use kelvin::temperature::Tempering;
 
@@ -349,4 +350,61 @@ fn large_networks_and_other_priors_are_refused_with_the_reason() {
     let laboratory = GivenLaboratory { posterior, ..given.laboratory() };
     let refused = SafeBayesSelector::default().select(&laboratory).unwrap_err().to_string();
     assert!(refused.contains("isotropic Gaussian prior"), "{refused}");
+}
+
+/// E_prior |∇f|² (f − y)² over rows, for answers y as likely as the fit says and for those there are: by other draws of the prior than the selector's.
+#[test]
+fn information_of_a_network_is_a_mean_over_its_prior() {
+    let given = regression(&[3], Tempering::Posterior);
+    let model = Written::new(&given);
+    let (fit, _) = model.fit(&model.rows(&model.train), 1.0);
+    let Some(Evaluator::Dense(stack)) = given.network.dense_evaluator() else { panic!("dense") };
+    let Targets::Real(targets) = &given.train.targets else { panic!("numbers") };
+    let rows: Vec<Vec<f64>> =
+        given.train.inputs.numbers().chunks_exact(2).map(|x| x.iter().map(|&x| f64::from(x)).collect()).collect();
+    let (mut expected, mut observed) = (0.0, 0.0);
+    for draw in 0..4000 {
+        let at: Vec<f64> = normals(5, draw, model.d).iter().map(|z| f64::from(*z) * 0.5f64.sqrt()).collect();
+        for (row, input) in rows.iter().enumerate() {
+            let (outputs, slope) = stack.reference(&at, input, |_, outputs| outputs.fill(1.0));
+            let mean = dot(&model.train.0[row * model.d..(row + 1) * model.d], fit.mean());
+            let away = outputs[0] - (mean + f64::from(targets[row]) - model.train.1[row]);
+            let size = dot(&slope, &slope);
+            expected += size * (away * away + 0.04);
+            observed += size * (outputs[0] - f64::from(targets[row])).powi(2);
+        }
+    }
+    let exact = (expected / observed).sqrt();
+    let found = given.select(&InformationGainSelector);
+    assert!((found / exact - 1.0).abs() < 0.03, "{found} {exact}");
+}
+
+#[test]
+fn coverage_of_classes_is_refused_with_what_to_choose_by() {
+    let given = logistic(20, 1, Tempering::Posterior);
+    let selector = GridSelector {
+        inverse_temperatures: vec![1.0],
+        criterion: Criterion::Coverage,
+        model: PredictiveModel::Standard,
+    };
+    let error = selector.select(&given.laboratory()).unwrap_err().to_string();
+    assert!(error.contains("choose by ECE or Brier score"), "{error}");
+}
+
+/// Of two searches the better one's network is scaled, and both are paid for.
+#[test]
+fn the_best_start_is_the_one_that_is_scaled() {
+    let mut given = logistic(40, 1, Tempering::Posterior);
+    // Logits a + b x of the two classes: the first network is unsure, the second all too sure.
+    given.found = [[0.1f32, -0.1, 0.05, -0.05], [4.0, -4.0, 1.0, -1.0]].concat();
+    let laboratory = given.laboratory();
+    let scaled = |position: &[f32]| {
+        let weights = Weights { parameters: position, statistics: &[] };
+        let outputs = laboratory.validation.outputs(weights);
+        best_scaling(given.likelihood, &outputs, laboratory.validation.targets()).inverse_temperature()
+    };
+    let selection = GuoSelector.select(&laboratory).unwrap();
+    assert_eq!(selection.inverse_temperature, scaled(&given.found[..4]));
+    assert_ne!(scaled(&given.found[..4]), scaled(&given.found[4..]));
+    assert_eq!(selection.cost.chains, 1.0, "two searches, each half a chain");
 }

@@ -112,4 +112,15 @@ mod tests {
         assert_eq!(some.inputs, Inputs::Bytes(vec![5, 6, 1, 2].into()));
         assert_eq!((some.targets, some.num_features), (Targets::Classes(vec![9, 7]), 2));
     }
+
+    #[test]
+    fn inputs_without_numbers_are_empty() {
+        let all = [
+            Inputs::from(vec![]),
+            Inputs::from(vec![0.0]),
+            Inputs::Bytes(vec![].into()),
+            Inputs::Bytes(vec![0].into()),
+        ];
+        assert_eq!(all.map(|inputs| inputs.is_empty()), [true, false, true, false]);
+    }
 }

@@ -364,4 +364,12 @@ mod tests {
             assert!((found.mean / expected.mean - 1.0).abs() < 1e-15 && (found.std / expected.std - 1.0).abs() < 1e-15);
         }
     }
+
+    #[test]
+    fn inputs_that_no_training_row_has_keep_their_units() {
+        let plain = Scale { mean: 0.0, std: 1.0 };
+        for scaling in [Scaling::Measured, Scaling::Flag] {
+            assert_eq!(scale_of(scaling, std::iter::empty()), Some(plain));
+        }
+    }
 }

@@ -351,4 +351,17 @@ mod tests {
         assert_eq!(Discretisation { step_size: 2.0, ..quiet }.kinetic_temperature(1.0), None);
         assert_eq!(Discretisation { retained_momentum: 1.0, ..quiet }.kinetic_temperature(1.0), None);
     }
+
+    /// h²k = 2(1 + μ') is the border itself, and belongs to what is unstable.
+    #[test]
+    fn a_chain_at_its_border_has_no_temperature() {
+        let at = |curvature| Discretisation {
+            step_size: 1.0,
+            retained_momentum: 0.5,
+            curvature,
+            gradient_noise_variance: 0.0,
+        };
+        assert_eq!(at(3.0).kinetic_temperature(1.0), None);
+        assert_near(at(2.0).kinetic_temperature(1.5).unwrap(), 6.0, 1e-12);
+    }
 }

@@ -228,4 +228,20 @@ mod tests {
         let predicted = predicted_lpd(found.offset(4.0), 4.0, found.singular_fluctuation(), 0.5, 100);
         assert!((predicted + found.waic()).abs() < 1e-14);
     }
+
+    /// λ (1/β − 1/β') = n (E L − E' L).
+    #[test]
+    fn two_temperatures_give_the_learning_coefficient() {
+        let at = |inverse_temperature, gibbs_loss| LearningTheory {
+            inverse_temperature,
+            num_rows: 50,
+            num_rows_seen: 50,
+            training_loss: 0.0,
+            gibbs_loss,
+            functional_variance: 0.0,
+            unsteady_share: 0.0,
+        };
+        let found = at(0.5, 1.5).learning_coefficient_between(&at(4.0, 1.15));
+        assert!((found - 50.0 * 0.35 / 1.75).abs() < 1e-12, "{found}");
+    }
 }

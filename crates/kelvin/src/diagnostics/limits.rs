@@ -389,4 +389,32 @@ mod tests {
         let constant = |value| limits.check_ranges(&names[..1], &[(2.0, 2.0)], &[value]);
         assert!(constant(2.0).is_none() && constant(2.5).is_some() && constant(1.5).is_some());
     }
+
+    #[test]
+    fn heat_is_measured_against_what_the_step_should_show() {
+        let limits = Limits::default();
+        assert!(limits.check_heating("a", 2.4, 2.0, None).is_none());
+        let found = limits.check_heating("a", 3.0, 2.0, None);
+        assert_eq!(found, Some(Warning::StepSizeTooLarge { label: "a".into(), heating: 1.5 }));
+    }
+
+    /// One width beyond a range is still within reach of it; of two values as far outside the first is named.
+    #[test]
+    fn rows_outside_begin_beyond_one_width() {
+        let limits = Limits::default();
+        let names = ["a".to_owned(), "b".to_owned()];
+        let ranges = [(0.0, 2.0), (10.0, 14.0)];
+        assert_eq!(limits.check_ranges(&names, &ranges, &[4.0, 6.0, -2.0, 18.0]), None);
+        let rows = [5.0, 12.0, 1.0, 20.0, 1.0, 12.0, -3.0, 4.0];
+        let found = limits.check_ranges(&names, &ranges, &rows);
+        let furthest = Warning::RowsOutsideTraining {
+            num_outside: 3,
+            num_rows: 4,
+            column: "a".into(),
+            value: 5.0,
+            low: 0.0,
+            high: 2.0,
+        };
+        assert_eq!(found, Some(furthest));
+    }
 }

@@ -320,6 +320,8 @@ mod tests {
             NumberDistribution::log_normal(0.7, 0.09),
             NumberDistribution::log_normal(-1.0, 4.0),
             NumberDistribution::student_t(-1.0, 3.0, 5.0),
+            NumberDistribution::power_normal(YeoJohnson::new(0.4).unwrap(), 0.7, 0.09),
+            NumberDistribution::power_normal(YeoJohnson::new(0.4).unwrap(), -1.2, 0.25),
         ] {
             let slope = (law.standing_for(1e-5) - law.standing_for(-1e-5)) / 2e-5;
             assert!((law.scale() / slope - 1.0).abs() < 1e-8, "{law:?}: {} {slope}", law.scale());

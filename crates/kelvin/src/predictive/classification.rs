@@ -422,4 +422,15 @@ mod tests {
         let state = whole.state();
         assert!(empty().restore(&state[1..]).is_none() && empty().restore(&[]).is_none());
     }
+
+    /// A probability that rounds to zero adds nothing.
+    #[test]
+    fn a_class_that_cannot_be_leaves_the_entropy_finite() {
+        let mut predictive = ClassificationPredictive::new(&[0], 3, 2.0).unwrap();
+        predictive.add_draw(&[0.0, 0.0, -4000.0]).unwrap();
+        for model in PredictiveModel::BOTH {
+            assert_eq!(predictive.probabilities(model).unwrap()[2], 0.0);
+            assert!((predictive.entropies(model).unwrap()[0] - std::f64::consts::LN_2).abs() < 1e-12, "{model:?}");
+        }
+    }
 }

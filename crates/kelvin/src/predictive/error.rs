@@ -144,4 +144,10 @@ mod tests {
         assert!(positive("noise variance", f64::INFINITY).is_err());
         assert!(level("coverage level", 1.0).is_err() && level("coverage level", f64::NAN).is_err());
     }
+
+    #[test]
+    fn the_output_that_is_no_number_is_named() {
+        let error = check_outputs(&[0.0, 0.0, 0.0, 0.0, 0.0, f32::INFINITY], 0, 2, 3).unwrap_err();
+        assert!(error.to_string().starts_with("draw 0 gives inf as output 2 of point 1;"), "{error}");
+    }
 }

@@ -274,4 +274,14 @@ mod tests {
         assert_eq!(failure.into_result().unwrap_err().to_string(), "first");
         assert!(FirstFailure::<EngineError>::default().into_result().is_ok());
     }
+
+    #[test]
+    fn a_floor_is_the_longer_of_two_times() {
+        let floor = |arithmetic, memory| Floor { arithmetic, memory };
+        assert_eq!((floor(2.0, 3.5).seconds(), floor(4.0, 3.5).seconds()), (3.5, 4.0));
+        assert_eq!(
+            [floor(2.0, 3.5), floor(4.0, 3.5), floor(2.0, 2.0)].map(|floor| floor.is_memory()),
+            [true, false, false]
+        );
+    }
 }

@@ -122,4 +122,17 @@ mod tests {
             assert!((posterior.interval(0.9).high.ln() - high).abs() < 1e-3, "{mean}");
         }
     }
+
+    /// Only differences of densities count, however small the densities are.
+    #[test]
+    fn a_constant_changes_nothing() {
+        let at = |constant: f64| {
+            let (a, b, c) = ([constant], [constant + 2.0], [constant + 1.0]);
+            let points = [(0.1, &a[..]), (1.0, &b), (10.0, &c)];
+            BetaPosterior::new(&points, None).unwrap().quantile(0.3)
+        };
+        for constant in [-4096.0, 4096.0] {
+            assert!((at(constant) / at(0.0) - 1.0).abs() < 1e-9, "{constant}");
+        }
+    }
 }

@@ -114,4 +114,12 @@ mod tests {
         assert!(error.contains("did you mean `refine-sm`?"), "{error}");
         assert!(error.lines().all(|line| line.len() <= 100) && error.contains("  selectors: joint, "), "{error}");
     }
+
+    #[test]
+    fn names_fill_lines_up_to_the_width_of_a_terminal() {
+        assert_eq!(in_lines(&["a", "b", "c"]), "a, b, c");
+        let long = ["x".repeat(40), "y".repeat(41), "z".repeat(2)];
+        let names: Vec<&str> = long.iter().map(String::as_str).collect();
+        assert_eq!(in_lines(&names), format!("{}, {},\n    zz", long[0], long[1]));
+    }
 }

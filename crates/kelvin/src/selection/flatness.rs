@@ -86,4 +86,12 @@ mod tests {
         let interval = flat_interval(&[(0.1, &b), (1.0, &a), (10.0, &c)]).unwrap();
         assert!((interval.low - 0.1).abs() < 1e-12 && (interval.high - 10.0).abs() < 1e-12);
     }
+
+    #[test]
+    fn the_best_has_the_largest_mean() {
+        // Sums of 3 and 4, whose remainders by the number of rows are the other way round.
+        let (low, high) = ([1.5, 1.5], [2.0, 2.0]);
+        let interval = flat_interval(&[(1.0, &low), (2.0, &high)]).unwrap();
+        assert_eq!((interval.low, interval.high), (2.0, 2.0));
+    }
 }

@@ -141,4 +141,16 @@ mod tests {
         }
         assert!(of_classes.standard.ece != of_classes.tempered.ece && scores.standard.lpd != scores.tempered.lpd);
     }
+
+    #[test]
+    fn criteria_have_names_and_suit_numbers_or_classes() {
+        let numbers = Likelihood::Gaussian { noise_variance: 1.0 };
+        let classes = Likelihood::Categorical { num_classes: 3 };
+        let suit = Criterion::ALL.map(|one| (one.applies_to(numbers), one.applies_to(classes)));
+        assert_eq!(suit, [(true, true), (true, true), (false, true), (false, true), (true, false)]);
+        for (place, one) in Criterion::ALL.iter().enumerate() {
+            assert!(one.name().starts_with("validation "), "{}", one.name());
+            assert!(Criterion::ALL[..place].iter().all(|other| other.name() != one.name()));
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub(super) struct OutputBelief {
     /// Row-major.
     pub spread: Vec<f64>,
     /// P Φᵀ, one vector for each output.
-    towards: Vec<Vec<f64>>,
+    pub(super) towards: Vec<Vec<f64>>,
 }
 
 impl OnlineFit {

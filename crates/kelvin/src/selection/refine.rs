@@ -362,6 +362,14 @@ mod tests {
         assert!(compared.gain(0.5).is_none(), "the start is no gain over itself");
     }
 
+    #[test]
+    fn rows_that_stay_the_same_are_no_gain_and_their_mean_is_the_lpd() {
+        let rows = vec![-3.0, -4.0, -6.5];
+        let compared = Compared { rows: vec![(0.5, rows.clone()), (1.5, rows)] };
+        assert!(!compared.gain(1.5).unwrap().is_believed());
+        assert_eq!(compared.lpd().collect::<Vec<_>>(), [(0.5, -4.5), (1.5, -4.5)]);
+    }
+
     /// Slopes that are a straight line in log β cross zero where it does.
     #[test]
     fn a_line_through_two_slopes_crosses_where_it_does() {

@@ -215,4 +215,11 @@ mod tests {
         let two = half(&[4.0, 2.0, -2.0, 2.0, 10.0, 0.5, -2.0, 0.5, 1.25], 3);
         assert_eq!(two, [2.0, 0.0, 0.0, 1.0, 3.0, 0.0, -1.0, 0.5, 0.0]);
     }
+
+    #[test]
+    fn the_loss_of_a_number_is_its_negative_log_density() {
+        let found = RowLoss::Gaussian { noise_variance: 0.3 }.terms(&[0.4], Answer::Number(-0.5), 2.0).value;
+        let exact = 0.5 * (0.81 / 0.15 + (std::f64::consts::TAU * 0.15).ln());
+        assert!((found - exact).abs() < 1e-12, "{found} {exact}");
+    }
 }

@@ -119,3 +119,18 @@ impl Selector for SafeBayesSelector {
         Ok(model.selection(self.goal(), best.1))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E (f − y)² is the square of the mean's distance and the variance.
+    #[test]
+    fn the_expected_loss_of_a_number_has_its_closed_form() {
+        let belief = OutputBelief { mean: vec![0.4], spread: vec![0.7], towards: Vec::new() };
+        let loss = RowLoss::Gaussian { noise_variance: 0.3 };
+        let found = expected_loss(&loss, &belief, Answer::Number(-0.5), 2.0, &[]);
+        let exact = 0.5 * (0.81 + 0.35) / 0.3 + 0.5 * (std::f64::consts::TAU * 0.3).ln();
+        assert!((found - exact).abs() < 1e-12, "{found} {exact}");
+    }
+}

@@ -143,4 +143,25 @@ mod tests {
         assert_eq!(interval.meaning, IntervalMeaning::OverStarts { count: 3 });
         assert_eq!(BetaInterval::over_starts(&[3.0]), None);
     }
+
+    #[test]
+    fn every_goal_has_words_of_its_own() {
+        let goals = [
+            Goal::PlugInDensity,
+            Goal::PredictiveDensity(PredictiveModel::Standard),
+            Goal::PredictiveDensity(PredictiveModel::Tempered),
+            Goal::PointError,
+            Goal::Calibration,
+            Goal::BrierScore,
+            Goal::Concentration,
+            Goal::InformationGain,
+            Goal::BootstrapSpread,
+            Goal::CredibleCoverage,
+            Goal::PredictionCoverage,
+            Goal::Evidence,
+        ];
+        for (place, goal) in goals.iter().enumerate() {
+            assert!(goals[..place].iter().all(|other| other.describe() != goal.describe()), "{goal:?}");
+        }
+    }
 }
