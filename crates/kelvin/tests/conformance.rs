@@ -257,12 +257,75 @@ fn images(layers: Vec<Layer>) -> Problem {
     }
 }
 
-fn for_all(check: impl Fn(&Problem, &AnyRule)) {
-    for problem in &problems() {
-        for rule in rules().iter().filter(|rule| rule.serves(problem)) {
-            check(problem, rule);
-        }
+fn for_rules(problem: usize, check: impl Fn(&Problem, &AnyRule)) {
+    let problem = &problems()[problem];
+    for rule in rules().iter().filter(|rule| rule.serves(problem)) {
+        check(problem, rule);
     }
+}
+
+/// A test of a check for each of the problems, in their order.
+macro_rules! for_each_network {
+    ($($check:ident)*) => {$(
+        mod $check {
+            use super::{for_rules, $check};
+
+            #[test]
+            fn regression() {
+                for_rules(0, $check);
+            }
+
+            #[test]
+            fn classes() {
+                for_rules(1, $check);
+            }
+
+            #[test]
+            fn images_with_batch_norm() {
+                for_rules(2, $check);
+            }
+
+            #[test]
+            fn images_without_batch_norm() {
+                for_rules(3, $check);
+            }
+
+            #[test]
+            fn gelu() {
+                for_rules(4, $check);
+            }
+
+            #[test]
+            fn varying_noise() {
+                for_rules(5, $check);
+            }
+
+            #[test]
+            fn far_tails() {
+                for_rules(6, $check);
+            }
+
+            #[test]
+            fn varying_far_tails() {
+                for_rules(7, $check);
+            }
+
+            #[test]
+            fn counts() {
+                for_rules(8, $check);
+            }
+        }
+    )*};
+}
+
+for_each_network! {
+    finite_and_named_by_the_seed
+    whatever_the_number_of_threads
+    resumes_bit_exactly
+    a_divergence_stops_its_chain_alone
+    a_huge_learning_rate_diverges_without_bad_draws
+    steps_allocate_nothing
+    steps_compute_no_energy
 }
 
 fn plan(seed: u64, num_steps: u64) -> Plan {
@@ -289,133 +352,115 @@ fn assert_same(what: &str, left: &[Chain], right: &[Chain]) {
     }
 }
 
-#[test]
-fn finite_and_named_by_the_seed() {
-    for_all(|problem, rule| {
-        let potential = problem.posterior();
-        let run = |seed: u64| {
-            let mut chains = problem.chains(0..3);
-            let draws = kept(&potential, rule, &plan(seed, NUM_STEPS), &mut chains);
-            (chains, draws)
-        };
-        let (chains, draws) = run(1);
-        assert!(chains.iter().all(|chain| chain.divergence.is_none() && chain.state.step == NUM_STEPS), "{rule:?}");
-        assert!(draws.iter().all(|draws| draws.len() == 10 && draws.iter().all(ChainState::is_finite)), "{rule:?}");
-        let (again, same_draws) = run(1);
-        assert_same("the same seed", &chains, &again);
-        assert_eq!(draws, same_draws, "{rule:?}");
-        let (others, _) = run(2);
-        for (chain, other) in chains.iter().zip(&others) {
-            assert_ne!(chain.state.position, other.state.position, "{rule:?}");
-        }
-    });
+fn finite_and_named_by_the_seed(problem: &Problem, rule: &AnyRule) {
+    let potential = problem.posterior();
+    let run = |seed: u64| {
+        let mut chains = problem.chains(0..3);
+        let draws = kept(&potential, rule, &plan(seed, NUM_STEPS), &mut chains);
+        (chains, draws)
+    };
+    let (chains, draws) = run(1);
+    assert!(chains.iter().all(|chain| chain.divergence.is_none() && chain.state.step == NUM_STEPS), "{rule:?}");
+    assert!(draws.iter().all(|draws| draws.len() == 10 && draws.iter().all(ChainState::is_finite)), "{rule:?}");
+    let (again, same_draws) = run(1);
+    assert_same("the same seed", &chains, &again);
+    assert_eq!(draws, same_draws, "{rule:?}");
+    let (others, _) = run(2);
+    for (chain, other) in chains.iter().zip(&others) {
+        assert_ne!(chain.state.position, other.state.position, "{rule:?}");
+    }
 }
 
-#[test]
-fn whatever_the_number_of_threads() {
-    for_all(|problem, rule| {
-        let potential = problem.posterior();
-        let run = |num_threads: usize| {
-            let mut chains = problem.chains(0..5);
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(num_threads).build().unwrap();
-            let draws = pool.install(|| kept(&potential, rule, &plan(1, NUM_STEPS), &mut chains));
-            (chains, draws)
-        };
-        let (chains, draws) = run(1);
-        for num_threads in [2, 3] {
-            let (others, other_draws) = run(num_threads);
-            assert_same("threads", &chains, &others);
-            assert_eq!(draws, other_draws, "{rule:?}");
-        }
-    });
+fn whatever_the_number_of_threads(problem: &Problem, rule: &AnyRule) {
+    let potential = problem.posterior();
+    let run = |num_threads: usize| {
+        let mut chains = problem.chains(0..5);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(num_threads).build().unwrap();
+        let draws = pool.install(|| kept(&potential, rule, &plan(1, NUM_STEPS), &mut chains));
+        (chains, draws)
+    };
+    let (chains, draws) = run(1);
+    for num_threads in [2, 3] {
+        let (others, other_draws) = run(num_threads);
+        assert_same("threads", &chains, &others);
+        assert_eq!(draws, other_draws, "{rule:?}");
+    }
 }
 
 /// 47 steps end in the middle of an epoch and of a cycle.
-#[test]
-fn resumes_bit_exactly() {
-    for_all(|problem, rule| {
-        let potential = problem.posterior();
-        let mut whole = problem.chains(0..3);
-        let draws = kept(&potential, rule, &plan(1, NUM_STEPS), &mut whole);
-        let mut first = problem.chains(0..3);
-        let mut first_draws = kept(&potential, rule, &plan(1, 47), &mut first);
-        let mut resumed = first.clone();
-        drop(first);
-        let later_draws = kept(&potential, rule, &plan(1, NUM_STEPS), &mut resumed);
-        assert_same("resumed", &whole, &resumed);
-        for (first, later) in first_draws.iter_mut().zip(later_draws) {
-            first.extend(later);
-        }
-        assert_eq!(draws, first_draws, "{rule:?}");
-    });
+fn resumes_bit_exactly(problem: &Problem, rule: &AnyRule) {
+    let potential = problem.posterior();
+    let mut whole = problem.chains(0..3);
+    let draws = kept(&potential, rule, &plan(1, NUM_STEPS), &mut whole);
+    let mut first = problem.chains(0..3);
+    let mut first_draws = kept(&potential, rule, &plan(1, 47), &mut first);
+    let mut resumed = first.clone();
+    drop(first);
+    let later_draws = kept(&potential, rule, &plan(1, NUM_STEPS), &mut resumed);
+    assert_same("resumed", &whole, &resumed);
+    for (first, later) in first_draws.iter_mut().zip(later_draws) {
+        first.extend(later);
+    }
+    assert_eq!(draws, first_draws, "{rule:?}");
 }
 
 /// Which other chains run beside it is no matter to a chain, not even one that leaves the numbers.
-#[test]
-fn a_divergence_stops_its_chain_alone() {
-    for_all(|problem, rule| {
-        let potential = problem.posterior();
-        let mut alone = problem.chains([0, 2]);
-        run_population(&potential, rule, &plan(1, NUM_STEPS), &mut alone, &Silent);
-        let mut chains = problem.chains([0, 1, 2]);
-        chains[1].state.position.fill(1e30);
-        run_population(&potential, rule, &plan(1, NUM_STEPS), &mut chains, &Silent);
-        if problem.has_steep_energy() {
-            assert_eq!(chains[1].divergence, Some(Divergence { step: 0 }), "{rule:?}");
-            assert_eq!(chains[1].state.step, 0, "a failed step is not counted");
-        }
-        chains.remove(1);
-        assert_same("beside a diverging chain", &alone, &chains);
-    });
+fn a_divergence_stops_its_chain_alone(problem: &Problem, rule: &AnyRule) {
+    let potential = problem.posterior();
+    let mut alone = problem.chains([0, 2]);
+    run_population(&potential, rule, &plan(1, NUM_STEPS), &mut alone, &Silent);
+    let mut chains = problem.chains([0, 1, 2]);
+    chains[1].state.position.fill(1e30);
+    run_population(&potential, rule, &plan(1, NUM_STEPS), &mut chains, &Silent);
+    if problem.has_steep_energy() {
+        assert_eq!(chains[1].divergence, Some(Divergence { step: 0 }), "{rule:?}");
+        assert_eq!(chains[1].state.step, 0, "a failed step is not counted");
+    }
+    chains.remove(1);
+    assert_same("beside a diverging chain", &alone, &chains);
 }
 
 /// However large the learning rate: a divergence says so, and no state that is not finite is ever shown.
-#[test]
-fn a_huge_learning_rate_diverges_without_bad_draws() {
-    for_all(|problem, rule| {
-        // Nor has MCLMC, whose speed is bounded, any learning rate of this size at which it must fail.
-        if rule.adapts() || matches!(rule, AnyRule::Sampler(Langevin { integrator: Integrator::Mclmc, .. })) {
-            return;
-        }
-        let potential = problem.posterior();
-        for learning_rate in [1e10, 1e25, 1e38, 1e200] {
-            let rule = rule.with_learning_rate(learning_rate);
-            let mut chains = problem.chains(0..2);
-            let plan = Plan { keep: Keep { burn_in: 0, every: 1 }, ..plan(1, NUM_STEPS) };
-            let draws = kept(&potential, &rule, &plan, &mut chains);
-            for (chain, draws) in chains.iter().zip(&draws) {
-                assert!(draws.iter().all(ChainState::is_finite), "{rule:?}");
-                // Clipped steps of the smallest rate leave weights that only networks without norms cannot bear.
-                let may_stand = !problem.has_steep_energy() || (problem.norms_its_outputs() && learning_rate < 1e20);
-                if chain.divergence.is_none() && may_stand {
-                    continue;
-                }
-                let divergence = chain.divergence.unwrap_or_else(|| panic!("{rule:?} did not diverge"));
-                assert_eq!(divergence.step, draws.len() as u64);
-                assert!(divergence.to_string().contains(&format!("at step {}", divergence.step)));
+fn a_huge_learning_rate_diverges_without_bad_draws(problem: &Problem, rule: &AnyRule) {
+    // Nor has MCLMC, whose speed is bounded, any learning rate of this size at which it must fail.
+    if rule.adapts() || matches!(rule, AnyRule::Sampler(Langevin { integrator: Integrator::Mclmc, .. })) {
+        return;
+    }
+    let potential = problem.posterior();
+    for learning_rate in [1e10, 1e25, 1e38, 1e200] {
+        let rule = rule.with_learning_rate(learning_rate);
+        let mut chains = problem.chains(0..2);
+        let plan = Plan { keep: Keep { burn_in: 0, every: 1 }, ..plan(1, NUM_STEPS) };
+        let draws = kept(&potential, &rule, &plan, &mut chains);
+        for (chain, draws) in chains.iter().zip(&draws) {
+            assert!(draws.iter().all(ChainState::is_finite), "{rule:?}");
+            // Clipped steps of the smallest rate leave weights that only networks without norms cannot bear.
+            let may_stand = !problem.has_steep_energy() || (problem.norms_its_outputs() && learning_rate < 1e20);
+            if chain.divergence.is_none() && may_stand {
+                continue;
             }
+            let divergence = chain.divergence.unwrap_or_else(|| panic!("{rule:?} did not diverge"));
+            assert_eq!(divergence.step, draws.len() as u64);
+            assert!(divergence.to_string().contains(&format!("at step {}", divergence.step)));
         }
-    });
+    }
 }
 
 /// A run of twice the steps, minibatches and layerwise masses included, allocates exactly as often.
-#[test]
-fn steps_allocate_nothing() {
+fn steps_allocate_nothing(problem: &Problem, rule: &AnyRule) {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    for_all(|problem, rule| {
-        let potential = problem.posterior();
-        let allocations = |num_steps: u64| {
-            let mut chains = problem.chains(0..2);
-            pool.install(|| {
-                let run = || run_population(&potential, rule, &plan(1, num_steps), &mut chains, &Silent);
-                allocation_counter::measure(run).count_total
-            })
-        };
-        allocations(1); // a thread's first run also sets up rayon
-        let (short, long) = (allocations(500), allocations(1000));
-        assert!(short > 0, "the counter counts");
-        assert_eq!(short, long, "{rule:?}");
-    });
+    let potential = problem.posterior();
+    let allocations = |num_steps: u64| {
+        let mut chains = problem.chains(0..2);
+        pool.install(|| {
+            let run = || run_population(&potential, rule, &plan(1, num_steps), &mut chains, &Silent);
+            allocation_counter::measure(run).count_total
+        })
+    };
+    allocations(1); // a thread's first run also sets up rayon
+    let (short, long) = (allocations(500), allocations(1000));
+    assert!(short > 0, "the counter counts");
+    assert_eq!(short, long, "{rule:?}");
 }
 
 /// A prior whose density nobody may ask for.
@@ -432,16 +477,13 @@ impl Prior for GradientAlone {
 }
 
 /// Steps need gradients alone, so they take no sums over parameters for an energy that nobody looks at.
-#[test]
-fn steps_compute_no_energy() {
-    for_all(|problem, rule| {
-        if rule.adapts() {
-            return; // a warm-up notes a few energies
-        }
-        let prior = GradientAlone(IsotropicGaussian::new(0.5).unwrap());
-        let potential = Posterior::new(&problem.network, problem.likelihood, prior, &problem.examples).unwrap();
-        run_population(&potential, rule, &plan(1, 30), &mut problem.chains(0..1), &Silent);
-    });
+fn steps_compute_no_energy(problem: &Problem, rule: &AnyRule) {
+    if rule.adapts() {
+        return; // a warm-up notes a few energies
+    }
+    let prior = GradientAlone(IsotropicGaussian::new(0.5).unwrap());
+    let potential = Posterior::new(&problem.network, problem.likelihood, prior, &problem.examples).unwrap();
+    run_population(&potential, rule, &plan(1, 30), &mut problem.chains(0..1), &Silent);
 }
 
 /// At T = 0 a full batch leaves nothing to chance: the seed is no matter, and the energy falls; MCLMC, whose speed goes with √T, stands still.

@@ -202,24 +202,58 @@ fn a_grid_finds_the_best_and_says_how_well_it_is_known() {
     assert_eq!((edge.inverse_temperature, edge.warnings.len()), (1.0, 1));
 }
 
-#[test]
-fn refining_finds_the_maximum_from_either_side() {
+fn refining_finds_the_maximum_from(factor: f64) {
     let problem = noisier_than_believed();
     let laboratory = ConjugateLaboratory::new(&problem, 2, 2000);
     for (model, objective) in MODELS {
         let best = laboratory.exact_best(objective);
         let score = |beta| laboratory.exact_lpd(objective, beta);
-        for start in [best / 8.0, best / 1.5, best, 1.5 * best, 8.0 * best] {
-            let selector = RefineSelector { start: Some(start), ..RefineSelector::new(model) };
-            let refined = selector.refine(&laboratory, start).unwrap();
-            let found = refined.inverse_temperature;
-            assert!(score(best) - score(found) < 2e-3, "{model:?} from {start}: {found} instead of {best}");
-            assert!(refined.converged && refined.visits.len() <= 5, "{model:?} from {start}");
-            let selection = selector.select(&laboratory).unwrap();
-            let chains = 2.0 + (refined.visits.len() - 1) as f64;
-            assert_eq!((selection.inverse_temperature, selection.cost.chains), (found, chains));
-            assert!(selection.warnings.is_empty() && selection.goal == Goal::PredictiveDensity(model), "{selection:?}");
-        }
+        let start = factor * best;
+        let selector = RefineSelector { start: Some(start), ..RefineSelector::new(model) };
+        let refined = selector.refine(&laboratory, start).unwrap();
+        let found = refined.inverse_temperature;
+        assert!(score(best) - score(found) < 2e-3, "{model:?} from {start}: {found} instead of {best}");
+        assert!(refined.converged && refined.visits.len() <= 5, "{model:?} from {start}");
+    }
+}
+
+#[test]
+fn refining_finds_the_maximum_from_far_below() {
+    refining_finds_the_maximum_from(0.125);
+}
+
+#[test]
+fn refining_finds_the_maximum_from_below() {
+    refining_finds_the_maximum_from(2.0 / 3.0);
+}
+
+#[test]
+fn refining_stays_at_the_maximum() {
+    refining_finds_the_maximum_from(1.0);
+}
+
+#[test]
+fn refining_finds_the_maximum_from_above() {
+    refining_finds_the_maximum_from(1.5);
+}
+
+#[test]
+fn refining_finds_the_maximum_from_far_above() {
+    refining_finds_the_maximum_from(8.0);
+}
+
+#[test]
+fn a_refined_selection_says_what_it_took() {
+    let problem = noisier_than_believed();
+    let laboratory = ConjugateLaboratory::new(&problem, 2, 2000);
+    for (model, objective) in MODELS {
+        let start = 1.5 * laboratory.exact_best(objective);
+        let selector = RefineSelector { start: Some(start), ..RefineSelector::new(model) };
+        let (refined, selection) =
+            (selector.refine(&laboratory, start).unwrap(), selector.select(&laboratory).unwrap());
+        let chains = 2.0 + (refined.visits.len() - 1) as f64;
+        assert_eq!((selection.inverse_temperature, selection.cost.chains), (refined.inverse_temperature, chains));
+        assert!(selection.warnings.is_empty() && selection.goal == Goal::PredictiveDensity(model), "{selection:?}");
     }
 }
 

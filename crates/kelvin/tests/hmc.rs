@@ -57,29 +57,46 @@ pub(crate) fn mean_square(numbers: &[f32]) -> f64 {
 }
 
 /// T/k, with the masses of looks and with given ones, with fine steps and with steps of which half are rejected.
-#[test]
-fn quadratics() {
+fn quadratics(temperature: f64) {
     let bowls = Bowls { curvatures: CURVATURES.to_vec(), coordinates: 2, gradient_noise_variance: 0.0 };
     let looks = Hmc { num_warm_up: WARM_UP, num_looks: 10, trajectory: 0.7, ..Hmc::default() };
     let given = Hmc { num_looks: 0, acceptance: 0.5, ..looks };
     for (hmc, masses) in [(looks, [1.0; 4]), (given, [1.0; 4]), (given, [2.5, 0.7, 1.5, 4.0])] {
-        for temperature in [0.1, 0.3, 1.0, 3.0] {
-            let case = format!("{hmc:?}, M = {masses:?}, T = {temperature}");
-            check_with_twin(&case, temperature, |actual| {
-                let mut chains = chains(&bowls.layout(), actual, |_| 0.0);
-                for chain in chains.iter_mut().filter(|_| hmc.num_looks == 0) {
-                    chain.state.mass = masses.to_vec();
-                    chain.state.adapted.step_size = 0.1;
-                }
-                let squares = averages(&bowls, &hmc, &plan(actual), &mut chains, |position| {
-                    [0, 1, 2, 3].map(|group| mean_square(&position[2 * group..2 * group + 2]))
-                });
-                let what = |curvature| format!("position variance at k = {curvature}");
-                let of_each = CURVATURES.into_iter().zip(squares);
-                of_each.map(|(k, averages)| Reading { what: what(k), averages, expected: temperature / k }).collect()
+        let case = format!("{hmc:?}, M = {masses:?}, T = {temperature}");
+        check_with_twin(&case, temperature, |actual| {
+            let mut chains = chains(&bowls.layout(), actual, |_| 0.0);
+            for chain in chains.iter_mut().filter(|_| hmc.num_looks == 0) {
+                chain.state.mass = masses.to_vec();
+                chain.state.adapted.step_size = 0.1;
+            }
+            let squares = averages(&bowls, &hmc, &plan(actual), &mut chains, |position| {
+                [0, 1, 2, 3].map(|group| mean_square(&position[2 * group..2 * group + 2]))
             });
-        }
+            let what = |curvature| format!("position variance at k = {curvature}");
+            let of_each = CURVATURES.into_iter().zip(squares);
+            of_each.map(|(k, averages)| Reading { what: what(k), averages, expected: temperature / k }).collect()
+        });
     }
+}
+
+#[test]
+fn quadratics_hot() {
+    quadratics(3.0);
+}
+
+#[test]
+fn quadratics_at_temperature_one() {
+    quadratics(1.0);
+}
+
+#[test]
+fn quadratics_cold() {
+    quadratics(0.3);
+}
+
+#[test]
+fn quadratics_colder() {
+    quadratics(0.1);
 }
 
 #[test]

@@ -417,4 +417,41 @@ mod tests {
         };
         assert_eq!(found, Some(furthest));
     }
+
+    #[test]
+    fn chains_at_rest_are_near_their_temperature() {
+        let limits = Limits::default();
+        let off = |heating, minibatches| limits.check_rest("a", heating, minibatches).is_some();
+        assert_eq!([1.049, 0.951, 1.051, 0.949].map(|heating| off(heating, false)), [false, false, true, true]);
+        assert_eq!([1.099, 0.901, 1.101, 0.899].map(|heating| off(heating, true)), [false, false, true, true]);
+    }
+
+    #[test]
+    fn energies_that_move_or_cannot_tell_are_said() {
+        let limits = Limits::default();
+        let said = |change, effective| {
+            let trend = Trend { change, standard_error: 1.0, effective };
+            limits.check_trend("a", Some(trend)).is_some()
+        };
+        assert_eq!([said(10.0, 50.0), said(0.1, 50.0), said(0.1, 5.0)], [true, false, true]);
+        assert_eq!(limits.check_trend("a", None), None);
+    }
+
+    /// Half of the rate of false alarms for each of two tensors.
+    #[test]
+    fn alarms_are_shared_out_over_tensors() {
+        let limits = Limits::default();
+        let (_, high) = mean_temperature_band(10, 40.0, 1.0 - 0.5 * limits.false_alarm_rate).unwrap();
+        let off = |ratio| limits.check_tensors("a", &[("bias", 10, ratio), ("kernel", 4000, 1.0)], 40.0).is_some();
+        assert_eq!([off(0.999 * high), off(1.001 * high)], [false, true]);
+    }
+
+    /// Four gains −1 ± d have the standard error d/√3, and twice that is allowed.
+    #[test]
+    fn losses_within_two_standard_errors_are_no_news() {
+        let limits = Limits::default();
+        let worse =
+            |d: f64| limits.check_base_rate("a", &[-1.0 - d, -1.0 + d, -1.0 - d, -1.0 + d], &[0.0; 4], false).is_some();
+        assert_eq!([worse(0.86), worse(0.87)], [true, false]);
+    }
 }

@@ -169,4 +169,15 @@ mod tests {
         let clear = |share: f64, effective| Trend { change: -0.2 * share, standard_error: 0.2, effective }.is_clear();
         assert!(clear(3.8, 8.0) && !clear(3.6, 8.0) && clear(3.4, 10.0) && !clear(3.3, 10.0) && !clear(9.0, 7.0));
     }
+
+    /// The terms of the expansion by hand, at z = 1 and z = 2.
+    #[test]
+    fn terms_of_the_expansion() {
+        let (one, two) = (0.841_344_746_068_542_9, 0.977_249_868_051_820_8);
+        for (probability, degrees, expected) in [(one, 1.0, 1.8125), (two, 1.0, 10.421_875), (two, 2.0, 4.373_046_875)]
+        {
+            let found = student_quantile(probability, degrees);
+            assert!((found - expected).abs() < 1e-6, "{found} {expected}");
+        }
+    }
 }

@@ -357,4 +357,77 @@ mod tests {
             assert!((found * scale / expected - 1.0).abs() < 1e-12);
         }
     }
+
+    /// (ρ − 1)/(ρ + 1) of the momentum is kept, ρ = 4 · 5 % T/(h² V_g/M), and never less than a third.
+    #[test]
+    fn friction_bounds_the_heat_of_minibatches() {
+        let warm_up = WarmUp { num_steps: 10, friction: None };
+        let friction = |gradient_noise: f64| {
+            let found = Adapted { step_size: 0.1, gradient_noise, ..Adapted::default() };
+            (
+                warm_up.friction_of_step(&found, 2.0),
+                WarmUp { friction: Some(4.0), ..warm_up }.friction_of_step(&found, 2.0),
+            )
+        };
+        for (gradient_noise, expected) in [(8.0, 1.5f64.ln()), (40.0, 3f64.ln()), (0.08, 0.4), (0.0, 0.4)] {
+            let (found, asked) = friction(gradient_noise);
+            assert!((found - expected).abs() < 1e-12 && asked == 0.4, "{gradient_noise}: {found}, {asked}");
+        }
+    }
+
+    #[test]
+    fn heat_is_bounded_where_it_is_known_and_no_friction_is_asked_for() {
+        let bounds = |friction, gradient_noise, temperature| {
+            let found = Adapted { gradient_noise, ..Adapted::default() };
+            WarmUp { num_steps: 10, friction }.bounds_heat(&found, temperature)
+        };
+        let all = [bounds(None, 1.0, 1.0), bounds(Some(4.0), 1.0, 1.0), bounds(None, 0.0, 1.0), bounds(None, 1.0, 0.0)];
+        assert_eq!(all, [true, false, false, false]);
+    }
+
+    #[test]
+    fn looks_have_their_length_and_names() {
+        assert_eq!([true, false].map(WarmUp::gradients_of_look), [42, 8]);
+        assert_eq!([true, false].map(WarmUp::rounds), [20, 3]);
+        assert_eq!(WarmUp::name(7, 2, 5, 3).step, 43);
+        let short = WarmUp { num_steps: 64, friction: None };
+        assert!(short.looks_at(63) && !short.looks_at(64));
+    }
+
+    /// The first look counts fully, the second half, and what is no number not at all.
+    #[test]
+    fn means_are_of_all_looks() {
+        let mut found = Adapted::default();
+        found.take_gradient_noise(4.0);
+        found.num_looks = 1;
+        found.take_gradient_noise(10.0);
+        found.take_gradient_noise(f64::NAN);
+        assert_eq!(found.gradient_noise, 7.0);
+
+        let mut layout = Layout::default();
+        layout.push("a", Role::Bias, &[2]);
+        layout.push("b", Role::Bias, &[2]);
+        let mut chain = Chain::new(0, Temperature::new(1.0).unwrap(), vec![0.0; 4], &layout);
+        let warm_up = WarmUp { num_steps: 10, friction: None };
+        let mut masses = [0.0; 2];
+        for (looks, means) in [(0, [2.0, 8.0]), (1, [4.0, 8.0]), (1, [f64::INFINITY, 1.0])] {
+            chain.state.adapted.num_looks = looks;
+            warm_up.take_means(&means, 3, 0, &layout, &mut chain, &mut masses);
+        }
+        assert_eq!(chain.state.adapted.curvature, [3.0, 8.0]);
+        assert!((masses[1] / masses[0] - 8.0 / 3.0).abs() < 1e-12, "{masses:?}");
+    }
+
+    /// Without a warm-up there is no second half to look for the sharpest place in.
+    #[test]
+    fn curvature_that_is_no_number_changes_nothing() {
+        let mut layout = Layout::default();
+        layout.push("a", Role::Bias, &[2]);
+        let mut chain = Chain::new(0, Temperature::new(1.0).unwrap(), vec![0.0; 2], &layout);
+        let none = WarmUp { num_steps: 0, friction: None };
+        for largest in [4.0, 0.0, f64::INFINITY, f64::NAN] {
+            none.take_sharpness(0, &Sharpness { largest, share: 1.0, grows: false }, &layout, &mut chain, &[1.0]);
+            assert_eq!((chain.state.adapted.largest, chain.state.adapted.step_size), (4.0, 0.5), "{largest}");
+        }
+    }
 }
