@@ -109,6 +109,11 @@ fn gradients_are_those_of_the_cpu_to_f32_rounding() {
         Problem::regression(50, 70, 50),
         Problem::classification(120, 5, 20, 3),
         Problem::classification(70, 9, 70, 12),
+        Problem::deep(150, 8, &[64, 64], None),
+        Problem::deep(130, 30, &[128, 128], Some(3)),
+        Problem::deep(37, 5, &[9, 30], None),
+        Problem::deep(100, 17, &[40, 33, 20], Some(5)),
+        Problem::deep(70, 3, &[200, 20], None),
     ] {
         let posterior = problem.posterior();
         let mut expected = vec![0.0; posterior.dim()];
