@@ -178,7 +178,7 @@ struct RowsOfSteps {
     }
 
     // Waits for this thread's copies; a barrier must follow.
-    DEVICE void wait() { copy_async_wait<0>(); }
+    DEVICE void wait() const { copy_async_wait<0>(); }
 
     DEVICE void advance() {
 #if ROW_PLACE == COPIED

@@ -77,8 +77,9 @@ impl TableEngine {
         if examples.len() * sizes.stride() > MOST_NUMBERS {
             return Err(unsupported(format!("{} rows", examples.len()), "rows of fewer than 2³¹ numbers in all"));
         }
-        if Shape::new(&sizes, 1, true, 1, &device.limits()).is_none() {
-            let needs = "a network that one multiprocessor has registers and shared memory for";
+        // The most that batches of any size need: more rows than shared memory holds.
+        if Shape::new(&sizes, MOST_NUMBERS, true, 1, &device.limits()).is_none() {
+            let needs = "a network that a multiprocessor has registers and shared memory for";
             return Err(unsupported(network.describe(), needs));
         }
         // Classes have none, and their kernels do not ask.

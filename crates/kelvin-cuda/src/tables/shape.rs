@@ -160,13 +160,7 @@ pub(super) struct Shape {
 impl Shape {
     /// The best way to run steps of `batch_rows` rows of so many chains, or `None` where no way has the registers or the memory.
     /// The number of chains decides over how many blocks shares are dealt out, which no bit depends on.
-    pub fn new(
-        sizes: &Sizes,
-        batch_rows: usize,
-        is_full: bool,
-        num_chains: usize,
-        limits: &Limits,
-    ) -> Option<Self> {
+    pub fn new(sizes: &Sizes, batch_rows: usize, is_full: bool, num_chains: usize, limits: &Limits) -> Option<Self> {
         let ways: Vec<Way> = match sizes.is_deep() {
             true => layer_ways(sizes, batch_rows),
             false => tensor_way(sizes).into_iter().chain(register_way(sizes)).chain([Way::Wide]).collect(),
@@ -241,10 +235,10 @@ impl Shape {
             false => (RowPlace::Copied, 2 * row_bytes),
         };
         let most = limits.shared_bytes as usize;
-        // Several hidden layers have rows that are read in place copied into the chunk.
-        let staged = match way {
-            Way::Layers { chunk } => 4 * chunk * sizes.stride(),
-            _ => 0,
+        // Several hidden layers have rows that are read in place copied into the chunk, and read eight numbers behind the last row.
+        let (row_bytes, staged) = match way {
+            Way::Layers { chunk } => (row_bytes + 32, 4 * chunk * sizes.stride() + 32),
+            _ => (row_bytes, 0),
         };
         let (row_place, total) =
             if end + row_bytes <= most { (row_place, end + row_bytes) } else { (RowPlace::InPlace, end + staged) };
@@ -403,5 +397,9 @@ fn tensor_way(sizes: &Sizes) -> Option<Way> {
     let sums = 2 * units * (sizes.inputs + 1).div_ceil(8);
     let registers = weights + sums + 2 * units + sizes.inputs.next_multiple_of(4);
     let has_registers_to_spare = registers <= FEW_TENSOR_REGISTERS;
-    (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor { lanes: TENSOR_LANES, units, has_registers_to_spare })
+    (sizes.outputs == 1 && registers <= TENSOR_REGISTERS).then_some(Way::Tensor {
+        lanes: TENSOR_LANES,
+        units,
+        has_registers_to_spare,
+    })
 }

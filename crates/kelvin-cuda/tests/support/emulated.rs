@@ -198,7 +198,10 @@ impl EmulatedDevice {
         }
         let is_whole = cluster == 1 || (cluster > 0 && grid[0].is_multiple_of(cluster) && block.is_multiple_of(32));
         if !is_whole || block * cluster > MAX_THREADS_OF_CLUSTER {
-            return Err(failed(format!("{}: {grid:?} blocks of {block} threads in clusters of {cluster}", kernel.entry)));
+            return Err(failed(format!(
+                "{}: {grid:?} blocks of {block} threads in clusters of {cluster}",
+                kernel.entry
+            )));
         }
         if cluster > 1 && !self.limits.warpgroup_products {
             return Err(failed(format!("{}: clusters on a GPU that has none", kernel.entry)));

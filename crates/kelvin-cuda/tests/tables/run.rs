@@ -50,7 +50,13 @@ impl Told {
 }
 
 /// Runs a problem on both engines and compares states, temperatures and what observers saw.
-fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: &AnyRule, batch_size: Option<usize>) {
+pub fn assert_agrees(
+    what: &str,
+    device: &Arc<dyn Device>,
+    problem: &Problem,
+    rule: &AnyRule,
+    batch_size: Option<usize>,
+) {
     let posterior = problem.posterior();
     let engine = TableEngine::new(Arc::clone(device), &posterior).unwrap();
     let plan = plan(problem.batches(batch_size), 54);
@@ -386,12 +392,21 @@ fn what_is_not_served_is_said() {
     let refused = TableEngine::new(Arc::clone(&device), &posterior).err();
     assert!(matches!(refused, Some(TableError::Unsupported { .. })), "{refused:?}");
 
-    let layers = vec![Layer::Dense { units: 4 }, Layer::Relu, Layer::Dense { units: 4 }, Layer::Relu];
-    let deep = Network::new(Shape::flat(3), [layers, vec![Layer::Dense { units: 1 }]].concat()).unwrap();
-    let prior = IsotropicGaussian::new(1.0).unwrap();
-    let posterior = Posterior::new(&deep, problem.likelihood, prior, &problem.examples).unwrap();
-    let refused = TableEngine::new(device, &posterior).err().unwrap().to_string();
-    assert_eq!(refused, "the GPU engine of tables does not serve 3-4-4-1: it needs one hidden layer with ReLU");
+    let hidden = |units| [Layer::Dense { units }, Layer::Relu];
+    let output = Layer::Dense { units: 1 };
+    for (layers, needs) in [
+        (vec![Layer::Dense { units: 4 }, Layer::Tanh, output.clone()], "one to three hidden layers with ReLU"),
+        ([hidden(4), hidden(4), hidden(4), hidden(4)].concat(), "one to three hidden layers with ReLU"),
+        ([hidden(200), hidden(200)].concat(), "a network that a multiprocessor has registers and shared memory for"),
+    ] {
+        let layers = if layers.contains(&output) { layers } else { [layers, vec![output.clone()]].concat() };
+        let network = Network::new(Shape::flat(3), layers).unwrap();
+        let prior = IsotropicGaussian::new(1.0).unwrap();
+        let posterior = Posterior::new(&network, problem.likelihood, prior, &problem.examples).unwrap();
+        let refused = TableEngine::new(Arc::clone(&device), &posterior).err().unwrap().to_string();
+        let expected = format!("the GPU engine of tables does not serve {}: it needs {needs}", network.describe());
+        assert_eq!(refused, expected);
+    }
 }
 
 /// Σ m²/d over many steps is 2T/(1 + μ') within 5 standard errors, where the step is small and batches are full.
