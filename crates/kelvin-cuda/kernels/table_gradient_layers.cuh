@@ -9,6 +9,7 @@
 // to others, rounded to nearest, at least every 64 terms. The few outputs are computed in f32.
 //
 // Forward and backward a warp makes 32 rows of some units, in tiles of 16 × 8; of ∂W_l it makes some tiles of all its numbers.
+// A share's last chunk has fewer rows: `num_rows`, a multiple of eight, of which those beyond the share have no gradient.
 // Lane i has number c = i / 4 of eight rows or units, and q = i % 4 along the sum.
 
 static_assert(CHUNK % 32 == 0 && WARPS % (CHUNK / 32) == 0, "each warp takes 32 rows");
@@ -163,10 +164,10 @@ DEVICE void for_each_pair(const float (&totals)[2][tiles][4], int first_tile, Ac
 
 // H_l from the values before it.
 template <int l>
-DEVICE void forward(const float* from, float* chunk, const Places& at) {
+DEVICE void forward(const float* from, int num_rows, float* chunk, const Places& at) {
     constexpr int units = eights(width(l)), tiles = over(units / 8, UNIT_WARPS), stride = value_stride(l);
     const int warp = threadIdx.x / 32, first_tile = warp % UNIT_WARPS * tiles;
-    if (8 * first_tile >= units) return;
+    if (8 * first_tile >= units || warp / UNIT_WARPS * 32 >= num_rows) return;
     float totals[2][tiles][4] = {};
     multiply_values<l, false>(totals, from + warp / UNIT_WARPS * 32 * value_stride(l - 1), at.weights + place_of_layer(l),
                               first_tile);
@@ -179,10 +180,10 @@ DEVICE void forward(const float* from, float* chunk, const Places& at) {
 
 // G_{l−1} in the place of H_{l−1}.
 template <int l>
-DEVICE void backward(float* chunk, const Places& at) {
+DEVICE void backward(int num_rows, float* chunk, const Places& at) {
     constexpr int units = eights(width(l - 1)), tiles = over(units / 8, UNIT_WARPS), stride = value_stride(l - 1);
     const int warp = threadIdx.x / 32, first_tile = warp % UNIT_WARPS * tiles;
-    if (8 * first_tile >= units) return;
+    if (8 * first_tile >= units || warp / UNIT_WARPS * 32 >= num_rows) return;
     float totals[2][tiles][4] = {};
     multiply_values<l, true>(totals, chunk + place_of_values(l) + warp / UNIT_WARPS * 32 * value_stride(l),
                              at.weights + place_of_layer(l), first_tile);
@@ -195,7 +196,7 @@ DEVICE void backward(float* chunk, const Places& at) {
 
 // Adds ∂W_l and ∂c_l of the chunk.
 template <int l>
-DEVICE void add_layer(const float* from, const float* chunk, LayerSums<l>& sums) {
+DEVICE void add_layer(const float* from, int num_rows, const float* chunk, LayerSums<l>& sums) {
     constexpr int stride = value_stride(l - 1), gradient_stride = value_stride(l);
     constexpr int DOWN = LayerSums<l>::DOWN, ACROSS = LayerSums<l>::ACROSS;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, c = lane / 4, q = lane % 4;
@@ -211,10 +212,10 @@ DEVICE void add_layer(const float* from, const float* chunk, LayerSums<l>& sums)
             const float* a = from + q * stride + 16 * (first_down + down) + c;
             const float* b = gradient + q * gradient_stride + 8 * (first_across + across) + c;
 #pragma unroll 1
-            for (int begin = 0; begin < CHUNK; begin += 64) {
+            for (int begin = 0; begin < num_rows; begin += 64) {
                 float parts[together_down][together_across][4] = {};
 #pragma unroll 2
-                for (int r = begin; r < least(CHUNK, begin + 64); r += 8) {
+                for (int r = begin; r < least(num_rows, begin + 64); r += 8) {
                     FirstFactor<together_down> first;
                     SecondFactor<together_across> second;
 #pragma unroll
@@ -246,17 +247,17 @@ DEVICE void add_layer(const float* from, const float* chunk, LayerSums<l>& sums)
     const int unit = threadIdx.x % unit_threads(l);
     if (unit < width(l)) {
 #pragma unroll 4
-        for (int r = threadIdx.x / unit_threads(l); r < CHUNK; r += unit_parts(l))
+        for (int r = threadIdx.x / unit_threads(l); r < num_rows; r += unit_parts(l))
             sums.bias += gradient[r * gradient_stride + unit];
     }
 }
 
 // Eight lanes share an output.
-DEVICE void chunk_outputs(float* chunk, const Places& at) {
+DEVICE void chunk_outputs(int num_rows, float* chunk, const Places& at) {
     constexpr int stride = value_stride(LAYERS - 1);
     const float* hidden = chunk + place_of_values(LAYERS - 1);
     const int part = threadIdx.x % 8;
-    for (int item = threadIdx.x / 8; item < CHUNK * OUTPUTS; item += THREADS / 8) {
+    for (int item = threadIdx.x / 8; item < num_rows * OUTPUTS; item += THREADS / 8) {
         const int r = item / OUTPUTS, output = item % OUTPUTS;
         const float* weights = at.weights + place_of_layer(LAYERS) + output * weight_stride(LAYERS);
         float sum = 0.0f;
@@ -268,22 +269,23 @@ DEVICE void chunk_outputs(float* chunk, const Places& at) {
     }
 }
 
-// The gradient of each row's outputs; zero beyond the share's last row. Returns the thread's share of ∂/∂ log β.
-DEVICE double chunk_differentiate(const float* from, u32 num_rows, const Temper& temper, float* chunk) {
+// The gradient of each row's outputs; zero beyond the share's rows, of which so many are left. Returns the thread's part of
+// ∂/∂ log β.
+DEVICE double chunk_differentiate(const float* from, u32 rows_left, int num_rows, const Temper& temper, float* chunk) {
     const int r = threadIdx.x;
-    if (r >= CHUNK) return 0.0;
+    if (r >= num_rows) return 0.0;
     float outputs[OUTPUTS];
 #pragma unroll
     for (int c = 0; c < OUTPUTS; ++c) outputs[c] = chunk[AT_OUTPUTS + r * OUTPUTS + c];
     const double part = differentiate(outputs, from[r * STRIDE + INPUTS], temper);
-    const bool valid = r < num_rows;
+    const bool valid = r < rows_left;
 #pragma unroll
     for (int c = 0; c < OUTPUTS; ++c) chunk[AT_OUTPUTS + r * OUTPUTS + c] = valid ? outputs[c] : 0.0f;
     return valid ? part : 0.0;
 }
 
 // The gradient of the last hidden layer in the place of its values, and the last layer's sums.
-DEVICE void chunk_last_layer(float* chunk, Sums& sums, const Places& at) {
+DEVICE void chunk_last_layer(int num_rows, float* chunk, Sums& sums, const Places& at) {
     constexpr int l = LAYERS - 1, stride = value_stride(l);
     const float* gradients = chunk + AT_OUTPUTS;
     const int unit = threadIdx.x % unit_threads(l);
@@ -293,7 +295,7 @@ DEVICE void chunk_last_layer(float* chunk, Sums& sums, const Places& at) {
         for (int c = 0; c < OUTPUTS; ++c) weights[c] = at.weights[place_of_layer(LAYERS) + c * weight_stride(LAYERS) + unit];
         float* own = chunk + place_of_values(l) + unit;
 #pragma unroll 4
-        for (int r = threadIdx.x / unit_threads(l); r < CHUNK; r += unit_parts(l)) {
+        for (int r = threadIdx.x / unit_threads(l); r < num_rows; r += unit_parts(l)) {
             const float hidden = own[r * stride];
             float gradient = 0.0f;
 #pragma unroll
@@ -309,25 +311,25 @@ DEVICE void chunk_last_layer(float* chunk, Sums& sums, const Places& at) {
     const int c = THREADS - 1 - threadIdx.x;
     if (c < OUTPUTS) {
 #pragma unroll 8
-        for (int r = 0; r < CHUNK; ++r) sums.output_bias += gradients[r * OUTPUTS + c];
+        for (int r = 0; r < num_rows; ++r) sums.output_bias += gradients[r * OUTPUTS + c];
     }
 }
 
 template <int l>
-DEVICE void forward_from(const float* rows, float* chunk, const Places& at) {
-    forward<l>(l == 1 ? rows : chunk + place_of_values(l - 1), chunk, at);
+DEVICE void forward_from(const float* rows, int num_rows, float* chunk, const Places& at) {
+    forward<l>(l == 1 ? rows : chunk + place_of_values(l - 1), num_rows, chunk, at);
     __syncthreads();
-    if constexpr (l < LAYERS - 1) forward_from<l + 1>(rows, chunk, at);
+    if constexpr (l < LAYERS - 1) forward_from<l + 1>(rows, num_rows, chunk, at);
 }
 
 template <int l>
-DEVICE void backward_from(const float* rows, float* chunk, LayerSums<l>& sums, const Places& at) {
-    add_layer<l>(l == 1 ? rows : chunk + place_of_values(l - 1), chunk, sums);
+DEVICE void backward_from(const float* rows, int num_rows, float* chunk, LayerSums<l>& sums, const Places& at) {
+    add_layer<l>(l == 1 ? rows : chunk + place_of_values(l - 1), num_rows, chunk, sums);
     __syncthreads();
     if constexpr (l > 1) {
-        backward<l>(chunk, at);
+        backward<l>(num_rows, chunk, at);
         __syncthreads();
-        backward_from<l - 1>(rows, chunk, static_cast<LayerSums<l - 1>&>(sums), at);
+        backward_from<l - 1>(rows, num_rows, chunk, static_cast<LayerSums<l - 1>&>(sums), at);
     }
 }
 
@@ -409,14 +411,15 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
 #else
             const float* from = at.rows + rows.place(arguments, at, first);
 #endif
-            forward_from<1>(from, at.chunk, at);
-            chunk_outputs(at.chunk, at);
+            const int num_rows = least(CHUNK, eights((int)(end - first)));
+            forward_from<1>(from, num_rows, at.chunk, at);
+            chunk_outputs(num_rows, at.chunk, at);
             __syncthreads();
-            log_beta_gradient += chunk_differentiate(from, end - first, temper, at.chunk);
+            log_beta_gradient += chunk_differentiate(from, end - first, num_rows, temper, at.chunk);
             __syncthreads();
-            chunk_last_layer(at.chunk, sums, at);
+            chunk_last_layer(num_rows, at.chunk, sums, at);
             __syncthreads();
-            backward_from<LAYERS - 1>(from, at.chunk, sums, at);
+            backward_from<LAYERS - 1>(from, num_rows, at.chunk, sums, at);
         }
         write_sums(sums, at.sums + own * PARAMETERS, at.chunk + AT_PARTS);
         if (RULE == JOINT_ASCENT) {
