@@ -201,8 +201,4 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
         result.steps_done = steps_done;
         result.failed = failed;
     }
-#if BLOCKS > 1
-    // The others stay as long as their shared memory is read.
-    meet_blocks();
-#endif
 }

@@ -32,10 +32,9 @@ DEVICE void sum_over_group(float (&values)[ROWS], int place) {
 // Rows of sums: inputs, bias, outputs.
 #define SUMS (INPUTS + 1 + OUTPUTS)
 
-// Writes this warp's sums over its rows of one of the block's shares.
-DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& rows, int own, const Temper& temper,
-                      const Places& at) {
-    const u32 end = rows.end_of_share(own);
+// Writes this warp's sums over its rows; a barrier must follow.
+DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps& rows, Temper& temper,
+                         const Places& at) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int group = lane / LANES, place = lane % LANES;
     constexpr int lanes_of_row = LANES / ROWS;
@@ -43,6 +42,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     const bool speaks_for_row = place % lanes_of_row == 0;
     constexpr int loaded = (INPUTS + 3) / 4 * 4;
     const float* origin = RowsOfSteps::origin(arguments, at);
+    temper.read(at);
 
     float weights[SUMS][UNITS], output_bias[OUTPUTS];
 #pragma unroll
@@ -53,7 +53,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     double log_beta_gradient = 0.0;
 
 #pragma unroll 1
-    for (u32 first = rows.begin_of_share(own) + warp * (ROWS * GROUPS); first < end; first += SWEEP) {
+    for (u32 first = warp * (ROWS * GROUPS); first < arguments.batch_rows; first += SWEEP) {
         float x[ROWS][loaded], hidden[ROWS][UNITS], outputs[OUTPUTS][ROWS];
         // Groups of a warp take neighbouring rows: they lie in different banks.
 #pragma unroll
@@ -84,7 +84,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
             gradient[c] = outputs[c][0] + output_bias[c];
         }
         const double part = differentiate(gradient, target, temper);
-        const bool valid = r < end;
+        const bool valid = r < arguments.batch_rows;
 #pragma unroll
         for (int c = 0; c < OUTPUTS; ++c) gradient[c] = valid ? gradient[c] : 0.0f;
         if (valid && speaks_for_row) {
@@ -155,7 +155,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
             }
         }
     }
-    float* to = at.sums + (own * PARTS + warp) * PADDED_PARAMETERS;
+    float* to = at.sums + warp * PADDED_PARAMETERS;
 #pragma unroll
     for (int j = 0; j < SUMS; ++j) store_floats<own_units>(to + j * PADDED_HIDDEN + first_unit, sums[j]);
 #pragma unroll
@@ -165,14 +165,6 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     }
     if (RULE == JOINT_ASCENT) {
         log_beta_gradient = warp_sum_of_doubles(log_beta_gradient);
-        if (lane == 0) tell_blocks(at.log_beta_gradient(own), log_beta_gradient);
+        if (lane == 0) at.scalars->log_beta_gradients[warp] = log_beta_gradient;
     }
-}
-
-// Writes the sums of the block's shares; a barrier must follow.
-DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps& rows, Temper& temper,
-                         const Places& at) {
-    temper.read(at);
-#pragma unroll 1
-    for (int own = 0; own < OWN_SHARES; ++own) add_share(arguments, rows, own, temper, at);
 }

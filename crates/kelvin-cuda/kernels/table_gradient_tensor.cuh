@@ -69,13 +69,13 @@ DEVICE float sum_over_group(const float (&values)[4], int lane) {
     return sum + __shfl_xor_sync(ALL_LANES, sum, 4);
 }
 
-// Writes this warp's sums over its rows of one of the block's shares.
-DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& rows, int own, const Temper& temper,
-                      const Places& at) {
-    const u32 end = rows.end_of_share(own);
+// Writes this warp's sums over its rows; a barrier must follow.
+DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps& rows, Temper& temper,
+                         const Places& at) {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int group = lane % 4, place = lane / 4;
     const float* origin = RowsOfSteps::origin(arguments, at);
+    temper.read(at);
 
     float weights[SUMS][UNITS];
 #pragma unroll
@@ -86,7 +86,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     double log_beta_gradient = 0.0;
 
 #pragma unroll 1
-    for (u32 first = rows.begin_of_share(own) + warp * 16; first < end; first += SWEEP) {
+    for (u32 first = warp * 16; first < arguments.batch_rows; first += SWEEP) {
         // Row q of the lane is row 2 group + q%2 + 8 (q/2) of the sixteen.
         u32 places[4];
 #pragma unroll
@@ -119,7 +119,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
         const float target = origin[rows.place(arguments, at, r) + INPUTS];
         float gradient[1] = {sum_over_group(outputs, lane) + output_bias};
         const double part = differentiate(gradient, target, temper);
-        const bool valid = r < end;
+        const bool valid = r < arguments.batch_rows;
         const float own = valid ? gradient[0] : 0.0f;
         if (valid && place % 2 == 0) {
             bias_sum += own;
@@ -165,7 +165,7 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     }
 
     // Units 2 tile and 2 tile + 1 of the lane, columns 2 group and 2 group + 1 of a tile of columns.
-    float* to = at.sums + (own * PARTS + warp) * PADDED_PARAMETERS;
+    float* to = at.sums + warp * PADDED_PARAMETERS;
     float output_sums[UNITS] = {};
 #pragma unroll
     for (int column_tile = 0; column_tile < COLUMN_TILES; ++column_tile) {
@@ -204,14 +204,6 @@ DEVICE void add_share(const TableChainArguments& arguments, const RowsOfSteps& r
     if (lane == 0) to[AT_OUTPUT_BIAS] = bias_sum;
     if (RULE == JOINT_ASCENT) {
         log_beta_gradient = warp_sum_of_doubles(log_beta_gradient);
-        if (lane == 0) tell_blocks(at.log_beta_gradient(own), log_beta_gradient);
+        if (lane == 0) at.scalars->log_beta_gradients[warp] = log_beta_gradient;
     }
-}
-
-// Writes the sums of the block's shares; a barrier must follow.
-DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps& rows, Temper& temper,
-                         const Places& at) {
-    temper.read(at);
-#pragma unroll 1
-    for (int own = 0; own < OWN_SHARES; ++own) add_share(arguments, rows, own, temper, at);
 }

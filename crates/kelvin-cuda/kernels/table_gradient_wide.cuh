@@ -130,6 +130,6 @@ DEVICE void add_gradient(const TableChainArguments& arguments, const RowsOfSteps
     }
     if (RULE == JOINT_ASCENT) {
         log_beta_gradient = warp_sum_of_doubles(log_beta_gradient);
-        if (threadIdx.x % 32 == 0) *at.log_beta_gradient(0) = log_beta_gradient;
+        if (threadIdx.x % 32 == 0) at.scalars->log_beta_gradients[threadIdx.x / 32] = log_beta_gradient;
     }
 }

@@ -46,7 +46,7 @@ struct Places {
     float* momentum;
     float* noise;
     float* weights;  // padded
-    float* sums;     // of the block's own shares: PARTS of each, padded; where LAYERED one, in global memory
+    float* sums;     // padded, PARTS of them; where LAYERED in global memory, one of each of the block's shares
     float* rows;
     int* failed;
 

@@ -4,14 +4,14 @@
 //
 // A thread makes the noise of whole Philox blocks (four numbers, 16 apart) and moves every THREADS-th parameter.
 
-// Σ m² of a tensor's parameters, wherever they are moved, in lane 0 of a warp.
+// Σ m² of a tensor's parameters, which other blocks may have written, in lane 0 of a warp.
 DEVICE double tensor_sum(int tensor, const Places& at) {
     double sum = 0.0;
     for (int p = first_of_tensor(tensor) + threadIdx.x % 32; p < first_of_tensor(tensor + 1); p += 32) {
-#if STATE_IN_MEMORY
+#if LAYERED
         sum += __ldcg(at.squares + p);
 #else
-        sum += of_block(at.squares, owner_of(p))[p];
+        sum += at.squares[p];
 #endif
     }
     return warp_sum_of_doubles(sum);
@@ -89,20 +89,20 @@ DEVICE float& position_of(int p, const Places& at) {
 #endif
 }
 
-// Σ_rows ∂ log p / ∂θ_p from the sums of all shares.
+// Σ_rows ∂ log p / ∂θ_p from the sums of all shares or parts.
 DEVICE float likelihood_gradient(int p, const Places& at) {
     const int from = place_of_sum(p);
+#if LAYERED
     float sum = 0.0f;
 #pragma unroll
     for (int share = 0; share < SHARES; ++share) {
-#if LAYERED
         sum += __ldcg(at.sums + (share - at.first_share) * PARAMETERS + from);
-#else
-        const float* parts = of_block(at.sums, share / OWN_SHARES) + share % OWN_SHARES * PARTS * PADDED_PARAMETERS;
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) sum += parts[part * PADDED_PARAMETERS + from];
-#endif
     }
+#else
+    float sum = at.sums[from];
+#pragma unroll
+    for (int part = 1; part < PARTS; ++part) sum += at.sums[part * PADDED_PARAMETERS + from];
+#endif
 #if OUTPUTS == 1 && !WIDE && !LAYERED
     // Sums over the rows where a unit is on lack the unit's output weight.
     const float output_weight = at.weights[(INPUTS + 1) * PADDED_HIDDEN + p % HIDDEN];

@@ -79,7 +79,8 @@ impl TableEngine {
         }
         // The most that batches of any size need: more rows than shared memory holds.
         if Shape::new(&sizes, MOST_NUMBERS, true, 1, &device.limits()).is_none() {
-            let needs = "a network that a multiprocessor has registers and shared memory for";
+            let needs =
+                "a network that fits a multiprocessor, of at most 10000 parameters where it has several hidden layers";
             return Err(unsupported(network.describe(), needs));
         }
         // Classes have none, and their kernels do not ask.
@@ -173,8 +174,8 @@ pub(crate) fn example_kernels() -> Vec<KernelSource> {
         (sizes(100, &[64], 1), 128, false, 1, KernelRule::Baoab),
         (sizes(10, &[64], 8), 128, false, 1, KernelRule::Sgld),
         (sizes(100, &[64], 1), 128, false, 1, KernelRule::MassEstimate),
-        (sizes(30, &[128, 128], 3), 128, false, 1, KernelRule::Sghmc),
-        (sizes(30, &[128, 128], 3), 128, false, 50, KernelRule::Baoab),
+        (sizes(20, &[100, 64], 3), 128, false, 1, KernelRule::Sghmc),
+        (sizes(20, &[100, 64], 3), 128, false, 50, KernelRule::Baoab),
         (sizes(8, &[64, 64], 1), 824, true, 50, KernelRule::JointAscent),
         (sizes(8, &[64, 64], 1), 824, true, 200, KernelRule::Sghmc),
         (sizes(13, &[50, 40, 30], 2), 20_000, true, 10, KernelRule::MassEstimate),

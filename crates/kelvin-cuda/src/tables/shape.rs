@@ -3,9 +3,9 @@
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::network::{Layer, Network};
 
+use super::arguments::MOST_TENSORS;
 use crate::gpu::device::Limits;
 use crate::gpu::kernels::KernelSource;
-use crate::tables::arguments::MOST_TENSORS;
 
 /// Warps of a block. More would hide more waiting, but each has its own sums to be added in the end.
 const WARPS: usize = 8;
@@ -29,19 +29,19 @@ const CHUNK: usize = 32;
 
 /// The most hidden layers.
 const MOST_HIDDEN_LAYERS: usize = 3;
-/// Rows that a network of several hidden layers takes at a time: a warp has 32 of them, and two tiles of eight units or more
-/// where layers are wide enough or rows are many.
-const CHUNKS: [usize; 2] = [64, 32];
-/// The widest layers of which 64 rows at a time are better than 32.
+/// The most parameters of several hidden layers: beyond them the general engine, which waits for launches, is as fast as chains that
+/// wait for their states in global memory. Of 4801 parameters (8-64-64-1) these take 0.6 of its time, of 20,867 (30-128-128-3) 1.25.
+const MOST_PARAMETERS: usize = 10_000;
+/// The widest of several hidden layers and the most outputs, which threads are shared out over.
+const WIDEST: usize = 256;
+const MOST_OUTPUTS: usize = 16;
+/// Rows that several hidden layers take at a time where layers are narrow and shares fill more than half of them, and elsewhere.
+const MANY_ROWS: usize = 128;
+const FEW_ROWS: usize = 32;
 const NARROW: usize = 64;
 /// Shares of a step of several hidden layers, if each has so many rows.
 const MOST_SHARES: usize = 4;
 const LEAST_ROWS_OF_SHARE: usize = 32;
-/// Registers of a thread for the sums of its share of all weights.
-const SUM_REGISTERS: usize = 112;
-/// The widest layer and the most outputs that threads are shared out over.
-const WIDEST: usize = 256;
-const MOST_OUTPUTS: usize = 16;
 
 /// A dense network of one to three hidden layers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -218,7 +218,7 @@ impl Shape {
             Way::Registers { lanes, units, .. } | Way::Tensor { lanes, units, .. } => {
                 let padded_parameters = padded_parameters(sizes, lanes * units);
                 place("AT_WEIGHTS", 4 * padded_parameters);
-                place("AT_SUMS", 4 * padded_parameters * warps * own_shares);
+                place("AT_SUMS", 4 * padded_parameters * warps);
                 place("AT_SQUARES", 8 * num_parameters);
                 place("AT_POSITION", 4 * num_parameters);
                 place("AT_MOMENTUM", 4 * num_parameters);
@@ -361,24 +361,15 @@ fn num_blocks(shares: usize, num_chains: usize, limits: &Limits) -> usize {
     blocks
 }
 
-/// The rows at a time that are tried one after the other; none where registers do not hold the sums.
+/// The rows at a time that are tried one after the other; none where the general engine serves.
 fn layer_ways(sizes: &Sizes, batch_rows: usize) -> Vec<Way> {
-    let widths = sizes.widths();
-    let registers: usize = widths[..widths.len() - 1].windows(2).map(|pair| 4 * own_tiles(pair[0], pair[1])).sum();
-    let is_small = registers <= SUM_REGISTERS && sizes.outputs <= MOST_OUTPUTS;
     let widest = sizes.hidden.iter().copied().max().unwrap_or(0);
-    if !is_small || widest > WIDEST {
+    if sizes.num_parameters() > MOST_PARAMETERS || widest > WIDEST || sizes.outputs > MOST_OUTPUTS {
         return Vec::new();
     }
     let share_rows = batch_rows.div_ceil(num_shares(batch_rows));
-    let suits = |chunk: usize| chunk == 32 || (widest <= NARROW && share_rows > 32);
-    CHUNKS.into_iter().filter(|&chunk| suits(chunk)).map(|chunk| Way::Layers { chunk }).collect()
-}
-
-/// Tiles of a layer's weights that a warp has at most: the kernel's `own_tiles` of its `warps_down`.
-fn own_tiles(inputs: usize, units: usize) -> usize {
-    let tiles = |down: usize| inputs.div_ceil(16).div_ceil(down) * units.div_ceil(8).div_ceil(WARPS / down);
-    [1, 2, 4, 8].into_iter().map(tiles).min().unwrap_or(0)
+    let many = (widest <= NARROW && 2 * share_rows > MANY_ROWS).then_some(MANY_ROWS);
+    many.into_iter().chain([FEW_ROWS]).map(|chunk| Way::Layers { chunk }).collect()
 }
 
 fn register_way(sizes: &Sizes) -> Option<Way> {

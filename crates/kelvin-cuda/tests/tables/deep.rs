@@ -42,6 +42,8 @@ fn sizes_of_all_kinds_follow_the_cpu() {
         (140, 5, &[20, 12], Some(3), Some(70)),
         (90, 6, &[12, 9, 9], Some(10), None),
         (150, 7, &[90, 30], None, Some(129)),
+        (600, 5, &[33, 20], None, None),
+        (340, 5, &[20, 20], Some(3), Some(270)),
         (2000, 100, &[8, 8], None, Some(1100)),
         (2700, 20, &[6, 6], Some(2), None),
     ] {
@@ -74,7 +76,7 @@ fn masses_tempering_schedules_and_clipping_follow_the_cpu() {
 fn bits_depend_neither_on_other_chains_nor_on_pauses() {
     let Some(device) = device_for_tests() else { return };
     for (problem, batch_size) in
-        [(Problem::deep(150, 4, &[10, 9], None), None), (Problem::deep(300, 5, &[9, 9], Some(3)), Some(140))]
+        [(Problem::deep(150, 4, &[10, 9], None), None), (Problem::deep(700, 5, &[9, 9], Some(3)), Some(340))]
     {
         let engine = TableEngine::new(Arc::clone(&device), &problem.posterior()).unwrap();
         let plan = |num_steps| plan(problem.batches(batch_size), num_steps);

@@ -116,7 +116,8 @@ fn gradients_are_those_of_the_cpu_to_f32_rounding() {
         Problem::classification(120, 5, 20, 3),
         Problem::classification(70, 9, 70, 12),
         Problem::deep(150, 8, &[64, 64], None),
-        Problem::deep(130, 30, &[128, 128], Some(3)),
+        Problem::deep(300, 8, &[64, 64], None),
+        Problem::deep(130, 20, &[100, 64], Some(3)),
         Problem::deep(37, 5, &[9, 30], None),
         Problem::deep(100, 17, &[40, 33, 20], Some(5)),
         Problem::deep(70, 3, &[200, 20], None),
@@ -397,7 +398,10 @@ fn what_is_not_served_is_said() {
     for (layers, needs) in [
         (vec![Layer::Dense { units: 4 }, Layer::Tanh, output.clone()], "one to three hidden layers with ReLU"),
         ([hidden(4), hidden(4), hidden(4), hidden(4)].concat(), "one to three hidden layers with ReLU"),
-        ([hidden(200), hidden(200)].concat(), "a network that a multiprocessor has registers and shared memory for"),
+        (
+            [hidden(100), hidden(100)].concat(),
+            "a network that fits a multiprocessor, of at most 10000 parameters where it has several hidden layers",
+        ),
     ] {
         let layers = if layers.contains(&output) { layers } else { [layers, vec![output.clone()]].concat() };
         let network = Network::new(Shape::flat(3), layers).unwrap();
