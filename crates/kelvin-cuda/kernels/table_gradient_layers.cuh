@@ -93,8 +93,10 @@ DEVICE void multiply(float (&sums)[down][across][4], const FirstFactor<down>& a,
 #pragma unroll
         for (int m = 0; m < down; ++m) {
 #pragma unroll
-            for (int n = 0; n < across; ++n)
-                multiply_add_tf32(sums[m][n], a.numbers[term == 0][m], b.numbers[term == 1][n][0], b.numbers[term == 1][n][1]);
+            for (int n = 0; n < across; ++n) {
+                const u32(&second)[2] = b.numbers[term == 1][n];
+                multiply_add_tf32(sums[m][n], a.numbers[term == 0][m], second[0], second[1]);
+            }
         }
     }
 }
@@ -157,8 +159,10 @@ DEVICE void for_each_pair(const float (&totals)[2][tiles][4], int first_tile, Ac
         const int unit = 8 * (first_tile + n) + 2 * q;
         if (8 * (first_tile + n) >= units) break;
 #pragma unroll
-        for (int m = 0; m < 4; ++m)
-            act((first_row + 8 * m) * stride + unit, unit, totals[m / 2][n][m % 2 * 2], totals[m / 2][n][m % 2 * 2 + 1]);
+        for (int m = 0; m < 4; ++m) {
+            const int i = m % 2 * 2;
+            act((first_row + 8 * m) * stride + unit, unit, totals[m / 2][n][i], totals[m / 2][n][i + 1]);
+        }
     }
 }
 
@@ -169,8 +173,8 @@ DEVICE void forward(const float* from, int num_rows, float* chunk, const Places&
     const int warp = threadIdx.x / 32, first_tile = warp % UNIT_WARPS * tiles;
     if (8 * first_tile >= units || warp / UNIT_WARPS * 32 >= num_rows) return;
     float totals[2][tiles][4] = {};
-    multiply_values<l, false>(totals, from + warp / UNIT_WARPS * 32 * value_stride(l - 1), at.weights + place_of_layer(l),
-                              first_tile);
+    multiply_values<l, false>(totals, from + warp / UNIT_WARPS * 32 * value_stride(l - 1),
+                              at.weights + place_of_layer(l), first_tile);
     float* to = chunk + place_of_values(l);
     const float* bias = at.weights + place_of_bias(l);
     for_each_pair<stride, units>(totals, first_tile, [&](int place, int unit, float first, float second) {
@@ -292,7 +296,9 @@ DEVICE void chunk_last_layer(int num_rows, float* chunk, Sums& sums, const Place
     if (unit < eights(width(l))) {
         float weights[OUTPUTS];
 #pragma unroll
-        for (int c = 0; c < OUTPUTS; ++c) weights[c] = at.weights[place_of_layer(LAYERS) + c * weight_stride(LAYERS) + unit];
+        for (int c = 0; c < OUTPUTS; ++c) {
+            weights[c] = at.weights[place_of_layer(LAYERS) + c * weight_stride(LAYERS) + unit];
+        }
         float* own = chunk + place_of_values(l) + unit;
 #pragma unroll 4
         for (int r = threadIdx.x / unit_threads(l); r < num_rows; r += unit_parts(l)) {
@@ -356,15 +362,21 @@ DEVICE void write_layers(const LayerSums<l>& sums, float* to, float* parts) {
     if constexpr (l > 1) write_layers<l - 1>(static_cast<const LayerSums<l - 1>&>(sums), to, parts);
 }
 
+// The sum of what the threads of a unit put side by side.
+template <int l>
+DEVICE float sum_of_parts(const float* parts, int unit) {
+    float sum = 0.0f;
+#pragma unroll
+    for (int part = 0; part < unit_parts(l); ++part) sum += parts[part * unit_threads(l) + unit];
+    return sum;
+}
+
 // Adds what threads put side by side for the biases of layers 1 to l.
 template <int l>
 DEVICE void write_biases(float* to, const float* parts) {
     const int unit = threadIdx.x;
     if (unit < width(l)) {
-        float sum = 0.0f;
-#pragma unroll
-        for (int part = 0; part < unit_parts(l); ++part) sum += parts[(l - 1) * THREADS + part * unit_threads(l) + unit];
-        to[first_of_layer(l + 1) - width(l) + unit] = sum;
+        to[first_of_layer(l + 1) - width(l) + unit] = sum_of_parts<l>(parts + (l - 1) * THREADS, unit);
     }
     if constexpr (l > 1) write_biases<l - 1>(to, parts);
 }
@@ -380,10 +392,7 @@ DEVICE void write_sums(const Sums& sums, float* to, float* parts) {
     write_biases<l>(to, parts);
     for (int item = threadIdx.x; item < width(l) * OUTPUTS; item += THREADS) {
         const int unit = item / OUTPUTS, c = item % OUTPUTS;
-        float sum = 0.0f;
-#pragma unroll
-        for (int part = 0; part < unit_parts(l); ++part) sum += parts[(l + c) * THREADS + part * unit_threads(l) + unit];
-        to[first_of_layer(LAYERS) + item] = sum;
+        to[first_of_layer(LAYERS) + item] = sum_of_parts<l>(parts + (l + c) * THREADS, unit);
     }
 }
 

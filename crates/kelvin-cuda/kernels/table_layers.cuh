@@ -4,7 +4,9 @@
 // number of fours apart, so that both the forward and the backward product read them from different banks. The last layer's
 // weights have a row for each output.
 
-constexpr int width(int l) { return l == 0 ? WIDTH_0 : l == 1 ? WIDTH_1 : l == 2 ? WIDTH_2 : l == 3 ? WIDTH_3 : WIDTH_4; }
+constexpr int width(int l) {
+    return l == 0 ? WIDTH_0 : l == 1 ? WIDTH_1 : l == 2 ? WIDTH_2 : l == 3 ? WIDTH_3 : WIDTH_4;
+}
 constexpr int eights(int count) { return (count + 7) / 8 * 8; }
 // From one row of a layer's weights to the next.
 constexpr int weight_stride(int l) { return l == LAYERS ? eights(width(l - 1)) : eights(width(l)) + 4; }
