@@ -1,14 +1,17 @@
-// Moves whole chains of a small network, one block a chain, by many steps in one launch; the state stays on the chip.
+// Moves whole chains of a small network, one block or one cluster a chain, by many steps in one launch; the state stays on
+// the chip.
 //
 //   z_k = c_k + Σ_j x_j W_jk,  h_k = max(z_k, 0),  o = b + Σ_k v_k h_k,  e = ∂ log p(y|o)/∂o
 //   g = −w Σ_rows ∂ log p + θ/σ_p²,  clipped by its norm;  then SGHMC, BAOA, BAOAB, SGLD or joint ascent in (θ, log β)
 //
-// Specification: kelvin::sampler::{Langevin, JointAscent} over kelvin::network::Evaluator::OneHidden, with the same
-// random numbers and the same rows.
+// Specification: kelvin::sampler::{Langevin, JointAscent} over kelvin::network::Evaluator::{OneHidden, Dense}, with the
+// same random numbers and the same rows.
 //
 // Where sums over rows are made depends on the sizes: with one output and up to 64 units backward on the tensor cores
 // (table_gradient_tensor.cuh), else all in registers (table_gradient.cuh), else chunk by chunk in shared memory
-// (table_gradient_wide.cuh).
+// (table_gradient_wide.cuh); of several hidden layers chunk by chunk on the tensor cores (table_gradient_layers.cuh).
+// How a chain is shared out over the blocks of a cluster is in table_shares.cuh: each sums over its rows, then moves its
+// parameters and tells all of them the new weights.
 //
 // Arithmetic of a step, d inputs, H units, n rows: n H (d + 1) multiply-adds forward and as many backward, 0.95 M for
 // 8-64-1 with 824 rows: 7,400 cycles of a multiprocessor's f32 units. With the backward half on the tensor cores a warp
@@ -20,8 +23,9 @@
 // BAOAB kicks at both ends of a step, so a launch of S steps takes S + 1 gradients: the last one closes its last step, and
 // the next launch begins with the same one, computed again to the same bits. The closing kick costs a step one more barrier.
 //
-// Expects: INPUTS, HIDDEN, OUTPUTS, CATEGORICAL, GRADIENT, LANES, UNITS, ROWS, WARPS, STRIDE, RULE, ROW_PLACE, and the
-// places AT_… in shared memory (bytes), all chosen by tables/shape.rs.
+// Expects: INPUTS, OUTPUTS, CATEGORICAL, GRADIENT, WARPS, STRIDE, RULE, ROW_PLACE, SHARES, BLOCKS, the places AT_… in
+// shared memory (bytes), and HIDDEN, LANES, UNITS, ROWS, or of several hidden layers LAYERS, WIDTH_0 to WIDTH_4, CHUNK, all
+// chosen by tables/shape.rs.
 
 #include "philox.cuh"
 
@@ -30,22 +34,24 @@
 #define IN_REGISTERS 0
 #define ON_TENSOR_CORES 1
 #define IN_SHARED_MEMORY 2
+#define LAYER_BY_LAYER 3
 
 #define WIDE (GRADIENT == IN_SHARED_MEMORY)
+#define LAYERED (GRADIENT == LAYER_BY_LAYER)
 
-// Networks too large for registers keep weights, sums and rows in shared memory, the rest of the state in global
-// memory.
-#if WIDE
-#define PADDED_HIDDEN ((HIDDEN + 3) / 4 * 4)
-#define PARTS 1
+// Networks too large for registers keep weights and rows in shared memory, the rest of the state in global memory.
+#define STATE_IN_MEMORY (WIDE || LAYERED)
+#define PARTS (STATE_IN_MEMORY ? 1 : WARPS)
+
+// The most tensors of a network: weights and biases of four layers.
+#define MOST_TENSORS 8
+
+#if LAYERED
+#include "table_layers.cuh"
 #else
-#define PADDED_HIDDEN (LANES * UNITS)
-#define PARTS WARPS
+#include "table_network.cuh"
 #endif
-#define PARAMETERS ((INPUTS + 1) * HIDDEN + (HIDDEN + 1) * OUTPUTS)
-// Weights and sums in shared memory: kernel, bias, one row of output weights for each output, output biases.
-#define AT_OUTPUT_BIAS ((INPUTS + 1 + OUTPUTS) * PADDED_HIDDEN)
-#define PADDED_PARAMETERS (AT_OUTPUT_BIAS + (OUTPUTS + 3) / 4 * 4)
+#include "table_shares.cuh"
 
 // Values of RULE.
 #define SGHMC 0
@@ -71,8 +77,8 @@ struct StepNumbers {
 
 // What a chain brings along: its factors multiply the numbers of each step.
 struct TableChain {
-    double noise_factor[4];  // for each tensor
-    double drift_factor[4];
+    double noise_factor[MOST_TENSORS];  // for each tensor
+    double drift_factor[MOST_TENSORS];
     double kick_factor;
     double keep_factor;
     double likelihood_weight;
@@ -84,7 +90,7 @@ struct TableChain {
 
 // What a launch says of a chain.
 struct TableResult {
-    double squares[4];  // Σ m² of each tensor over the steps after the burn-in
+    double squares[MOST_TENSORS];  // Σ m² of each tensor over the steps after the burn-in
     double log_beta;
     double log_beta_velocity;
     u32 steps_done;
@@ -98,8 +104,9 @@ struct TableChainArguments {
     TableResult* results;
     float* positions;
     float* momenta;
-    double* squares;  // where WIDE: Σ m² of each parameter of a chain
-    float* noise;     // where WIDE: room for the noise of a step
+    double* squares;  // where STATE_IN_MEMORY: Σ m² of each parameter of a chain
+    float* noise;     // where STATE_IN_MEMORY: room for the noise of a step
+    float* sums;      // where LAYERED: room for the sums of each share
     double clip_norm;
     double noise_variance;
     double momentum;  // of joint ascent
@@ -125,6 +132,8 @@ DEVICE u32 num_gradients(const TableChainArguments& arguments) { return argument
 #include "table_vectors.cuh"
 #if GRADIENT == IN_SHARED_MEMORY
 #include "table_gradient_wide.cuh"
+#elif GRADIENT == LAYER_BY_LAYER
+#include "table_gradient_layers.cuh"
 #elif GRADIENT == ON_TENSOR_CORES
 #include "table_gradient_tensor.cuh"
 #else
@@ -134,20 +143,21 @@ DEVICE u32 num_gradients(const TableChainArguments& arguments) { return argument
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const TableChainArguments arguments) {
     SHARED_MEMORY(memory);
-    const TableChain& chain = arguments.chains[blockIdx.x];
+    const TableChain& chain = arguments.chains[chain_of_block()];
     const u64 state = (u64)chain.slot * PARAMETERS;
     const Places at(memory, arguments, chain.slot);
     const int thread = threadIdx.x;
+    const int begin = begin_of_share(at.first_share), end = begin_of_share(at.first_share + OWN_SHARES);
 
     for (int i = thread; i < PADDED_PARAMETERS; i += THREADS) at.weights[i] = 0.0f;
     if (thread == 0) *at.failed = 0;
-    __syncthreads();
-    for (int p = thread; p < PARAMETERS; p += THREADS) {
-        const float theta = arguments.positions[state + p];
-        at.position[p] = theta;
+    // Nobody writes to another block's memory before that block is there.
+    meet_blocks();
+    for (int p = thread; p < PARAMETERS; p += THREADS) at.weights[padded_place(p)] = arguments.positions[state + p];
+    for (int p = begin + thread; p < end; p += THREADS) {
+        if (!LAYERED) at.position[p] = arguments.positions[state + p];
         at.momentum[p] = arguments.momenta[state + p];
         at.squares[p] = 0.0;
-        at.weights[padded_place(p)] = theta;
     }
     Temper temper(arguments, chain, at);
     RowsOfSteps rows(arguments, chain.id, at);
@@ -161,10 +171,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
         make_noise(arguments, id, step, at);
         rows.prepare_next(arguments, id, step, at);
         add_gradient(arguments, rows, temper, at);
-        __syncthreads();
+        meet_blocks();
         update(arguments, likelihood_weight, step, temper, at);
         rows.wait();
-        __syncthreads();
+        meet_blocks();
         if (*at.failed) break;
         rows.advance();
     }
@@ -173,19 +183,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) table_chain(const Table
     // A gradient of BAOAB ends the step before it.
     const u32 steps_done = RULE == BAOAB && step > 0 ? step - 1 : step;
     const bool counts = RULE != MASS_ESTIMATE && !failed && arguments.first_step + steps_done > arguments.burn_in;
-    for (int p = thread; p < PARAMETERS; p += THREADS) {
+    for (int p = begin + thread; p < end; p += THREADS) {
         const float m = at.momentum[p];
-        arguments.positions[state + p] = at.position[p];
+        arguments.positions[state + p] = position_of(p, at);
         arguments.momenta[state + p] = m;
         if (counts) at.squares[p] += (double)m * (double)m;
     }
-    __syncthreads();
-    TableResult& result = arguments.results[blockIdx.x];
-    if (thread < 4 * 32) {
-        const double sum = tensor_sum(thread / 32, at.squares);
+    meet_blocks();
+    TableResult& result = arguments.results[chain_of_block()];
+    if (at.first_share == 0 && thread < TENSORS * 32) {
+        const double sum = tensor_sum(thread / 32, at);
         if (thread % 32 == 0) result.squares[thread / 32] = sum;
     }
-    if (thread == 0) {
+    if (at.first_share == 0 && thread == 0) {
         result.log_beta = at.scalars->log_beta;
         result.log_beta_velocity = at.scalars->log_beta_velocity;
         result.steps_done = steps_done;

@@ -4,28 +4,16 @@
 //
 // A thread makes the noise of whole Philox blocks (four numbers, 16 apart) and moves every THREADS-th parameter.
 
-#define NOISE_BLOCKS (NOISE_NUMBERS / 4)
-
-#define AT_BIAS (INPUTS * HIDDEN)
-#define AT_LAST (AT_BIAS + HIDDEN)
-#define AT_LAST_BIAS (AT_LAST + HIDDEN * OUTPUTS)
-
-DEVICE int tensor_of(int p) { return p < AT_BIAS ? 0 : p < AT_LAST ? 1 : p < AT_LAST_BIAS ? 2 : 3; }
-
-// Where a parameter lies among the padded ones.
-DEVICE int padded_place(int p) {
-    if (OUTPUTS == 1 && HIDDEN == PADDED_HIDDEN) return p;
-    if (p < AT_LAST) return p / HIDDEN * PADDED_HIDDEN + p % HIDDEN;
-    if (p < AT_LAST_BIAS) return (INPUTS + 1 + (p - AT_LAST) % OUTPUTS) * PADDED_HIDDEN + (p - AT_LAST) / OUTPUTS;
-    return AT_OUTPUT_BIAS + p - AT_LAST_BIAS;
-}
-
-// The sum over a tensor's parameters, in lane 0 of a warp.
-DEVICE double tensor_sum(int tensor, const double* numbers) {
-    const int first = tensor == 0 ? 0 : tensor == 1 ? AT_BIAS : tensor == 2 ? AT_LAST : AT_LAST_BIAS;
-    const int end = tensor == 0 ? AT_BIAS : tensor == 1 ? AT_LAST : tensor == 2 ? AT_LAST_BIAS : PARAMETERS;
+// Σ m² of a tensor's parameters, which other blocks may have written, in lane 0 of a warp.
+DEVICE double tensor_sum(int tensor, const Places& at) {
     double sum = 0.0;
-    for (int p = first + threadIdx.x % 32; p < end; p += 32) sum += numbers[p];
+    for (int p = first_of_tensor(tensor) + threadIdx.x % 32; p < first_of_tensor(tensor + 1); p += 32) {
+#if LAYERED
+        sum += __ldcg(at.squares + p);
+#else
+        sum += at.squares[p];
+#endif
+    }
     return warp_sum_of_doubles(sum);
 }
 
@@ -34,29 +22,29 @@ DEVICE bool is_finite(double number) { return fabs(number) <= 1.7976931348623157
 
 // Turns the schedule's numbers into those of this chain, read from global memory one step ahead.
 struct Coefficients {
-    double next[2];    // of the four threads of the tensors: drift and noise_std; of the one after them: kick and keep
+    double next[2];    // of the first threads, one a tensor: drift and noise_std; of the one after them: kick and keep
     double factor[2];  // the chain's, of the same
 
     DEVICE Coefficients(const TableChainArguments& arguments, const TableChain& chain) {
-        if (threadIdx.x < 4) {
+        if (threadIdx.x < TENSORS) {
             factor[0] = chain.drift_factor[threadIdx.x];
             factor[1] = chain.noise_factor[threadIdx.x];
         }
-        if (threadIdx.x == 4) factor[0] = chain.kick_factor, factor[1] = chain.keep_factor;
+        if (threadIdx.x == TENSORS) factor[0] = chain.kick_factor, factor[1] = chain.keep_factor;
         read(arguments.steps[0]);
     }
 
     DEVICE void read(const StepNumbers& step) {
-        if (threadIdx.x < 4) next[0] = step.drift, next[1] = step.noise_std;
-        if (threadIdx.x == 4) next[0] = step.kick, next[1] = step.keep;
+        if (threadIdx.x < TENSORS) next[0] = step.drift, next[1] = step.noise_std;
+        if (threadIdx.x == TENSORS) next[0] = step.kick, next[1] = step.keep;
     }
 
     DEVICE void write(const TableChainArguments& arguments, u32 step, const Places& at) {
-        if (threadIdx.x < 4) {
+        if (threadIdx.x < TENSORS) {
             at.scalars->drift[threadIdx.x] = (float)(next[0] * factor[0]);
             at.scalars->noise[threadIdx.x] = (float)(next[1] * factor[1]);
         }
-        if (threadIdx.x == 4) {
+        if (threadIdx.x == TENSORS) {
             if (RULE == BAOAB && step > 0) at.scalars->closing_kick = at.scalars->kick;
             at.scalars->kick = next[0] * factor[0];
             at.scalars->keep = (float)(next[1] * factor[1]);
@@ -73,8 +61,9 @@ DEVICE void make_noise(const TableChainArguments& arguments, u32 chain, u32 step
     key.purpose = STEP_NOISE;
     key.chain = chain;
     key.step = arguments.first_step + step;
+    const int begin = begin_of_share(at.first_share), end = begin_of_share(at.first_share + OWN_SHARES);
     // The last threads take what is left over: the first ones also copy rows.
-    for (int block = THREADS - 1 - threadIdx.x; block < NOISE_BLOCKS; block += THREADS) {
+    for (int block = begin / 4 + THREADS - 1 - threadIdx.x; block < (end + 63) / 64 * 16; block += THREADS) {
         const float4 normal = normals_of_block(key, block);
         float* to = at.noise + first_parameter_of_block(block);
         // Neighbouring half-warps are 64 numbers apart: in this order they meet in different banks.
@@ -87,17 +76,34 @@ DEVICE void make_noise(const TableChainArguments& arguments, u32 chain, u32 step
 #endif
 }
 
-// Parameters of a thread, and those that it reads before it writes any: so that it waits for memory once.
-#define PARAMETERS_OF_THREAD ((PARAMETERS + THREADS - 1) / THREADS)
+// Parameters of a thread in a share, and those that it reads before it writes any: so that it waits for memory once.
+#define PARAMETERS_OF_THREAD ((SHARE_PARAMETERS + THREADS - 1) / THREADS)
 #define TOGETHER (PARAMETERS_OF_THREAD < 5 ? PARAMETERS_OF_THREAD : 5)
 
-// Σ_rows ∂ log p / ∂θ_p from the sums of the parts.
+// Where θ_p lies, for the block that moves it.
+DEVICE float& position_of(int p, const Places& at) {
+#if LAYERED
+    return at.weights[padded_place(p)];
+#else
+    return at.position[p];
+#endif
+}
+
+// Σ_rows ∂ log p / ∂θ_p from the sums of all shares or parts.
 DEVICE float likelihood_gradient(int p, const Places& at) {
-    const int from = padded_place(p);
+    const int from = place_of_sum(p);
+#if LAYERED
+    float sum = 0.0f;
+#pragma unroll
+    for (int share = 0; share < SHARES; ++share) {
+        sum += __ldcg(at.sums + (share - at.first_share) * PARAMETERS + from);
+    }
+#else
     float sum = at.sums[from];
 #pragma unroll
     for (int part = 1; part < PARTS; ++part) sum += at.sums[part * PADDED_PARAMETERS + from];
-#if OUTPUTS == 1 && !WIDE
+#endif
+#if OUTPUTS == 1 && !WIDE && !LAYERED
     // Sums over the rows where a unit is on lack the unit's output weight.
     const float output_weight = at.weights[(INPUTS + 1) * PADDED_HIDDEN + p % HIDDEN];
     sum *= p < AT_LAST ? output_weight : 1.0f;
@@ -109,13 +115,14 @@ DEVICE float likelihood_gradient(int p, const Places& at) {
 // The last kick of a step, by the gradient at its new position; ends with a barrier. Returns whether the momentum is finite.
 DEVICE bool close_step(double clip, bool is_good, const Places& at) {
     const float kick = (float)(at.scalars->closing_kick * clip);
-    for (int p = threadIdx.x; p < PARAMETERS; p += THREADS) {
-        const float m = fmaf(kick, at.sums[padded_place(p)], at.momentum[p]);
+    const int end = begin_of_share(at.first_share + OWN_SHARES);
+    for (int p = begin_of_share(at.first_share) + threadIdx.x; p < end; p += THREADS) {
+        const float m = fmaf(kick, at.sums[place_of_sum(p)], at.momentum[p]);
         at.momentum[p] = m;
         is_good = is_good && is_finite(m * m);
     }
-    if (!is_good) *at.failed = 1;
-    __syncthreads();
+    if (!is_good) tell_blocks(at.failed, 1);
+    meet_blocks();
     return *at.failed == 0;
 }
 #endif
@@ -127,39 +134,43 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const float weight = (float)likelihood_weight;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     // Every thread has read an output weight before another one moves it: gradients are kept at the first sums.
-    float squares = 0.0f;
-    for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
-        float g[TOGETHER];
+#pragma unroll 1
+    for (int share = at.first_share; share < at.first_share + OWN_SHARES; ++share) {
+        const int end = begin_of_share(share + 1);
+        float squares = 0.0f;
+        for (int first = begin_of_share(share) + threadIdx.x; first < end; first += TOGETHER * THREADS) {
+            float g[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            // Beyond the last parameter the thread's first one is read, for nothing: so all threads do the same.
-            const bool is_one = first + i * THREADS < PARAMETERS;
-            const int p = is_one ? first + i * THREADS : first;
-            g[i] = likelihood_gradient(p, at);
-            if (RULE != JOINT_ASCENT) g[i] = fmaf(arguments.prior_precision, at.position[p], -weight * g[i]);
-            squares = is_one ? fmaf(g[i], g[i], squares) : squares;
-        }
+            for (int i = 0; i < TOGETHER; ++i) {
+                // Beyond the last parameter the thread's first one is read, for nothing: so all threads do the same.
+                const bool is_one = first + i * THREADS < end;
+                const int p = is_one ? first + i * THREADS : first;
+                g[i] = likelihood_gradient(p, at);
+                if (RULE != JOINT_ASCENT) g[i] = fmaf(arguments.prior_precision, position_of(p, at), -weight * g[i]);
+                squares = is_one ? fmaf(g[i], g[i], squares) : squares;
+            }
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const int p = first + i * THREADS;
-            if (p < PARAMETERS) at.sums[padded_place(p)] = g[i];
-            if (RULE == MASS_ESTIMATE && p < PARAMETERS) at.squares[p] += (double)g[i] * (double)g[i];
+            for (int i = 0; i < TOGETHER; ++i) {
+                const int p = first + i * THREADS;
+                if (p < end) at.sums[place_of_sum(p)] = g[i];
+                if (RULE == MASS_ESTIMATE && p < end) at.squares[p] += (double)g[i] * (double)g[i];
+            }
         }
+        squares = warp_sum(squares);
+        if (RULE != MASS_ESTIMATE && lane == 0) tell_blocks(&at.scalars->squared_norms[share * WARPS + warp], squares);
     }
     if (RULE == MASS_ESTIMATE) return;
-    squares = warp_sum(squares);
-    if (lane == 0) at.scalars->squared_norms[warp] = squares;
-    __syncthreads();
+    meet_blocks();
 
-    squares = 0.0f;
+    float squares = 0.0f;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) squares += scalars.squared_norms[w];
+    for (int w = 0; w < SHARES * WARPS; ++w) squares += scalars.squared_norms[w];
     double squared_norm = (double)squares;
 #if RULE == JOINT_ASCENT
     squared_norm *= likelihood_weight * likelihood_weight;
     double log_beta_gradient = 0.0;
 #pragma unroll
-    for (int w = 0; w < WARPS; ++w) log_beta_gradient += scalars.log_beta_gradients[w];
+    for (int w = 0; w < SHARES * WARPS; ++w) log_beta_gradient += scalars.log_beta_gradients[w];
 #if !CATEGORICAL
     log_beta_gradient = 0.5 * (double)arguments.batch_rows - 0.5 * (double)temper.precision * log_beta_gradient;
 #endif
@@ -182,16 +193,17 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
     const float kick = (float)(scalars.kick * clip);
     const bool counts = step > 0 && arguments.first_step + step > arguments.burn_in;
 #endif
-    for (int first = threadIdx.x; first < PARAMETERS; first += TOGETHER * THREADS) {
+    const int end = begin_of_share(at.first_share + OWN_SHARES);
+    for (int first = begin_of_share(at.first_share) + threadIdx.x; first < end; first += TOGETHER * THREADS) {
         float theta[TOGETHER], m[TOGETHER];
 #if RULE != JOINT_ASCENT
         double sum_of_squares[TOGETHER];
 #endif
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
-            const int p = first + i * THREADS < PARAMETERS ? first + i * THREADS : first;
-            const float g = at.sums[padded_place(p)];
-            theta[i] = at.position[p];
+            const int p = first + i * THREADS < end ? first + i * THREADS : first;
+            const float g = at.sums[place_of_sum(p)];
+            theta[i] = position_of(p, at);
             m[i] = at.momentum[p];
 #if RULE == JOINT_ASCENT
             m[i] = fmaf(kick, g, keep * m[i]);
@@ -220,10 +232,10 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) {
             const int p = first + i * THREADS;
-            if (p < PARAMETERS) {
+            if (p < end) {
                 at.momentum[p] = m[i];
-                at.position[p] = theta[i];
-                at.weights[padded_place(p)] = theta[i];
+                if (!LAYERED) at.position[p] = theta[i];
+                tell_blocks(&at.weights[padded_place(p)], theta[i]);
 #if RULE != JOINT_ASCENT && RULE != SGLD
                 at.squares[p] = sum_of_squares[i];
 #endif
@@ -242,5 +254,5 @@ DEVICE void update(const TableChainArguments& arguments, double likelihood_weigh
         is_good = is_good && is_finite(log_beta);
     }
 #endif
-    if (!is_good) *at.failed = 1;
+    if (!is_good) tell_blocks(at.failed, 1);
 }

@@ -39,8 +39,8 @@ pub(crate) fn check_tables(motion: Motion<'_>) -> Result<(), String> {
 pub(crate) fn check_any_network(motion: Motion<'_>) -> Result<(), String> {
     match motion {
         Motion::Sample(rule) if rule.warm_up.is_some() => Err(
-            "its kernels find step size and masses of each chain (sampler.adapt) for tables and small networks of one hidden \
-             layer alone: turn that off, or sample on the CPU (--device cpu)"
+            "its kernels find step size and masses of each chain (sampler.adapt) for tables and small networks of up to three \
+             hidden layers of ReLUs alone: turn that off, or sample on the CPU (--device cpu)"
                 .into(),
         ),
         Motion::Sample(rule) => check_integrator(rule.integrator, OF_ANY_NETWORK, "its kernels for this network"),

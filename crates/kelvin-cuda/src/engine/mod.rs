@@ -1,6 +1,6 @@
 //! The engine over one or several GPUs: chooses what runs a posterior, deals chains out to devices, says what failed.
 //!
-//! Populations of small networks with one hidden layer go to the engine of tables, all others to the general engine. Draws of
+//! Populations of small dense networks go to the engine of tables, all others to the general engine. Draws of
 //! networks that read images, and of large dense ones, are evaluated on the device; a small dense network's are the CPU engine's,
 //! which needs microseconds.
 
@@ -426,7 +426,7 @@ mod tests {
         let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
         let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
         let rule = Langevin::new(Integrator::Sghmc, 0.1, 0.9);
-        // One hidden layer has an engine of its own; both know one prior.
+        // Tables have an engine of their own; both know one prior.
         for hidden in [&[4][..], &[4, 3]] {
             let network = Network::dense(2, hidden, 1).unwrap();
             let layerwise = LayerwiseGaussian::new(1.0, &network.layout()).unwrap();
@@ -471,7 +471,7 @@ mod tests {
         let engine = CudaEngine::new(vec![Arc::new(Untouched)], Precision::Single);
         let inputs = Inputs::Numbers(vec![0.5; 4].into());
         let examples = Examples { inputs, num_features: 2, targets: Targets::Real(vec![0.0, 1.0]) };
-        let network = Network::dense(2, &[4, 3], 1).unwrap();
+        let network = Network::table(2, &[4, 3], 1, Activation::Tanh, false).unwrap();
         let likelihood = Likelihood::Gaussian { noise_variance: 0.1 };
         let prior = IsotropicGaussian::new(1.0).unwrap();
         let posterior = Posterior::new(&network, likelihood, prior, &examples).unwrap();

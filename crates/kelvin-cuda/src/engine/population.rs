@@ -15,7 +15,7 @@ use crate::tables::{TableEngine, TableError};
 
 /// Moves populations of one posterior on one device.
 pub enum Population {
-    /// Networks with one hidden layer.
+    /// Small dense networks.
     Tables(Box<TableEngine>),
     /// All others that a device has room for.
     General(Arc<GeneralEngine>),
@@ -65,7 +65,8 @@ pub fn unknown_model(posterior: &Posterior) -> Option<String> {
 
 /// The engine of tables, where it serves a posterior.
 pub fn tables(device: &Arc<dyn Device>, posterior: &Posterior) -> Result<Option<Box<TableEngine>>, EngineError> {
-    if !matches!(posterior.evaluator(), Evaluator::OneHidden(_)) || unknown_model(posterior).is_some() {
+    let is_dense = matches!(posterior.evaluator(), Evaluator::OneHidden(_) | Evaluator::Dense(_));
+    if !is_dense || unknown_model(posterior).is_some() {
         return Ok(None);
     }
     match TableEngine::new(Arc::clone(device), posterior) {

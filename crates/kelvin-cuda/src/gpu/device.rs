@@ -62,7 +62,8 @@ pub struct Limits {
     pub num_multiprocessors: u32,
     /// The most shared memory of a block, in bytes.
     pub shared_bytes: u32,
-    /// Whether four warps can multiply together (`wgmma.cuh`) and one thread ask for runs of memory (`bulk_copy.cuh`).
+    /// Whether four warps can multiply together (`wgmma.cuh`), one thread ask for runs of memory (`bulk_copy.cuh`), and up to
+    /// eight blocks be launched as a cluster (`cluster.cuh`).
     pub warpgroup_products: bool,
     /// Memory of the device, in bytes.
     pub memory_bytes: usize,
@@ -90,6 +91,8 @@ pub struct Launch {
     pub block: u32,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
+    /// Neighbouring blocks along x that run at the same time and reach each other's shared memory.
+    pub cluster: u32,
     /// The structure's bytes, in eights so that they are aligned for any of its fields.
     arguments: Vec<u64>,
 }
@@ -100,7 +103,12 @@ impl Launch {
         let bytes = bytemuck::bytes_of(arguments);
         let mut words = vec![0; bytes.len().div_ceil(8)];
         bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Self { kernel, grid, block, shared_bytes, arguments: words }
+        Self { kernel, grid, block, shared_bytes, cluster: 1, arguments: words }
+    }
+
+    /// The same with clusters of so many blocks, where [`Limits::warpgroup_products`] says that there are any.
+    pub fn in_clusters_of(self, cluster: u32) -> Self {
+        Self { cluster, ..self }
     }
 
     /// The structure's bytes, followed by zeros up to a multiple of eight.

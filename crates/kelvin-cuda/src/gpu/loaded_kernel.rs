@@ -1,6 +1,7 @@
 //! A kernel on a GPU: its module, and what must be told to the driver before it is launched.
 
 use std::ffi::{CString, c_int, c_void};
+use std::ptr;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUfunction_attribute, CUresult};
@@ -71,7 +72,38 @@ impl LoadedKernel {
             let [x, y, z] = launch.grid;
             let mut parameters = [launch.arguments().as_ptr().cast_mut().cast::<c_void>()];
             let block = (launch.block, 1, 1);
-            result::launch_kernel(self.function, (x, y, z), block, launch.shared_bytes, stream, &mut parameters)
+            if launch.cluster == 1 {
+                return result::launch_kernel(
+                    self.function,
+                    (x, y, z),
+                    block,
+                    launch.shared_bytes,
+                    stream,
+                    &mut parameters,
+                )
+                .map_err(failed(DOING));
+            }
+            let mut attribute = sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue {
+                    clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x: launch.cluster, y: 1, z: 1 },
+                },
+            };
+            let config = sys::CUlaunchConfig {
+                gridDimX: x,
+                gridDimY: y,
+                gridDimZ: z,
+                blockDimX: launch.block,
+                blockDimY: 1,
+                blockDimZ: 1,
+                sharedMemBytes: launch.shared_bytes,
+                hStream: stream,
+                attrs: &raw mut attribute,
+                numAttrs: 1,
+            };
+            sys::cuLaunchKernelEx(&raw const config, self.function, parameters.as_mut_ptr(), ptr::null_mut())
+                .result()
                 .map_err(failed(DOING))
         }
     }

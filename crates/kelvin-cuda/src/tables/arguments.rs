@@ -4,6 +4,9 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::gpu::device::Address;
 
+/// Tensors that the structures have room for.
+pub(super) const MOST_TENSORS: usize = 8;
+
 /// Numbers of a step, the same for all chains; each has its own factors of them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
@@ -18,8 +21,8 @@ pub(super) struct StepNumbers {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct TableChain {
-    pub noise_factor: [f64; 4],
-    pub drift_factor: [f64; 4],
+    pub noise_factor: [f64; MOST_TENSORS],
+    pub drift_factor: [f64; MOST_TENSORS],
     pub kick_factor: f64,
     pub keep_factor: f64,
     pub likelihood_weight: f64,
@@ -33,7 +36,7 @@ pub(super) struct TableChain {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub(super) struct TableResult {
-    pub squares: [f64; 4],
+    pub squares: [f64; MOST_TENSORS],
     pub log_beta: f64,
     pub log_beta_velocity: f64,
     pub steps_done: u32,
@@ -52,6 +55,7 @@ pub(super) struct TableChainArguments {
     pub momenta: Address,
     pub squares: Address,
     pub noise: Address,
+    pub sums: Address,
     pub clip_norm: f64,
     pub noise_variance: f64,
     pub momentum: f64,

@@ -1,4 +1,4 @@
-//! Small networks of tables: each chain runs on one multiprocessor, thousands of steps a launch.
+//! Small dense networks of tables: each chain runs on one multiprocessor or a few, thousands of steps a launch.
 //!
 //! Semantics are those of `kelvin::sampler::run_population`: the same random numbers and rows, states that agree to f32
 //! rounding. All chains that start at the same step move together; those that adapt stop together, too, and the host finds their masses and
@@ -20,7 +20,7 @@ use kelvin::prior::IsotropicGaussian;
 use kelvin::sampler::{AscentObjective, Batches, Chain, JointAscent, Langevin, Motion, Observer, Plan};
 use thiserror::Error;
 
-use crate::gpu::device::{Buffer, Device, DeviceError};
+use crate::gpu::device::{Buffer, Device, DeviceError, Limits};
 use crate::gpu::kernels::KernelSource;
 use shape::{KernelRule, Shape, Sizes};
 
@@ -66,7 +66,7 @@ impl TableEngine {
         let unsupported = |what: String, needs: &'static str| TableError::Unsupported { what, needs };
         let (network, examples) = (posterior.network(), posterior.examples());
         let sizes = Sizes::of(network, posterior.likelihood())
-            .ok_or_else(|| unsupported(network.describe(), "one hidden layer with ReLU"))?;
+            .ok_or_else(|| unsupported(network.describe(), "one to three hidden layers with ReLU"))?;
         let prior_variance = posterior
             .prior()
             .isotropic_variance()
@@ -77,8 +77,10 @@ impl TableEngine {
         if examples.len() * sizes.stride() > MOST_NUMBERS {
             return Err(unsupported(format!("{} rows", examples.len()), "rows of fewer than 2³¹ numbers in all"));
         }
-        if Shape::new(sizes, 1, true, device.limits().shared_bytes).is_none() {
-            let needs = "a network that one multiprocessor has registers and shared memory for";
+        // The most that batches of any size need: more rows than shared memory holds.
+        if Shape::new(&sizes, MOST_NUMBERS, true, 1, &device.limits()).is_none() {
+            let needs =
+                "a network that fits a multiprocessor, of at most 10000 parameters where it has several hidden layers";
             return Err(unsupported(network.describe(), needs));
         }
         // Classes have none, and their kernels do not ask.
@@ -157,21 +159,30 @@ impl TableEngine {
 
 /// The kernel for each way to compute a gradient and each rule at least once.
 pub(crate) fn example_kernels() -> Vec<KernelSource> {
-    const SHARED_BYTES: u32 = 227 << 10;
-    let sizes = |inputs, hidden, outputs| Sizes { inputs, hidden, outputs, is_categorical: outputs > 1 };
+    let limits =
+        Limits { num_multiprocessors: 132, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 1 << 30 };
+    let sizes = |inputs, hidden: &[usize], outputs| {
+        let hidden = hidden.to_vec();
+        Sizes { inputs, hidden, outputs, is_categorical: outputs > 1 }
+    };
     [
-        (sizes(8, 64, 1), 824, true, KernelRule::Sghmc),
-        (sizes(14, 64, 1), 128, false, KernelRule::Sghmc),
-        (sizes(14, 64, 1), 128, false, KernelRule::JointAscent),
-        (sizes(8, 100, 1), 20_000, true, KernelRule::Baoa),
-        (sizes(8, 64, 1), 824, true, KernelRule::Baoab),
-        (sizes(100, 64, 1), 128, false, KernelRule::Baoab),
-        (sizes(10, 64, 8), 128, false, KernelRule::Sgld),
-        (sizes(100, 64, 1), 128, false, KernelRule::MassEstimate),
+        (sizes(8, &[64], 1), 824, true, 50, KernelRule::Sghmc),
+        (sizes(14, &[64], 1), 128, false, 50, KernelRule::Sghmc),
+        (sizes(14, &[64], 1), 128, false, 1, KernelRule::JointAscent),
+        (sizes(8, &[100], 1), 20_000, true, 1, KernelRule::Baoa),
+        (sizes(8, &[64], 1), 824, true, 132, KernelRule::Baoab),
+        (sizes(100, &[64], 1), 128, false, 1, KernelRule::Baoab),
+        (sizes(10, &[64], 8), 128, false, 1, KernelRule::Sgld),
+        (sizes(100, &[64], 1), 128, false, 1, KernelRule::MassEstimate),
+        (sizes(20, &[100, 64], 3), 128, false, 1, KernelRule::Sghmc),
+        (sizes(20, &[100, 64], 3), 128, false, 50, KernelRule::Baoab),
+        (sizes(8, &[64, 64], 1), 824, true, 50, KernelRule::JointAscent),
+        (sizes(8, &[64, 64], 1), 824, true, 200, KernelRule::Sghmc),
+        (sizes(13, &[50, 40, 30], 2), 20_000, true, 10, KernelRule::MassEstimate),
     ]
     .into_iter()
-    .filter_map(|(sizes, batch_rows, is_full, rule)| {
-        Shape::new(sizes, batch_rows, is_full, SHARED_BYTES).map(|shape| shape.source(rule))
+    .filter_map(|(sizes, batch_rows, is_full, num_chains, rule)| {
+        Shape::new(&sizes, batch_rows, is_full, num_chains, &limits).map(|shape| shape.source(rule))
     })
     .collect()
 }

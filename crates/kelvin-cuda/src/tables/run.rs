@@ -62,6 +62,7 @@ struct Group<'a> {
     states: Buffer<f32>,
     squares: Buffer<f64>,
     noise: Buffer<f32>,
+    sums: Buffer<f32>,
     records: Buffer<TableChain>,
     results: Buffer<TableResult>,
     steps: Buffer<StepNumbers>,
@@ -72,7 +73,7 @@ struct Group<'a> {
 /// A launch whose steps have not been looked at yet.
 struct Flight {
     steps: Range<u64>,
-    /// The slots that move, in the order of the blocks.
+    /// The slots that move, in the order of blocks or clusters.
     slots: Vec<usize>,
 }
 
@@ -86,14 +87,13 @@ impl<'a> Group<'a> {
     ) -> Result<Self, DeviceError> {
         let device = &engine.device;
         let batch_rows = engine.batch_rows(&plan.batches);
-        let most_shared_bytes = device.limits().shared_bytes;
-        let shape = Shape::new(engine.sizes, batch_rows, plan.batches.is_full(), most_shared_bytes)
+        let shape = Shape::new(&engine.sizes, batch_rows, plan.batches.is_full(), members.len(), &device.limits())
             .expect("the engine was made for this network, and rows need no shared memory");
         let kernel = device.compile(&shape.source(kernel_rule(motion)))?;
         let mass_kernel =
             motion.mass_estimate().map(|_| device.compile(&shape.source(KernelRule::MassEstimate))).transpose()?;
 
-        let (num_squares, num_noise) = shape.scratch_numbers();
+        let scratch = shape.scratch();
         let work = 2 * batch_rows as u64 * engine.sizes.num_parameters() as u64;
         let most_steps = (LAUNCH_WORK / work).clamp(1, MOST_STEPS);
         // A launch reads the numbers of each of its steps, and a batch of an estimate is one, though it has none of its own.
@@ -104,8 +104,9 @@ impl<'a> Group<'a> {
         let warm_up = HostWarmUp::new(motion, plan, chains.len(), || engine.posterior());
         Ok(Self {
             states: Buffer::of(device, &states)?,
-            squares: Buffer::zeros(device, members.len() * num_squares)?,
-            noise: Buffer::zeros(device, members.len() * num_noise)?,
+            squares: Buffer::zeros(device, members.len() * scratch.squares)?,
+            noise: Buffer::zeros(device, members.len() * scratch.noise)?,
+            sums: Buffer::zeros(device, members.len() * scratch.sums)?,
             records: Buffer::zeros(device, members.len())?,
             results: Buffer::zeros(device, members.len())?,
             steps: Buffer::zeros(device, most_steps.max(most_batches) as usize)?,
@@ -199,7 +200,7 @@ impl<'a> Group<'a> {
         warm_up.note_energies(step, &arrived, chains);
     }
 
-    /// Launches a kernel over steps, one block a chain.
+    /// Launches a kernel over steps, a block or a cluster a chain.
     fn start(
         &self,
         kernel: Kernel,
@@ -222,6 +223,7 @@ impl<'a> Group<'a> {
             momenta: self.states.at(self.states.len() / 2),
             squares: self.squares.at(0),
             noise: self.noise.at(0),
+            sums: self.sums.at(0),
             clip_norm: self.motion.clip_norm(),
             noise_variance: engine.noise_variance,
             momentum,
@@ -238,9 +240,9 @@ impl<'a> Group<'a> {
             clips_log_beta: u32::from(clips_log_beta(self.motion)),
             order_purpose: order_purpose as u32,
         };
-        let grid = [slots.len() as u32, 1, 1];
+        let grid = [slots.len() as u32 * self.shape.blocks, 1, 1];
         let launch = Launch::new(kernel, grid, self.shape.num_threads(), self.shape.shared_bytes, &arguments);
-        engine.device.launch(&launch)
+        engine.device.launch(&launch.in_clusters_of(self.shape.blocks))
     }
 
     /// Waits for a launch and brings its chains' states and readings back; those that are no longer `live` stay as they

@@ -2,7 +2,7 @@
 
 use kelvin::sampler::{Batches, Chain, ClipScope, JointAscent, Motion};
 
-use super::arguments::{StepNumbers, TableChain};
+use super::arguments::{MOST_TENSORS, StepNumbers, TableChain};
 use super::shape::KernelRule;
 use crate::samplers::{OF_TABLES, number_in};
 
@@ -53,9 +53,11 @@ pub(super) fn chain_numbers(
     chain: &Chain,
     slot: usize,
 ) -> TableChain {
-    let masses: [f64; 4] = std::array::from_fn(|tensor| chain.state.mass[tensor]);
+    // Networks of fewer layers have fewer tensors.
+    let mass = |tensor| chain.state.mass.get(tensor).copied().unwrap_or(1.0);
+    let masses: [f64; MOST_TENSORS] = std::array::from_fn(mass);
     let shared = TableChain {
-        noise_factor: [0.0; 4],
+        noise_factor: [0.0; MOST_TENSORS],
         drift_factor: masses.map(f64::recip),
         kick_factor: 1.0,
         keep_factor: 1.0,

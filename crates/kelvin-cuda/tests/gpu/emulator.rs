@@ -477,3 +477,35 @@ fn recordings_run_as_often_as_asked_and_memory_is_zero_at_first() {
     assert_eq!(counts.to_vec().unwrap(), [14; 32]);
     device.forget(recording);
 }
+
+/// Two clusters of four: every thread reads its neighbour block's number and writes to its memory, between two meetings.
+#[test]
+fn blocks_of_a_cluster_reach_each_others_shared_memory() {
+    let Some(device) = device_for_tests() else { return };
+    if !device.limits().warpgroup_products {
+        return skipped(Need::Gpu, "this GPU has no clusters");
+    }
+    let source = "#include \"cluster.cuh\"
+        struct A { u64 output; };
+        extern \"C\" __global__ void ring(const A arguments) {
+            SHARED_MEMORY(shared);
+            u32* own = (u32*)shared;
+            own[threadIdx.x] = 1000 * blockIdx.x + threadIdx.x;
+            meet_cluster();
+            const u32 next = (block_of_cluster() + 1) % 4;
+            const u32 seen = in_block(own, next)[threadIdx.x];
+            in_block(own + 64, next)[threadIdx.x] = 2 * seen + block_of_cluster();
+            meet_cluster();
+            ((u32*)arguments.output)[blockIdx.x * 64 + threadIdx.x] = own[64 + threadIdx.x];
+        }";
+    let kernel = device.compile_text("ring", &text_of("ring.cu", source, &[])).unwrap();
+    let output = Buffer::<u32>::zeros(&device, 8 * 64).unwrap();
+    let launch = |blocks| Launch::new(kernel, [blocks, 1, 1], 64, 512, &output.at(0)).in_clusters_of(4);
+    device.launch(&launch(8)).unwrap();
+    let found = output.to_vec().unwrap();
+    for (i, found) in (0u32..).zip(found) {
+        let (block, thread) = (i / 64, i % 64);
+        assert_eq!(found, 2 * (1000 * block + thread) + (block + 3) % 4, "thread {thread} of block {block}");
+    }
+    assert!(device.launch(&launch(6)).is_err(), "six blocks are no whole number of clusters");
+}

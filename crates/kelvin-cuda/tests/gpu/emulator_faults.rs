@@ -191,3 +191,21 @@ fn a_missing_barrier_is_seen() {
         assert!(output.contains(&u32::MAX), "{output:?}");
     }
 }
+
+#[test]
+fn a_block_that_its_cluster_waits_for_is_an_error() {
+    let Some(device) = emulator_for_tests() else { return };
+    let source = "#include \"cluster.cuh\"
+        struct A { u64 output; };
+        extern \"C\" __global__ void late(const A arguments) {
+            if (block_of_cluster() == 1) __syncthreads(); else meet_cluster();
+            if (block_of_cluster() == 1 && threadIdx.x < 32) meet_cluster();
+            if (block_of_cluster() == 1) __syncthreads();
+        }";
+    let kernel = device.compile_text("late", &text_of("late.cu", source, &[])).unwrap();
+    let launch = Launch::new(kernel, [2, 1, 1], 64, 0, &0u64).in_clusters_of(2);
+    let message = device.launch(&launch).unwrap_err().to_string();
+    for part in ["cannot go on", "threads 0 to 63 wait in meet_cluster", "threads 96 to 127 wait in __syncthreads"] {
+        assert!(message.contains(part), "{message}");
+    }
+}

@@ -50,7 +50,7 @@ fn headers_compile_on_their_own() {
     if compiler_is_missing() {
         return;
     }
-    for file in ["gpu.cuh", "bulk_copy.cuh", "wgmma.cuh", "philox.cuh", "augment.cuh"] {
+    for file in ["gpu.cuh", "bulk_copy.cuh", "cluster.cuh", "wgmma.cuh", "philox.cuh", "augment.cuh"] {
         let source = format!("#include \"{file}\"\nextern \"C\" __global__ void alone() {{}}\n");
         compile("alone", &text_of("alone.cu", &source, &[]));
     }

@@ -15,10 +15,11 @@ use libloading::Library;
 use super::fault::{self, Touched};
 use super::guarded::GuardedMemory;
 
-const EMULATOR: [&str; 5] = [
+const EMULATOR: [&str; 6] = [
     include_str!("emulator/fibers.h"),
     include_str!("emulator/words.h"),
     include_str!("emulator/gpu.h"),
+    include_str!("emulator/cluster.h"),
     include_str!("emulator/bulk_copy.h"),
     include_str!("emulator/wgmma.h"),
 ];
@@ -26,6 +27,8 @@ const EMULATOR: [&str; 5] = [
 const LIMITS: Limits =
     Limits { num_multiprocessors: 40, shared_bytes: 227 << 10, warpgroup_products: true, memory_bytes: 4 << 30 };
 const MAX_THREADS: u32 = 1024;
+/// The emulator's `MAX_THREADS`.
+const MAX_THREADS_OF_CLUSTER: u32 = 2048;
 
 /// Runs kernels on this processor, each block's threads as fibers; see `emulator/fibers.h`.
 pub struct EmulatedDevice {
@@ -58,6 +61,7 @@ struct EmulatedLaunch {
     num_argument_bytes: usize,
     grid: [u32; 3],
     block: u32,
+    cluster: u32,
     shared_bytes: usize,
     backward: bool,
 }
@@ -188,9 +192,19 @@ impl EmulatedDevice {
             let kernel = state.kernels.get(launch.kernel.0).ok_or_else(|| failed("no such kernel".to_owned()))?;
             (Arc::clone(kernel), state.num_launches.is_multiple_of(2))
         };
-        let Launch { grid, block, shared_bytes, .. } = *launch;
+        let Launch { grid, block, shared_bytes, cluster, .. } = *launch;
         if grid.contains(&0) || grid[1..].iter().any(|&size| size > 65535) || block == 0 || block > MAX_THREADS {
             return Err(failed(format!("{}: a grid of {grid:?} blocks of {block} threads", kernel.entry)));
+        }
+        let is_whole = cluster == 1 || (cluster > 0 && grid[0].is_multiple_of(cluster) && block.is_multiple_of(32));
+        if !is_whole || block * cluster > MAX_THREADS_OF_CLUSTER {
+            return Err(failed(format!(
+                "{}: {grid:?} blocks of {block} threads in clusters of {cluster}",
+                kernel.entry
+            )));
+        }
+        if cluster > 1 && !self.limits.warpgroup_products {
+            return Err(failed(format!("{}: clusters on a GPU that has none", kernel.entry)));
         }
         if shared_bytes > LIMITS.shared_bytes {
             return Err(failed(format!("{}: {shared_bytes} bytes of shared memory", kernel.entry)));
@@ -200,6 +214,7 @@ impl EmulatedDevice {
             num_argument_bytes: size_of_val(launch.arguments()),
             grid,
             block,
+            cluster,
             shared_bytes: shared_bytes as usize,
             backward,
         };

@@ -1,5 +1,6 @@
 //! The engine of small tables, against the CPU.
 
+mod deep;
 mod problems;
 mod run;
 #[path = "../support/mod.rs"]

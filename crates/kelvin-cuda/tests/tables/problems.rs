@@ -49,6 +49,18 @@ impl Problem {
         }
     }
 
+    /// Several hidden layers, one output or as many as classes.
+    pub fn deep(num_rows: usize, inputs: usize, hidden: &[usize], num_classes: Option<usize>) -> Self {
+        Self {
+            network: Network::dense(inputs, hidden, num_classes.unwrap_or(1)).unwrap(),
+            examples: examples(num_rows, inputs, num_classes),
+            likelihood: match num_classes {
+                None => Likelihood::Gaussian { noise_variance: 0.05 },
+                Some(num_classes) => Likelihood::Categorical { num_classes },
+            },
+        }
+    }
+
     pub fn posterior(&self) -> Posterior {
         let prior = IsotropicGaussian::new(0.5).unwrap();
         Posterior::new(&self.network, self.likelihood, prior, &self.examples).unwrap()
@@ -69,7 +81,7 @@ impl Problem {
             position.iter_mut().zip(&momentum).for_each(|(theta, m)| *theta += 0.05 * m);
             let mut chain = Chain::new(id, temperature, position, &layout);
             chain.state.momentum = momentum;
-            chain.state.mass = vec![1.0, 2.0, 0.5, 1.5];
+            chain.state.mass = [1.0, 2.0, 0.5, 1.5].into_iter().cycle().take(layout.tensors().len()).collect();
             chain
         };
         (0..count).map(chain).collect()

@@ -50,7 +50,13 @@ impl Told {
 }
 
 /// Runs a problem on both engines and compares states, temperatures and what observers saw.
-fn assert_agrees(what: &str, device: &Arc<dyn Device>, problem: &Problem, rule: &AnyRule, batch_size: Option<usize>) {
+pub fn assert_agrees(
+    what: &str,
+    device: &Arc<dyn Device>,
+    problem: &Problem,
+    rule: &AnyRule,
+    batch_size: Option<usize>,
+) {
     let posterior = problem.posterior();
     let engine = TableEngine::new(Arc::clone(device), &posterior).unwrap();
     let plan = plan(problem.batches(batch_size), 54);
@@ -109,6 +115,12 @@ fn gradients_are_those_of_the_cpu_to_f32_rounding() {
         Problem::regression(50, 70, 50),
         Problem::classification(120, 5, 20, 3),
         Problem::classification(70, 9, 70, 12),
+        Problem::deep(150, 8, &[64, 64], None),
+        Problem::deep(300, 8, &[64, 64], None),
+        Problem::deep(130, 20, &[100, 64], Some(3)),
+        Problem::deep(37, 5, &[9, 30], None),
+        Problem::deep(100, 17, &[40, 33, 20], Some(5)),
+        Problem::deep(70, 3, &[200, 20], None),
     ] {
         let posterior = problem.posterior();
         let mut expected = vec![0.0; posterior.dim()];
@@ -381,12 +393,24 @@ fn what_is_not_served_is_said() {
     let refused = TableEngine::new(Arc::clone(&device), &posterior).err();
     assert!(matches!(refused, Some(TableError::Unsupported { .. })), "{refused:?}");
 
-    let layers = vec![Layer::Dense { units: 4 }, Layer::Relu, Layer::Dense { units: 4 }, Layer::Relu];
-    let deep = Network::new(Shape::flat(3), [layers, vec![Layer::Dense { units: 1 }]].concat()).unwrap();
-    let prior = IsotropicGaussian::new(1.0).unwrap();
-    let posterior = Posterior::new(&deep, problem.likelihood, prior, &problem.examples).unwrap();
-    let refused = TableEngine::new(device, &posterior).err().unwrap().to_string();
-    assert_eq!(refused, "the GPU engine of tables does not serve 3-4-4-1: it needs one hidden layer with ReLU");
+    let hidden = |units| [Layer::Dense { units }, Layer::Relu];
+    let output = Layer::Dense { units: 1 };
+    for (layers, needs) in [
+        (vec![Layer::Dense { units: 4 }, Layer::Tanh, output.clone()], "one to three hidden layers with ReLU"),
+        ([hidden(4), hidden(4), hidden(4), hidden(4)].concat(), "one to three hidden layers with ReLU"),
+        (
+            [hidden(100), hidden(100)].concat(),
+            "a network that fits a multiprocessor, of at most 10000 parameters where it has several hidden layers",
+        ),
+    ] {
+        let layers = if layers.contains(&output) { layers } else { [layers, vec![output.clone()]].concat() };
+        let network = Network::new(Shape::flat(3), layers).unwrap();
+        let prior = IsotropicGaussian::new(1.0).unwrap();
+        let posterior = Posterior::new(&network, problem.likelihood, prior, &problem.examples).unwrap();
+        let refused = TableEngine::new(Arc::clone(&device), &posterior).err().unwrap().to_string();
+        let expected = format!("the GPU engine of tables does not serve {}: it needs {needs}", network.describe());
+        assert_eq!(refused, expected);
+    }
 }
 
 /// Σ m²/d over many steps is 2T/(1 + μ') within 5 standard errors, where the step is small and batches are full.

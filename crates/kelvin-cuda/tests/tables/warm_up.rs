@@ -58,6 +58,7 @@ fn what_chains_find_and_where_it_leads_is_what_the_cpu_does() {
         ("cold likelihood", &regression, Langevin { tempering: Tempering::Likelihood, ..adaptive() }, None),
         ("classes", &Problem::classification(80, 5, 12, 3), adaptive(), Some(20)),
         ("registers do not hold it", &Problem::regression(50, 70, 50), adaptive(), None),
+        ("two hidden layers", &Problem::deep(97, 4, &[12, 8], None), adaptive(), Some(70)),
     ] {
         let posterior = problem.posterior();
         let engine = TableEngine::new(Arc::clone(&device), &posterior).unwrap();

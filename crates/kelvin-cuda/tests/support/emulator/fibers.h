@@ -1,6 +1,7 @@
-// The emulator's scheduler: the threads of a block as fibers of one processor thread, block after block.
+// The emulator's scheduler: the threads of a block, or of the blocks of a cluster, as fibers of one processor thread, one after
+// the other.
 //
-// A thread runs until it waits: at a barrier of its block, or at a meeting of its warp (a shuffle, a vote, a matrix
+// A thread runs until it waits: at a barrier of its block or cluster, or at a meeting of its warp (a shuffle, a vote, a matrix
 // product). Whoever comes last to a meeting does its work for all, on the operands that the others left on their own
 // stacks. Threads that can never go on are an error with a message, and so is memory that is not the device's.
 //
@@ -106,7 +107,7 @@ EMULATOR_STATE dim3 blockDim, gridDim;
 
 namespace emulator {
 
-constexpr unsigned MAX_THREADS = 1024, WARP = 32;
+constexpr unsigned MAX_THREADS = 2048, WARP = 32, MAX_BLOCKS = 8;
 constexpr size_t STACK_BYTES = 128 << 10, SHARED_BYTES = 256 << 10;
 // What memory holds that nobody has written: not a number as a float.
 constexpr int POISON = 0xFF;
@@ -121,7 +122,7 @@ struct Place {
     }
 };
 
-enum class State { ready, at_barrier, at_meeting, finished };
+enum class State { ready, at_barrier, at_cluster_barrier, at_meeting, finished };
 
 // Sixteen bytes on their way into shared memory.
 struct Copy {
@@ -184,10 +185,15 @@ struct Warp {
 
 EMULATOR_STATE Fiber fibers[MAX_THREADS];
 EMULATOR_STATE Warp warps[MAX_THREADS / WARP];
-EMULATOR_STATE unsigned num_threads, num_alive, num_at_barrier, current;
+// Of a block.
+EMULATOR_STATE unsigned num_threads;
+// Of a cluster: blocks, threads in all of them that have not returned, and how many of each block wait.
+EMULATOR_STATE unsigned num_blocks, num_alive, num_alive_of[MAX_BLOCKS], num_at_barrier[MAX_BLOCKS], num_at_cluster_barrier;
+EMULATOR_STATE unsigned current;
 EMULATOR_STATE void* scheduler;
+// Shared memory of the block that runs.
 EMULATOR_STATE unsigned char *stacks, *shared_end, *shared_memory;
-EMULATOR_STATE size_t page_bytes;
+EMULATOR_STATE size_t page_bytes, shared_bytes;
 
 EMULATOR_STATE void (*call)(const void* arguments);
 EMULATOR_STATE const void* call_arguments;
@@ -202,6 +208,11 @@ EMULATOR_STATE bool ran_in_vain;
 // anything else in one whose first does.
 EMULATOR_STATE bool may_arrive;
 
+inline unsigned block_of(unsigned thread) { return thread / num_threads; }
+
+// That of the last block ends where the forbidden page begins, but for what aligns it.
+inline unsigned char* shared_of(unsigned block) { return shared_end - (num_blocks - block) * shared_bytes; }
+
 inline void suspend() { kelvin_switch(&fibers[current].stack_pointer, scheduler); }
 
 // Ends the launch with an error: the thread never goes on.
@@ -213,6 +224,9 @@ void settle_meeting(unsigned first, const Fiber& like);
 // Waits for all threads of the block; `resolve`, if any, is called once with everyone's operation.
 void wait_for_block(const char* word, Place place, void* operation = nullptr,
                     void (*resolve)(void* const*, unsigned) = nullptr);
+
+// Waits for all threads of the cluster.
+void wait_for_cluster(const char* word, Place place);
 
 // Waits for the threads of the warp that `mask` names; then `Operation::resolve` has been called once for all.
 template <class Operation>
@@ -248,7 +262,7 @@ struct Launch {
     const void* arguments;
     size_t num_argument_bytes;
     unsigned grid[3];
-    unsigned block;
+    unsigned block, cluster;
     size_t shared_bytes;
     // In which order threads run; kernels must not depend on it.
     bool backward;
@@ -290,23 +304,32 @@ void settle_meeting(unsigned first, const Fiber& like) {
         if (present >> lane & 1) fibers[first + lane].state = State::ready;
 }
 
-// Lets all threads go on if all that are left have come to the same barrier.
-static void settle_barrier() {
-    if (num_alive == 0 || num_at_barrier < num_alive) return;
+// Lets the waiting threads from `first` to `end` go on, who are all that are left, if they have come to the same barrier.
+static bool settle_barrier(State waiting, unsigned first, unsigned end) {
     const Fiber* like = nullptr;
     std::vector<void*> operations;
-    for (unsigned i = 0; i < num_threads; i++) {
+    for (unsigned i = first; i < end; i++) {
         Fiber& fiber = fibers[i];
-        if (fiber.state != State::at_barrier) continue;
+        if (fiber.state != waiting) continue;
         if (!like) like = &fiber;
         // Left waiting, they are reported as such.
-        if (fiber.place.line != like->place.line || strcmp(fiber.place.file, like->place.file)) return;
+        if (fiber.place.line != like->place.line || strcmp(fiber.place.file, like->place.file)) return false;
         if (fiber.operation) operations.push_back(fiber.operation);
     }
     if (like->resolve) like->resolve(operations.data(), (unsigned)operations.size());
-    for (unsigned i = 0; i < num_threads; i++)
-        if (fibers[i].state == State::at_barrier) fibers[i].state = State::ready;
-    num_at_barrier = 0;
+    for (unsigned i = first; i < end; i++)
+        if (fibers[i].state == waiting) fibers[i].state = State::ready;
+    return true;
+}
+
+static void settle_block(unsigned block) {
+    if (num_alive_of[block] == 0 || num_at_barrier[block] < num_alive_of[block]) return;
+    if (settle_barrier(State::at_barrier, block * num_threads, (block + 1) * num_threads)) num_at_barrier[block] = 0;
+}
+
+static void settle_cluster() {
+    if (num_alive == 0 || num_at_cluster_barrier < num_alive) return;
+    if (settle_barrier(State::at_cluster_barrier, 0, num_blocks * num_threads)) num_at_cluster_barrier = 0;
 }
 
 void wait_for_block(const char* word, Place place, void* operation, void (*resolve)(void* const*, unsigned)) {
@@ -316,8 +339,20 @@ void wait_for_block(const char* word, Place place, void* operation, void (*resol
     self.operation = operation;
     self.resolve = resolve;
     self.state = State::at_barrier;
-    num_at_barrier++;
-    settle_barrier();
+    num_at_barrier[block_of(current)]++;
+    settle_block(block_of(current));
+    if (self.state != State::ready) suspend();
+}
+
+void wait_for_cluster(const char* word, Place place) {
+    Fiber& self = fibers[current];
+    self.word = word;
+    self.place = place;
+    self.operation = nullptr;
+    self.resolve = nullptr;
+    self.state = State::at_cluster_barrier;
+    num_at_cluster_barrier++;
+    settle_cluster();
     if (self.state != State::ready) suspend();
 }
 
@@ -327,9 +362,11 @@ static void fiber_main() {
     fibers[current].state = State::finished;
     warps[current / WARP].alive &= ~(1u << current % WARP);
     num_alive--;
-    for (unsigned i = first; i < first + WARP && i < num_threads; i++)
+    num_alive_of[block_of(current)]--;
+    for (unsigned i = first; i < first + WARP && i < num_blocks * num_threads; i++)
         if (fibers[i].state == State::at_meeting) settle_meeting(first, fibers[i]);
-    settle_barrier();
+    settle_block(block_of(current));
+    settle_cluster();
     for (;;) suspend();
 }
 
@@ -355,10 +392,15 @@ static void prepare_fiber(unsigned index) {
     fiber.num_phases = fiber.num_arrivals = 0;
 }
 
+// The first block of the cluster.
+static unsigned first_block;
+
 static bool run_if_ready(unsigned index) {
     if (fibers[index].state != State::ready || failed) return false;
     current = index;
-    threadIdx.x = index;
+    threadIdx.x = index % num_threads;
+    blockIdx.x = first_block + block_of(index);
+    shared_memory = shared_of(block_of(index));
     ran_in_vain = false;
     kelvin_switch(&scheduler, fibers[index].stack_pointer);
     return !ran_in_vain;
@@ -367,37 +409,41 @@ static bool run_if_ready(unsigned index) {
 static void report_deadlock() {
     failed = true;
     int length = snprintf(message, sizeof message, "block (%u, %u, %u) cannot go on:", blockIdx.x, blockIdx.y, blockIdx.z);
-    for (unsigned i = 0; i < num_threads && length < (int)sizeof message - 200; i++) {
+    const unsigned num_fibers = num_blocks * num_threads;
+    for (unsigned i = 0; i < num_fibers && length < (int)sizeof message - 200; i++) {
         const Fiber& fiber = fibers[i];
         auto same = [&](const Fiber& other) {
             return other.state == fiber.state && other.place.line == fiber.place.line && other.word == fiber.word;
         };
         if (fiber.state == State::finished || (i > 0 && same(fibers[i - 1]))) continue;
         unsigned last = i;
-        while (last + 1 < num_threads && same(fibers[last + 1])) last++;
+        while (last + 1 < num_fibers && same(fibers[last + 1])) last++;
         length += snprintf(message + length, sizeof message - length, "\n  threads %u to %u wait in %s at %.80s:%d", i, last,
                            fiber.word, fiber.place.file, fiber.place.line);
     }
-    if (num_alive < num_threads)
-        snprintf(message + length, sizeof message - length, "\n  %u threads have returned", num_threads - num_alive);
+    if (num_alive < num_fibers)
+        snprintf(message + length, sizeof message - length, "\n  %u threads have returned", num_fibers - num_alive);
 }
 
-static void run_block(bool backward) {
-    memset(shared_memory, POISON, shared_end - shared_memory);
-    num_alive = num_threads;
-    num_at_barrier = 0;
+static void run_cluster(bool backward) {
+    const unsigned num_fibers = num_blocks * num_threads;
+    memset(shared_of(0), POISON, shared_end - shared_of(0));
+    first_block = blockIdx.x;
+    num_alive = num_fibers;
+    num_at_cluster_barrier = 0;
+    for (unsigned block = 0; block < num_blocks; block++) num_alive_of[block] = num_threads, num_at_barrier[block] = 0;
     may_arrive = backward;
     memset(warps, 0, sizeof warps);
-    for (unsigned i = 0; i < num_threads; i++) {
+    for (unsigned i = 0; i < num_fibers; i++) {
         prepare_fiber(i);
         warps[i / WARP].alive |= 1u << i % WARP;
     }
-    const unsigned num_warps = (num_threads + WARP - 1) / WARP;
+    const unsigned num_warps = (num_fibers + WARP - 1) / WARP;
     while (num_alive > 0 && !failed) {
         bool any = false;
         for (unsigned i = 0; i < num_warps; i++) {
             const unsigned first = (backward ? num_warps - 1 - i : i) * WARP;
-            const unsigned lanes = first + WARP < num_threads ? WARP : num_threads - first;
+            const unsigned lanes = first + WARP < num_fibers ? WARP : num_fibers - first;
             for (bool moved = true; moved;) {
                 moved = false;
                 for (unsigned lane = 0; lane < lanes; lane++)
@@ -415,7 +461,7 @@ static unsigned char* reserve(size_t num_bytes) {
     return memory == MAP_FAILED ? nullptr : static_cast<unsigned char*>(memory);
 }
 
-static size_t num_reserved() { return MAX_THREADS * STACK_BYTES + SHARED_BYTES + page_bytes; }
+static size_t num_reserved() { return MAX_THREADS * STACK_BYTES + MAX_BLOCKS * SHARED_BYTES + page_bytes; }
 
 // A process that loads and unloads hundreds of kernels would run out of mappings.
 static struct GivenBackWithTheKernel {
@@ -441,7 +487,7 @@ static bool reserve_memory(unsigned num_threads) {
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char* memory = reserve(num_reserved());
     if (!memory) return false;
-    shared_end = memory + MAX_THREADS * STACK_BYTES + SHARED_BYTES;
+    shared_end = memory + MAX_THREADS * STACK_BYTES + MAX_BLOCKS * SHARED_BYTES;
     mprotect(shared_end, page_bytes, PROT_NONE);
     stacks = memory;
     guard();
@@ -453,7 +499,7 @@ static std::mutex one_launch_at_a_time;
 bool run_blocks(void (*kernel)(const void*), size_t num_argument_bytes, const Launch& launch, char* report,
                 size_t report_bytes) {
     std::lock_guard<std::mutex> guard(one_launch_at_a_time);
-    if (!reserve_memory(launch.block)) {
+    if (!reserve_memory(launch.block * launch.cluster)) {
         snprintf(report, report_bytes, "no memory for the stacks of the threads");
         return false;
     }
@@ -465,16 +511,18 @@ bool run_blocks(void (*kernel)(const void*), size_t num_argument_bytes, const La
     call = kernel;
     call_arguments = launch.arguments;
     num_threads = launch.block;
-    // It ends where the forbidden page begins, but for what aligns it.
-    shared_memory = shared_end - (launch.shared_bytes + 127) / 128 * 128;
+    num_blocks = launch.cluster;
+    shared_bytes = (launch.shared_bytes + 127) / 128 * 128;
     gridDim = {launch.grid[0], launch.grid[1], launch.grid[2]};
     blockDim = {launch.block, 1, 1};
     failed = false;
     if (sigsetjmp(fault, 1) == 0) {
         for (blockIdx.z = 0; blockIdx.z < gridDim.z && !failed; blockIdx.z++)
             for (blockIdx.y = 0; blockIdx.y < gridDim.y && !failed; blockIdx.y++)
-                for (blockIdx.x = 0; blockIdx.x < gridDim.x && !failed; blockIdx.x++)
-                    run_block(launch.backward != (blockIdx.x % 2 == 1));
+                for (unsigned x = 0; x < gridDim.x && !failed; x += num_blocks) {
+                    blockIdx.x = x;
+                    run_cluster(launch.backward != (x / num_blocks % 2 == 1));
+                }
     }
     if (failed) snprintf(report, report_bytes, "%s", message);
     return !failed;
