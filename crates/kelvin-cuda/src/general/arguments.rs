@@ -112,14 +112,21 @@ plain! {
         values: Address, gradient: Address, norm: Address, parts: Address, tickets: Address,
         finish: NormBackwardFinish, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
+    /// `response_norm.cuh`.
+    ResponseCells {
+        threshold: Address, floor: f32, input_width: u32, num_cells: u32, cells_across: u32, height: u32, width: u32,
+        share: f32, units: u32, keeps: u32, reserved: u32,
+    }
     /// `response_norm.cu`.
     ResponseNorm {
-        input: Reading, gamma: Address, beta: Address, output: Address, epsilon: f64, parameter_stride: u64,
+        input: Reading, gamma: Address, beta: Address, roots: Address, output: Address, epsilon: f64,
+        parameter_stride: u64, cells: ResponseCells,
     }
     /// `response_norm_backward.cu`.
     ResponseNormBackward {
-        output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
-        beta_gradient: Address, epsilon: f64, parameter_stride: u64, has_input_gradient: u32, reserved: u32,
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, roots: Address,
+        gamma_gradient: Address, beta_gradient: Address, threshold_gradient: Address, parameter_stride: u64,
+        cells: ResponseCells, has_input_gradient: u32, reserved: u32,
     }
     /// `activation.cu`.
     ActivationForward { input: Reading, output: Address, by: u32, reserved: u32 }

@@ -3,8 +3,7 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, ResponseNorm,
-    Threshold,
+    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::by_width::ByWidth;
@@ -213,17 +212,8 @@ impl<'a> Lowering<'a> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
-                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
-                    let arguments = ResponseNorm {
-                        input: self.reading(*from),
-                        gamma: self.parameter(scale.start),
-                        beta: self.parameter(offset.start),
-                        output: self.memory.value(*to),
-                        epsilon: *epsilon,
-                        parameter_stride: self.parameter_stride(),
-                    };
-                    self.over_pixels(self.compiled.response_norm, *from, (self.num_images, 1), &arguments);
-                }
+                Operation::FilterResponseNorm { .. } => self.response_forward(number, operation),
+                Operation::Threshold { .. } if self.plan.responses.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
                         input: self.reading(*from),
@@ -237,7 +227,7 @@ impl<'a> Lowering<'a> {
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
                 | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
-                Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
+                Operation::Pool { to, .. } if self.fast.makes_pool(*to) || self.plan.responses.make(number) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),

@@ -3,8 +3,7 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    Downstream, GiveGradient, GradientSource, GradientTotal, PoolBackward, ResponseNormBackward, ThresholdBackward,
-    Upstream,
+    Downstream, GiveGradient, GradientSource, GradientTotal, PoolBackward, ThresholdBackward, Upstream,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::lower::Lowering;
@@ -51,22 +50,8 @@ impl Lowering<'_> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
-                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
-                    let arguments = ResponseNormBackward {
-                        output: self.upstream(*to),
-                        input: self.reading(*from),
-                        to: self.downstream(*from),
-                        gamma: self.parameter(scale.start),
-                        gamma_gradient: self.sums(scale.start),
-                        beta_gradient: self.sums(offset.start),
-                        epsilon: *epsilon,
-                        parameter_stride: self.parameter_stride(),
-                        has_input_gradient: u32::from(*from != 0),
-                        reserved: 0,
-                    };
-                    let blocks = (self.num_images, 3);
-                    self.over_pixels(self.compiled.response_norm_backward, *from, blocks, &arguments);
-                }
+                Operation::FilterResponseNorm { .. } => self.response_backward(number, operation),
+                Operation::Threshold { .. } if self.plan.responses.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
                         output: self.upstream(*to),

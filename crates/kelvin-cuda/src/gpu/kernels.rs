@@ -90,6 +90,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("product_tf32.cu", include_str!("../../kernels/product_tf32.cu")),
     ("reading.cuh", include_str!("../../kernels/reading.cuh")),
     ("response_norm.cu", include_str!("../../kernels/response_norm.cu")),
+    ("response_norm.cuh", include_str!("../../kernels/response_norm.cuh")),
     ("response_norm_backward.cu", include_str!("../../kernels/response_norm_backward.cu")),
     ("round_weights.cu", include_str!("../../kernels/round_weights.cu")),
     ("scale_momenta.cu", include_str!("../../kernels/scale_momenta.cu")),
