@@ -93,7 +93,8 @@ plain! {
     }
     /// `norm_statistics.cu`.
     NormStatistics {
-        values: Address, parts: Address, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
+        values: Address, parts: Address, tickets: Address, finish: NormFinish, num_pixels: u32, channels: u32,
+        num_parts: u32, rows_per_part: u32,
     }
     /// `norm_finish.cuh`.
     NormFinish {

@@ -69,6 +69,10 @@ pub struct Lowering<'a> {
     pub(super) summed_norms: Vec<bool>,
     /// What finishes each norm that is left to the convolution that needs it first, forward and backward.
     pub(super) pending: Vec<(NormFinish, NormBackwardFinish)>,
+    /// Places of gradients that are read by what was launched beside others.
+    pub(super) read_beside: Vec<usize>,
+    /// Numbers of the launches that must wait for what was launched beside others.
+    pub(super) joining: Vec<usize>,
 }
 
 impl<'a> Lowering<'a> {
@@ -102,6 +106,8 @@ impl<'a> Lowering<'a> {
             splits: super::memory::num_splits(&plan.program, fast, num_images),
             summed_norms: vec![false; plan.program.norms.len()],
             pending: vec![Default::default(); plan.program.norms.len()],
+            read_beside: Vec::new(),
+            joining: Vec::new(),
         }
     }
 

@@ -100,6 +100,9 @@ impl Lowering<'_> {
 
     /// How the next operation in the backward pass hands on to D of a value: the first overwrites, the last cuts off.
     pub(super) fn downstream(&mut self, value: usize) -> Downstream {
+        if self.plan.gradients[value].is_some_and(|place| self.read_beside.contains(&place)) {
+            self.join();
+        }
         let before = self.written[value];
         self.written[value] += 1;
         let masks = before + 1 == self.plan.writers[value];
@@ -108,6 +111,19 @@ impl Lowering<'_> {
             adds: u32::from(before > 0 || self.plan.inherits[value].is_some()),
             masks: u32::from(masks),
         }
+    }
+
+    /// Launches what makes a sum over the gradient of `value` that only the total needs: others need not wait for it until one
+    /// overwrites this gradient.
+    pub(super) fn launch_beside(&mut self, launch: Launch, value: usize) {
+        self.read_beside.extend(self.plan.gradients[value]);
+        self.launches.push(launch.beside());
+    }
+
+    /// Lets the next launch wait for what was launched beside others.
+    fn join(&mut self) {
+        self.read_beside.clear();
+        self.joining.push(self.launches.len());
     }
 
     /// Where the partial sums of the tensor that begins at `start` go; notes them as its source.
@@ -197,6 +213,10 @@ impl Lowering<'_> {
         let sums: usize = self.splits.iter().zip(&self.blocks.tensor_lens).map(|(splits, len)| splits * len).sum();
         let most_are_single = sums < 2 * self.blocks.tensor_lens.iter().sum::<usize>();
         let kernel = self.compiled.gradient_total[usize::from(most_are_single)];
+        self.join();
         self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, &arguments));
+        for at in self.joining.drain(..) {
+            self.launches[at].joins = true;
+        }
     }
 }

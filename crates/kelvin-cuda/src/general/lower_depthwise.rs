@@ -58,7 +58,7 @@ impl Lowering<'_> {
         let tiles = (channels / width).div_ceil(THREADS) * sizes.kernel;
         let grid = [num_splits as u32, self.group.num_chains, tiles as u32];
         let shared = THREADS * width * (sizes.kernel + 1) * size_of::<f32>();
-        self.launches.push(Launch::new(function, grid, THREADS as u32, shared as u32, &weights));
+        self.launch_beside(Launch::new(function, grid, THREADS as u32, shared as u32, &weights), *to);
         if *from == 0 {
             return;
         }
