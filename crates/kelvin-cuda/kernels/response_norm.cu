@@ -14,15 +14,16 @@ struct ResponseNormArguments {
     element* output;
     double epsilon;
     u64 parameter_stride;
-    ResponseCells cells;
+    CutOff cut_off;
+    Cells cells;
 };
 
 template <int AREA, int CELLS, bool NORM>
 DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
     const Reading& input = arguments.input;
-    const ResponseCells& cells = arguments.cells;
+    const Cells& cells = arguments.cells;
     const u32 chain = blockIdx.y;
-    const ResponseShare own = response_share(input, cells);
+    const CellShare own = cell_share(input, cells);
     const PixelShare& share = own.share;
     const NormPack norm = NORM ? load_norm(input, chain, share.unit * WIDTH) : NormPack();
     RawPack* const kept = (RawPack*)(scratch + WIDTH * THREADS);
@@ -44,7 +45,7 @@ DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
         root.of[i] = (float)(1.0 / sqrt(total / pixels + arguments.epsilon));
         if (share.row == 0) arguments.roots[root_at + i] = root.of[i];
     }
-    const ResponseCoefficients by(cells, arguments.gamma, arguments.beta, parameter, root);
+    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, root);
     const u64 to = ((u64)chain * input.num_images + blockIdx.x) * cells.num_cells * input.channels + share.unit * WIDTH;
     Pack sum = {};
     for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32 cell, u32, bool is_last) {
@@ -62,7 +63,7 @@ DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
 
 template <bool NORM>
 DEVICE void respond_to(const ResponseNormArguments& arguments, float* scratch) {
-    const ResponseCells& cells = arguments.cells;
+    const Cells& cells = arguments.cells;
     if (cells.height * cells.width == 1) {
         respond<1, 4, NORM>(arguments, scratch);
     } else if (cells.height == 2 && cells.width == 2) {

@@ -20,7 +20,8 @@ struct ResponseNormBackwardArguments {
     // Null where there is no threshold.
     float* threshold_gradient;
     u64 parameter_stride;
-    ResponseCells cells;
+    CutOff cut_off;
+    Cells cells;
     // Whether anything stands before it that wants a gradient.
     u32 has_input_gradient;
     u32 reserved;
@@ -29,9 +30,9 @@ struct ResponseNormBackwardArguments {
 template <int AREA, int CELLS, bool NORM>
 DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, float* scratch) {
     const Reading& input = arguments.input;
-    const ResponseCells& cells = arguments.cells;
+    const Cells& cells = arguments.cells;
     const u32 chain = blockIdx.y;
-    const ResponseShare own = response_share(input, cells);
+    const CellShare own = cell_share(input, cells);
     const PixelShare& share = own.share;
     const NormPack norm = NORM ? load_norm(input, chain, share.unit * WIDTH) : NormPack();
     RawPack* const kept = (RawPack*)(scratch + 3 * WIDTH * THREADS);
@@ -40,7 +41,7 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
     Pack root;
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) root.of[i] = arguments.roots[image_at + i];
-    const ResponseCoefficients by(cells, arguments.gamma, arguments.beta, parameter, root);
+    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, root);
     const u32 first_cell = blockIdx.x * cells.num_cells * input.channels + share.unit * WIDTH;
     Pack gradient[CELLS];
     const auto ask = [&](int slot, u32 cell) {
@@ -89,7 +90,7 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
 
 template <bool NORM>
 DEVICE void respond_backward_to(const ResponseNormBackwardArguments& arguments, float* scratch) {
-    const ResponseCells& cells = arguments.cells;
+    const Cells& cells = arguments.cells;
     if (cells.height * cells.width == 1) {
         respond_backward<1, 2, NORM>(arguments, scratch);
     } else if (cells.height == 2 && cells.width == 2) {

@@ -113,21 +113,22 @@ plain! {
         values: Address, gradient: Address, norm: Address, parts: Address, tickets: Address,
         finish: NormBackwardFinish, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
-    /// `response_norm.cuh`.
-    ResponseCells {
-        threshold: Address, floor: f32, input_width: u32, num_cells: u32, cells_across: u32, height: u32, width: u32,
-        share: f32, units: u32, keeps: u32, reserved: u32,
+    /// `image_cells.cuh`.
+    Cells {
+        input_width: u32, num_cells: u32, cells_across: u32, height: u32, width: u32, share: f32, units: u32, keeps: u32,
     }
+    /// `response_norm.cuh`.
+    CutOff { threshold: Address, floor: f32, reserved: u32 }
     /// `response_norm.cu`.
     ResponseNorm {
         input: Reading, gamma: Address, beta: Address, roots: Address, output: Address, epsilon: f64,
-        parameter_stride: u64, cells: ResponseCells,
+        parameter_stride: u64, cut_off: CutOff, cells: Cells,
     }
     /// `response_norm_backward.cu`.
     ResponseNormBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, roots: Address,
         gamma_gradient: Address, beta_gradient: Address, threshold_gradient: Address, parameter_stride: u64,
-        cells: ResponseCells, has_input_gradient: u32, reserved: u32,
+        cut_off: CutOff, cells: Cells, has_input_gradient: u32, reserved: u32,
     }
     /// `activation.cu`.
     ActivationForward { input: Reading, output: Address, by: u32, reserved: u32 }
@@ -151,6 +152,17 @@ plain! {
     GroupNormBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
         beta_gradient: Address, epsilon: f64, parameter_stride: u64, groups: u32, has_input_gradient: u32,
+    }
+    /// `group_norm_cells.cu`.
+    GroupNormCells {
+        input: Reading, gamma: Address, beta: Address, moments: Address, output: Address, epsilon: f64,
+        parameter_stride: u64, cells: Cells, groups: u32, reserved: u32,
+    }
+    /// `group_norm_cells_backward.cu`.
+    GroupNormCellsBackward {
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, moments: Address,
+        gamma_gradient: Address, beta_gradient: Address, parameter_stride: u64, cells: Cells, groups: u32,
+        has_input_gradient: u32,
     }
     /// `layer_norm.cu`.
     LayerNorm {

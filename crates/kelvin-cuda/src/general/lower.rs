@@ -219,7 +219,7 @@ impl<'a> Lowering<'a> {
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
                 Operation::FilterResponseNorm { .. } => self.response_forward(number, operation),
-                Operation::Threshold { .. } if self.plan.responses.make(number) => {}
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
                         input: self.reading(*from),
@@ -229,11 +229,15 @@ impl<'a> Lowering<'a> {
                     };
                     self.over_packs(self.compiled.threshold, *to, &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_forward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
                 | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
-                Operation::Pool { to, .. } if self.fast.makes_pool(*to) || self.plan.responses.make(number) => {}
+                Operation::Pool { to, .. } if self.fast.makes_pool(*to) || self.plan.image_norms.make(number) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),

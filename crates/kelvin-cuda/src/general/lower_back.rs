@@ -51,7 +51,7 @@ impl Lowering<'_> {
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
                 Operation::FilterResponseNorm { .. } => self.response_backward(number, operation),
-                Operation::Threshold { .. } if self.plan.responses.make(number) => {}
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
                         output: self.upstream(*to),
@@ -65,6 +65,10 @@ impl Lowering<'_> {
                     };
                     self.over_pixels(self.compiled.threshold_backward, *from, (self.num_images, 1), &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_backward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }

@@ -34,8 +34,7 @@ impl Lowering<'_> {
         let (rows, columns) = layer.rows_and_columns(kind, self.num_images as usize);
         let cut = product.cut;
         let grid = [cut.num_tiles(rows, columns), self.group.num_chains, num_parts * layer.sizes.groups];
-        let shared = cut.shared_bytes(self.precision, kind);
-        Launch::new(product.kernel, grid, cut.num_threads(), shared, arguments)
+        Launch::new(product.kernel, grid, cut.num_threads(), product.shared_bytes, arguments)
     }
 
     /// The forward pass of a layer.

@@ -25,7 +25,7 @@ pub struct GroupMemory {
     norms: Vec<Buffer<f32>>,
     slopes: Vec<Buffer<f32>>,
     parts: Vec<Buffer<f32>>,
-    roots: Vec<Buffer<f32>>,
+    moments: Vec<Buffer<f32>>,
     sums: Vec<Buffer<f32>>,
     /// ∇ of each chain.
     pub totals: Buffer<f32>,
@@ -51,7 +51,7 @@ struct Sizes {
     gradients: Vec<usize>,
     norms: Vec<usize>,
     parts: Vec<usize>,
-    roots: Vec<usize>,
+    moments: Vec<usize>,
     sums: Vec<usize>,
     totals: usize,
     blocks: usize,
@@ -66,15 +66,21 @@ impl Sizes {
             let shape = program.values[norm.value].shape;
             2 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
         });
-        let written_len = |value: usize| if plan.responses.pass(value) { 0 } else { plan.stored_len(value) };
-        let roots = plan.responses.iter().map(|response| together * program.values[response.to].shape.channels);
+        let written_len = |value: usize| if plan.image_norms.pass(value) { 0 } else { plan.stored_len(value) };
+        let moments = plan.image_norms.iter().map(|norm| {
+            let numbers = match program.operations[norm.operation] {
+                Operation::GroupNorm { .. } => 2,
+                _ => 1,
+            };
+            numbers * together * program.values[norm.to].shape.channels
+        });
         let tensors = program.layout.tensors().iter();
         Self {
             values: (0..program.values.len()).map(|value| together * written_len(value)).collect(),
             gradients: plan.places.iter().map(|len| together * len).collect(),
             norms: (0..program.norms.len()).map(|norm| num_chains * channels(norm)).collect(),
             parts: parts.collect(),
-            roots: roots.collect(),
+            moments: moments.collect(),
             sums: tensors
                 .zip(most_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
@@ -86,7 +92,7 @@ impl Sizes {
 
     fn bytes(&self, precision: Precision) -> usize {
         let elements: usize = self.values.iter().chain(&self.gradients).sum();
-        let norms = 7 * self.norms.iter().sum::<usize>() + self.parts.iter().chain(&self.roots).sum::<usize>();
+        let norms = 7 * self.norms.iter().sum::<usize>() + self.parts.iter().chain(&self.moments).sum::<usize>();
         let singles = norms + self.sums.iter().sum::<usize>() + self.totals;
         elements * precision.bytes() + 4 * singles + 16 * self.blocks
     }
@@ -189,7 +195,7 @@ impl GroupMemory {
             norms: singles(&sizes.norms, 4)?,
             slopes: singles(&sizes.norms, 3)?,
             parts: singles(&sizes.parts, 1)?,
-            roots: singles(&sizes.roots, 1)?,
+            moments: singles(&sizes.moments, 1)?,
             sums: singles(&sizes.sums, 1)?,
             totals: Buffer::zeros(device, sizes.totals)?,
             squares: Buffer::zeros(device, sizes.blocks)?,
@@ -227,9 +233,10 @@ impl GroupMemory {
         self.parts[norm].at(0)
     }
 
-    /// 1/√(mean u² + ε) of a filter response norm by its number among them: [chain][image][channel].
-    pub fn roots(&self, response: usize) -> Address {
-        self.roots[response].at(0)
+    /// Of a norm of single images by its number among them: 1/√(mean u² + ε), [chain][image][channel], of a filter response norm; mean
+    /// and r of the channel's group, [chain][image][2][channel], of a group norm.
+    pub fn moments(&self, norm: usize) -> Address {
+        self.moments[norm].at(0)
     }
 
     /// Partial sums of the gradient of a tensor.

@@ -190,6 +190,28 @@ pub fn networks() -> Vec<(&'static str, Network)> {
             ),
         ),
         (
+            "group norms with activations and pools",
+            build(
+                Shape::image(12, 12, 1),
+                vec![
+                    conv(16, 3, 1),
+                    Layer::BATCH_NORM,
+                    Layer::Relu,
+                    Layer::GroupNorm { groups: 4, epsilon: 1e-5 },
+                    Layer::Silu,
+                    Layer::AvgPool { size: 2 },
+                    residual(vec![conv(16, 3, 1), Layer::GroupNorm { groups: 1, epsilon: 1e-5 }, Layer::Gelu], vec![]),
+                    Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
+                    Layer::Relu,
+                    Layer::AvgPool { size: 3 },
+                    conv(6, 1, 1),
+                    Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
+                    Layer::AvgPool { size: 2 },
+                    dense.clone(),
+                ],
+            ),
+        ),
+        (
             "filter response norm",
             build(
                 image,
