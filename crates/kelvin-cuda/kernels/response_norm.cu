@@ -10,7 +10,7 @@ struct ResponseNormArguments {
     Reading input;
     const float* gamma;
     const float* beta;
-    float* roots;
+    double* roots;
     element* output;
     double epsilon;
     u64 parameter_stride;
@@ -38,14 +38,14 @@ DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
     const u64 parameter = chain * arguments.parameter_stride + share.unit * WIDTH;
     const u64 root_at = ((u64)chain * input.num_images + blockIdx.x) * input.channels + share.unit * WIDTH;
     const double pixels = input.len / input.channels;
-    Pack root;
+    double roots[WIDTH];
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) {
         const double total = scratch[i * THREADS + share.unit - share.first_unit];
-        root.of[i] = (float)(1.0 / sqrt(total / pixels + arguments.epsilon));
-        if (share.row == 0) arguments.roots[root_at + i] = root.of[i];
+        roots[i] = 1.0 / sqrt(total / pixels + arguments.epsilon);
+        if (share.row == 0) arguments.roots[root_at + i] = roots[i];
     }
-    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, root);
+    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, roots);
     const u64 to = ((u64)chain * input.num_images + blockIdx.x) * cells.num_cells * input.channels + share.unit * WIDTH;
     Pack sum = {};
     for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32 cell, u32, bool is_last) {

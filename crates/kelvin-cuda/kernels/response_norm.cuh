@@ -17,12 +17,12 @@ struct CutOff {
 struct ResponseCoefficients {
     Pack scale, offset, floor;
 
-    // Of channels whose parameters begin at `parameter`.
+    // Of channels whose parameters begin at `parameter`, and their r at `roots`.
     DEVICE ResponseCoefficients(const CutOff& cut_off, const float* gamma, const float* beta, u64 parameter,
-                                const Pack& root) {
+                                const double* roots) {
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
-            scale.of[i] = gamma[parameter + i] * root.of[i], offset.of[i] = beta[parameter + i];
+            scale.of[i] = (float)(gamma[parameter + i] * roots[i]), offset.of[i] = beta[parameter + i];
             floor.of[i] = cut_off.threshold ? cut_off.threshold[parameter + i] : cut_off.floor;
         }
     }

@@ -14,7 +14,7 @@ struct ResponseNormBackwardArguments {
     Downstream to;
     const float* gamma;
     const float* beta;
-    const float* roots;
+    const double* roots;
     float* gamma_gradient;
     float* beta_gradient;
     // Null where there is no threshold.
@@ -38,10 +38,8 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
     RawPack* const kept = (RawPack*)(scratch + 3 * WIDTH * THREADS);
     const u64 parameter = chain * arguments.parameter_stride + share.unit * WIDTH;
     const u64 image_at = ((u64)chain * input.num_images + blockIdx.x) * input.channels + share.unit * WIDTH;
-    Pack root;
-#pragma unroll
-    for (int i = 0; i < WIDTH; i++) root.of[i] = arguments.roots[image_at + i];
-    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, root);
+    const double* const roots = arguments.roots + image_at;
+    const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, roots);
     const u32 first_cell = blockIdx.x * cells.num_cells * input.channels + share.unit * WIDTH;
     Pack gradient[CELLS];
     const auto ask = [&](int slot, u32 cell) {
@@ -70,12 +68,13 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
     for (int i = 0; i < WIDTH; i++) {
         const double product = totals[i * THREADS];
         if (share.row == 0) {
-            arguments.gamma_gradient[image_at + i] = (float)(product * root.of[i]);
+            arguments.gamma_gradient[image_at + i] = (float)(product * roots[i]);
             arguments.beta_gradient[image_at + i] = totals[(WIDTH + i) * THREADS];
             if (arguments.threshold_gradient)
                 arguments.threshold_gradient[image_at + i] = totals[(2 * WIDTH + i) * THREADS];
         }
-        b.of[i] = (float)(-(double)by.scale.of[i] * root.of[i] * root.of[i] * product / pixels);
+        const double scale = arguments.gamma[parameter + i] * roots[i];
+        b.of[i] = (float)(-scale * roots[i] * roots[i] * product / pixels);
     }
     if (!arguments.has_input_gradient) return;
     for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {

@@ -67,8 +67,7 @@ plain! {
     }
     /// `depthwise.cuh`.
     DepthwiseSizes {
-        input_height: u32, input_width: u32, output_height: u32, output_width: u32, channels: u32, stride: u32,
-        above: u32, left: u32, num_images: u32, reserved: u32,
+        input_height: u32, input_width: u32, output_height: u32, output_width: u32, channels: u32, num_images: u32,
     }
     /// `depthwise.cu`.
     Depthwise {
@@ -76,7 +75,7 @@ plain! {
     }
     /// `depthwise_weights.cu`.
     DepthwiseWeights {
-        output: Upstream, input: Reading, sums: Address, bias_sums: Address, num_splits: u32, pixels_per_split: u32,
+        output: Upstream, input: Reading, sums: Address, bias_sums: Address, num_splits: u32, reserved: u32,
         sizes: DepthwiseSizes,
     }
     /// `depthwise_input.cu`.

@@ -3,7 +3,7 @@
 //! | layer | kernels |
 //! |---|---|
 //! | of bf16, channels and filters 16, 32 or 64 (or a packed input), sizes multiples of the stride | `fast_plan.rs`: whole tiles of the image |
-//! | depthwise, of kernels up to 8×8 | `depthwise_kernels.rs`: a thread some channels of a pixel, without tensor cores |
+//! | depthwise, of kernels up to 8×8 | `depthwise_kernels.rs`: a thread some channels of a strip of pixels, without tensor cores |
 //! | any other, also in groups, and dense layers that `dense_kernels.rs` has nothing for | `conv_product.cu`: products gathered from the images |
 //!
 //! How a product is cut depends on the layer and the batch alone, never on how many chains there are, so that no bit does.
