@@ -29,6 +29,12 @@ impl Lowering<'_> {
     pub fn backward(&mut self) {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate().rev() {
+            if self.plan.fusions.of(number).is_some() {
+                self.fusion_backward(number, operation);
+            }
+            if self.plan.fusions.have(number) {
+                continue;
+            }
             match operation {
                 Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
                     Some(fast) => {
@@ -50,8 +56,7 @@ impl Lowering<'_> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
-                Operation::FilterResponseNorm { .. } => self.response_backward(number, operation),
-                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
+                Operation::FilterResponseNorm { .. } => unreachable!("it begins a fusion"),
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
                         output: self.upstream(*to),
@@ -65,10 +70,6 @@ impl Lowering<'_> {
                     };
                     self.over_pixels(self.compiled.threshold_backward, *from, (self.num_images, 1), &arguments);
                 }
-                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
-                    self.group_norm_backward(number, self.compiled.layer(number), operation);
-                }
-                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
