@@ -112,6 +112,11 @@ impl Launch {
         Self { beside: true, ..self }
     }
 
+    /// The same, waiting for what was launched beside.
+    pub fn joining(self) -> Self {
+        Self { joins: true, ..self }
+    }
+
     /// The structure's bytes, followed by zeros up to a multiple of eight.
     pub fn arguments(&self) -> &[u64] {
         &self.arguments

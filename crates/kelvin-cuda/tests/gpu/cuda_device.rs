@@ -154,8 +154,8 @@ fn what_is_launched_beside_others_is_waited_for() {
         let arguments = Arguments { to: numbers.at(0), len: numbers.len() as u32, add: amount };
         Launch::new(turn_kernel, [(numbers.len() as u32).div_ceil(256), 1, 1], 256, 0, &arguments)
     };
-    let joins = |launch: Launch| Launch { joins: true, ..launch };
-    let lane = [turn(1), turn(2).beside(), add(kernel, &others, 1), turn(3).beside(), joins(turn(4)), turn(5).beside()];
+    let lane =
+        [turn(1), turn(2).beside(), add(kernel, &others, 1), turn(3).beside(), turn(4).joining(), turn(5).beside()];
     let recording = device.record(&[&lane]).unwrap();
     device.replay(recording, 1).unwrap();
     let wanted = (1..=5u32).fold(0u32, |number, amount| number * 3 + amount);

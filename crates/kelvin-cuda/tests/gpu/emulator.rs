@@ -477,8 +477,7 @@ fn recordings_run_as_often_as_asked_and_memory_is_zero_at_first() {
     assert_eq!(counts.to_vec().unwrap(), [14; 32]);
     device.forget(recording);
     // What is launched beside others is there for those who join.
-    let joining = Launch { joins: true, ..launch(0, 3) };
-    let recording = device.record(&[&[launch(1, 0), launch(6, 1).beside(), joining]]).unwrap();
+    let recording = device.record(&[&[launch(1, 0), launch(6, 1).beside(), launch(0, 3).joining()]]).unwrap();
     device.replay(recording, 2).unwrap();
     assert_eq!(counts.to_vec().unwrap(), [21; 32]);
     device.forget(recording);
