@@ -2,7 +2,7 @@
 //
 // Mean and r of each channel's group go to [chain][image][2][channel] for the backward pass. Reads the value once, or twice where an
 // image is too large to keep (the second time from the cache), writes the result once, 16 bytes at a time where WIDTH is not
-// 1. Specification: network/images/group_norm.rs (GroupNormalise), network/activation.rs, pool.rs (PoolForward), max_pool.rs (MaxPoolForward).
+// 1. Specification: network/images/group_norm.rs (GroupNormalise), network/activation.rs, pool.rs (PoolForward).
 
 #include "group_norm_cells.cuh"
 
@@ -16,6 +16,7 @@ struct GroupNormCellsArguments {
     u64 parameter_stride;
     Cells cells;
     u32 groups;
+    u32 reserved;
 };
 
 template <bool NORM>
@@ -88,23 +89,17 @@ DEVICE void normalise(const GroupNormCellsArguments& arguments, float* scratch) 
     }
     const u64 to = image_at * cells.num_cells * channels + share.unit * WIDTH;
     Pack sum = {};
-    Largest largest;
     for_pixels<CELL, TOGETHER, false>(
         input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32 cell, u32, bool is_last) {
             const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
                 const float z = result_of(fmaf(scale.of[i], value.of[i] - mean.of[i], offset.of[i]));
-                if (MAXIMA) {
-                    largest.takes(i, z);
-                } else {
-                    sum.of[i] = CELL == 1 ? z : fmaf(z, cells.share, sum.of[i]);
-                }
+                sum.of[i] = CELL == 1 ? z : fmaf(z, cells.share, sum.of[i]);
             }
-            ++largest.pixel;
             if (!is_last) return;
-            store_pack(arguments.output, to + cell * channels, MAXIMA ? largest.value : sum);
-            sum = {}, largest = Largest();
+            store_pack(arguments.output, to + cell * channels, sum);
+            sum = {};
         });
 }
 

@@ -3,7 +3,7 @@
 //
 // ∂γ = Σ g·z and ∂β = Σ g of each image go to [chain][image][channel]. Reads the value once, or twice where an image is too large
 // to keep, dV of the result twice (both a second time from the cache), writes once, 16 bytes at a time where WIDTH is not
-// 1. Specification: network/images/group_norm.rs (GroupNormaliseBack), network/activation.rs, pool.rs (PoolBackward), max_pool.rs (MaxPoolBackward).
+// 1. Specification: network/images/group_norm.rs (GroupNormaliseBack), network/activation.rs, pool.rs (PoolBackward).
 
 #include "group_norm_cells.cuh"
 
@@ -22,7 +22,6 @@ struct GroupNormCellsBackwardArguments {
     u32 groups;
     // Whether anything stands before it that wants a gradient.
     u32 has_input_gradient;
-    u32 reserved;
 };
 
 template <bool NORM>
@@ -36,9 +35,7 @@ DEVICE void normalise_backward(const GroupNormCellsBackwardArguments& arguments,
     const NormPack norm = NORM ? load_norm(input, chain, share.unit * WIDTH) : NormPack();
     // Sums of each channel and of each group, and what is kept.
     float* const of_groups = scratch + 2 * WIDTH * THREADS;
-    // Which pixels of this thread's cells have the largest numbers.
-    u32* const places = (u32*)(of_groups + (2 * arguments.groups + 3) / 4 * 4) + threadIdx.x;
-    RawPack* const kept = (RawPack*)(places - threadIdx.x + (MAXIMA ? cells.turns * THREADS : 0));
+    RawPack* const kept = (RawPack*)(of_groups + (2 * arguments.groups + 3) / 4 * 4);
     const float* const all_gamma = arguments.gamma + chain * arguments.parameter_stride;
     const u64 image_at = (u64)chain * input.num_images + blockIdx.x;
     const float* const moments = arguments.moments + image_at * 2 * channels + share.unit * WIDTH;
@@ -51,37 +48,22 @@ DEVICE void normalise_backward(const GroupNormCellsBackwardArguments& arguments,
     }
     const u32 first_cell = blockIdx.x * cells.num_cells * channels + share.unit * WIDTH;
     Pack gradient[TOGETHER];
-    u32 turn = 0, pixel = 0;
     const auto ask = [&](int slot, u32 cell) {
         gradient[slot] = upstream_pack(arguments.output, chain, first_cell + cell * channels);
-        pixel = 0, turn += MAXIMA;
     };
     // z of number i of a pack, and g there.
     const auto z_of = [&](const Pack& value, int i) { return (value.of[i] - mean.of[i]) * root.of[i]; };
     const auto passed = [&](int slot, int i, float z) {
         return gradient[slot].of[i] * cells.share * slope_of(fmaf(gamma.of[i], z, beta.of[i]));
     };
-    Largest largest;
-    Pack of_largest;
     // Σ g and Σ g·z.
     float sums[2 * WIDTH] = {};
     for_pixels<CELL, TOGETHER, true>(
-        input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool is_last) {
+        input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool) {
             const Pack value = seen_pack<NORM>(raw, norm, input);
-            if (MAXIMA) {
-#pragma unroll
-                for (int i = 0; i < WIDTH; i++) {
-                    const float z = z_of(value, i);
-                    if (largest.takes(i, result_of(fmaf(gamma.of[i], z, beta.of[i])))) of_largest.of[i] = z;
-                }
-                ++largest.pixel;
-                if (!is_last) return;
-                places[(turn - 1) * THREADS] = largest.places;
-                largest = Largest();
-            }
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
-                const float z = MAXIMA ? of_largest.of[i] : z_of(value, i), g = passed(slot, i, z);
+                const float z = z_of(value, i), g = passed(slot, i, z);
                 sums[i] += g, sums[WIDTH + i] = fmaf(g, z, sums[WIDTH + i]);
             }
         });
@@ -110,19 +92,15 @@ DEVICE void normalise_backward(const GroupNormCellsBackwardArguments& arguments,
         const u32 group = (share.unit * WIDTH + i) / (channels / arguments.groups);
         level.of[i] = of_groups[2 * group], slope.of[i] = of_groups[2 * group + 1];
     }
-    turn = 0;
     for_pixels<CELL, TOGETHER, false>(
         input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {
             const Pack value = seen_pack<NORM>(raw, norm, input);
             Pack term;
 #pragma unroll
             for (int i = 0; i < WIDTH; i++) {
-                const float z = z_of(value, i);
-                const bool counts = !MAXIMA || is_largest(places[(turn - 1) * THREADS], i, pixel);
-                const float g = counts ? passed(slot, i, z) : 0.0f;
+                const float z = z_of(value, i), g = passed(slot, i, z);
                 term.of[i] = root.of[i] * fmaf(-z, slope.of[i], fmaf(gamma.of[i], g, -level.of[i]));
             }
-            ++pixel;
             downstream_pack(arguments.to, input, chain, at, term);
         });
 }

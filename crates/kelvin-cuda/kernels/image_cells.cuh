@@ -19,8 +19,6 @@ struct Cells {
     u32 units;
     // Whether there is room for what a thread reads.
     u32 keeps;
-    // Cells that a thread takes, at most.
-    u32 turns;
 };
 
 // What a block does, and a thread of it.

@@ -1,12 +1,9 @@
 // Filter response norm image by image, together with what cuts its result off (a learned threshold, or a ReLU) and the pool behind
 // it, where nobody else reads what lies between.
 //
-//   r = 1/√(mean u² + ε) over the pixels     y = γ·u·r + β     z = max(y, τ)     result = mean or largest of z in a cell
-//
-// Defines: CELL (pixels of a cell: 1, 4 for 2×2, 0 for any other rectangle), MAXIMA.
+//   r = 1/√(mean u² + ε) over the pixels     y = γ·u·r + β     z = max(y, τ)     result = mean of z over a cell
 
 #include "image_cells.cuh"
-#include "largest.cuh"
 
 struct CutOff {
     // Of the learned threshold of the first chain; null where there is none.

@@ -3,7 +3,7 @@
 //
 // ∂γ = Σ g·u·r, ∂β = Σ g and ∂τ = Σ g of what was cut off go to [chain][image][channel]. Reads the value once, or twice where a block's
 // share is too large to keep, dV of the result twice (both a second time from the cache), writes once, 16 bytes at a time where
-// WIDTH is not 1. Specification: network/images/response_norm.rs (NormaliseBack, CutOffBack), pool.rs (PoolBackward), max_pool.rs (MaxPoolBackward).
+// WIDTH is not 1. Specification: network/images/response_norm.rs (NormaliseBack, CutOffBack), pool.rs (PoolBackward).
 
 #include "response_norm.cuh"
 
@@ -24,51 +24,34 @@ struct ResponseNormBackwardArguments {
     Cells cells;
     // Whether anything stands before it that wants a gradient.
     u32 has_input_gradient;
+    u32 reserved;
 };
 
-template <bool NORM>
+template <int AREA, int CELLS, bool NORM>
 DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, float* scratch) {
-    constexpr int TOGETHER = CELL == 1 ? 2 : 1;
     const Reading& input = arguments.input;
     const Cells& cells = arguments.cells;
     const u32 chain = blockIdx.y;
     const CellShare own = cell_share(input, cells);
     const PixelShare& share = own.share;
     const NormPack norm = NORM ? load_norm(input, chain, share.unit * WIDTH) : NormPack();
-    // Which pixels of this thread's cells have the largest numbers, and what is kept.
-    u32* const places = (u32*)(scratch + 3 * WIDTH * THREADS) + threadIdx.x;
-    RawPack* const kept = (RawPack*)(places - threadIdx.x + (MAXIMA ? cells.turns * THREADS : 0));
+    RawPack* const kept = (RawPack*)(scratch + 3 * WIDTH * THREADS);
     const u64 parameter = chain * arguments.parameter_stride + share.unit * WIDTH;
     const u64 image_at = ((u64)chain * input.num_images + blockIdx.x) * input.channels + share.unit * WIDTH;
     const double* const roots = arguments.roots + image_at;
     const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, roots);
     const u32 first_cell = blockIdx.x * cells.num_cells * input.channels + share.unit * WIDTH;
-    Pack gradient[TOGETHER];
-    u32 turn = 0, pixel = 0;
+    Pack gradient[CELLS];
     const auto ask = [&](int slot, u32 cell) {
         gradient[slot] = upstream_pack(arguments.output, chain, first_cell + cell * input.channels);
-        pixel = 0, turn += MAXIMA;
     };
-    Largest largest;
-    Pack of_largest;
     // g of number i of a cell's gradient, and what is handed on of it where the result is `y`.
     const auto whole = [&](int slot, int i) { return gradient[slot].of[i] * cells.share; };
     const auto passed = [&](int slot, int i, float y) { return y <= by.floor.of[i] ? 0.0f : whole(slot, i); };
     // Σ g·u, Σ g of what was not cut off, and of what was.
     float sums[3 * WIDTH] = {};
-    for_pixels<CELL, TOGETHER, true>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool is_last) {
-        Pack value = seen_pack<NORM>(raw, norm, input);
-        if (MAXIMA) {
-#pragma unroll
-            for (int i = 0; i < WIDTH; i++) {
-                const float y = by.result(value, i);
-                if (largest.takes(i, y < by.floor.of[i] ? by.floor.of[i] : y)) of_largest.of[i] = value.of[i];
-            }
-            ++largest.pixel;
-            if (!is_last) return;
-            places[(turn - 1) * THREADS] = largest.places;
-            largest = Largest(), value = of_largest;
-        }
+    for_pixels<AREA, CELLS, true>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool) {
+        const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
         for (int i = 0; i < WIDTH; i++) {
             const float own_share = passed(slot, i, by.result(value, i));
@@ -94,26 +77,33 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
         b.of[i] = (float)(-scale * roots[i] * roots[i] * product / pixels);
     }
     if (!arguments.has_input_gradient) return;
-    turn = 0;
-    for_pixels<CELL, TOGETHER, false>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {
+    for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {
         const Pack value = seen_pack<NORM>(raw, norm, input);
         Pack term;
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            const bool counts = !MAXIMA || is_largest(places[(turn - 1) * THREADS], i, pixel);
-            const float own_share = counts ? passed(slot, i, by.result(value, i)) : 0.0f;
-            term.of[i] = fmaf(by.scale.of[i], own_share, b.of[i] * value.of[i]);
-        }
-        ++pixel;
+        for (int i = 0; i < WIDTH; i++)
+            term.of[i] = fmaf(by.scale.of[i], passed(slot, i, by.result(value, i)), b.of[i] * value.of[i]);
         downstream_pack(arguments.to, input, chain, at, term);
     });
+}
+
+template <bool NORM>
+DEVICE void respond_backward_to(const ResponseNormBackwardArguments& arguments, float* scratch) {
+    const Cells& cells = arguments.cells;
+    if (cells.height * cells.width == 1) {
+        respond_backward<1, 2, NORM>(arguments, scratch);
+    } else if (cells.height == 2 && cells.width == 2) {
+        respond_backward<4, 1, NORM>(arguments, scratch);
+    } else {
+        respond_backward<0, 1, NORM>(arguments, scratch);
+    }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 2) response_norm_backward(const ResponseNormBackwardArguments arguments) {
     SHARED_MEMORY(shared);
     if (arguments.input.norm) {
-        respond_backward<true>(arguments, (float*)shared);
+        respond_backward_to<true>(arguments, (float*)shared);
     } else {
-        respond_backward<false>(arguments, (float*)shared);
+        respond_backward_to<false>(arguments, (float*)shared);
     }
 }

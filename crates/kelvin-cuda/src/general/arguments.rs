@@ -115,26 +115,19 @@ plain! {
     /// `image_cells.cuh`.
     Cells {
         input_width: u32, num_cells: u32, cells_across: u32, height: u32, width: u32, share: f32, units: u32, keeps: u32,
-        turns: u32,
     }
-    /// `cell_pool.cuh`.
-    PooledCells { input_width: u32, down: u32, across: u32, height: u32, width: u32, share: f32 }
-    /// `cell_pool.cu`.
-    CellPool { input: Reading, output: Address, cells: PooledCells }
-    /// `cell_pool_backward.cu`.
-    CellPoolBackward { output: Upstream, input: Reading, to: Downstream, cells: PooledCells }
     /// `response_norm.cuh`.
     CutOff { threshold: Address, floor: f32, reserved: u32 }
     /// `response_norm.cu`.
     ResponseNorm {
         input: Reading, gamma: Address, beta: Address, roots: Address, output: Address, epsilon: f64,
-        parameter_stride: u64, cut_off: CutOff, cells: Cells, reserved: u32,
+        parameter_stride: u64, cut_off: CutOff, cells: Cells,
     }
     /// `response_norm_backward.cu`.
     ResponseNormBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, roots: Address,
         gamma_gradient: Address, beta_gradient: Address, threshold_gradient: Address, parameter_stride: u64,
-        cut_off: CutOff, cells: Cells, has_input_gradient: u32,
+        cut_off: CutOff, cells: Cells, has_input_gradient: u32, reserved: u32,
     }
     /// `activation.cu`.
     ActivationForward { input: Reading, output: Address, by: u32, reserved: u32 }
@@ -162,13 +155,13 @@ plain! {
     /// `group_norm_cells.cu`.
     GroupNormCells {
         input: Reading, gamma: Address, beta: Address, moments: Address, output: Address, epsilon: f64,
-        parameter_stride: u64, cells: Cells, groups: u32,
+        parameter_stride: u64, cells: Cells, groups: u32, reserved: u32,
     }
     /// `group_norm_cells_backward.cu`.
     GroupNormCellsBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, moments: Address,
         gamma_gradient: Address, beta_gradient: Address, parameter_stride: u64, cells: Cells, groups: u32,
-        has_input_gradient: u32, reserved: u32,
+        has_input_gradient: u32,
     }
     /// `layer_norm.cu`.
     LayerNorm {

@@ -87,7 +87,7 @@ impl GeneralEngine {
         let mut plan = Plan::new(program);
         plan.packed_input = precision == Precision::Half && wants_packed_input(device.limits(), &plan);
         let fast = Fast::new(&*device, &plan, precision)?;
-        let passed = [fast.passed_pools(&plan), plan.fusions.passed()].concat();
+        let passed = [fast.passed_pools(&plan), plan.image_norms.passed()].concat();
         plan.borrow_gradients(&passed, &fast.kept_gradients(&plan));
         let compiled = Compiled::new(&*device, precision, &plan, &fast)?;
         let core = Core {

@@ -1,10 +1,9 @@
-//! The kernels of layers that few networks have, compiled for those that do: activations other than ReLU, maxima, norms other than batch
-//! norm.
+//! The kernels of layers that few networks have, compiled for those that do: activations other than ReLU, maxima, group and layer norm.
 
 use kelvin::network::{Activation, Layer, Network, Operation, Program, Shape};
 
 use super::by_width::ByWidth;
-use super::fusions::{Fusion, Fusions};
+use super::image_norms::{ImageNorm, ImageNorms};
 use super::precision::Precision;
 use crate::gpu::device::{Device, DeviceError};
 use crate::gpu::kernels::KernelSource;
@@ -45,7 +44,7 @@ fn files(operation: &Operation) -> Option<Files> {
     }
 }
 
-/// The number of an activation in the kernels; that of a ReLU and of none are only those of `activation_by.cuh`.
+/// The number of an activation in the kernels; that of a ReLU and of none are only those of `group_norm_cells.cuh`.
 pub fn number_of(by: Option<Activation>) -> u32 {
     match by {
         Some(Activation::Tanh) => 0,
@@ -56,45 +55,30 @@ pub fn number_of(by: Option<Activation>) -> u32 {
     }
 }
 
-/// The files and entries of what begins a fusion.
-fn files_of_fusion(operation: &Operation) -> [(&'static str, &'static str); 2] {
-    match operation {
-        Operation::FilterResponseNorm { .. } => {
-            [("response_norm.cu", "response_norm"), ("response_norm_backward.cu", "response_norm_backward")]
-        }
-        Operation::GroupNorm { .. } => {
-            [("group_norm_cells.cu", "group_norm_cells"), ("group_norm_cells_backward.cu", "group_norm_cells_backward")]
-        }
-        _ => [("cell_pool.cu", "cell_pool"), ("cell_pool_backward.cu", "cell_pool_backward")],
-    }
-}
-
-/// Of one layer: forward for any channels and by sixteen bytes, then backward; `fusion` is what is made along with it, if it begins one.
+/// Of one layer: forward for any channels and by sixteen bytes, then backward; `norm` is what is made along with it, if it is a norm
+/// whose kernels do so.
 fn sources(
     precision: Precision,
     program: &Program,
     operation: &Operation,
-    fusion: Option<&Fusion>,
+    norm: Option<&ImageNorm>,
 ) -> Option<[KernelSource; 4]> {
     let half = ("HALF", i64::from(precision == Precision::Half));
     let wide = precision.wide();
-    if let Some(fusion) = fusion {
-        let cell = match (fusion.cell(program), operation) {
-            ([2, 2], _) => 4,
-            ([1, 1], Operation::FilterResponseNorm { .. } | Operation::GroupNorm { .. }) => 1,
+    if let (Operation::GroupNorm { from, .. }, Some(norm)) = (operation, norm) {
+        let (input, output) = (program.values[*from].shape, program.values[norm.to].shape);
+        let area = match (input.height / output.height, input.width / output.width) {
+            (1, 1) => 1,
+            (2, 2) => 4,
             _ => 0,
         };
-        let files = files_of_fusion(operation);
-        let source = |at: usize, width: usize| {
-            let (file, entry) = files[at];
-            let mut defines = vec![half, ("WIDTH", width as i64)];
-            if !matches!(operation, Operation::FilterResponseNorm { .. }) {
-                defines.push(("BY", i64::from(number_of(fusion.activation))));
-            }
-            defines.extend([("CELL", cell), ("MAXIMA", i64::from(fusion.maxima))]);
-            KernelSource { file, entry, defines }
+        let source = |file, entry, width: usize| {
+            let by = i64::from(number_of(norm.activation));
+            KernelSource { file, entry, defines: vec![half, ("WIDTH", width as i64), ("BY", by), ("CELL", area)] }
         };
-        return Some([source(0, 1), source(0, wide), source(1, 1), source(1, wide)]);
+        let forward = |width| source("group_norm_cells.cu", "group_norm_cells", width);
+        let backward = |width| source("group_norm_cells_backward.cu", "group_norm_cells_backward", width);
+        return Some([forward(1), forward(wide), backward(1), backward(wide)]);
     }
     let (files, by_width) = files(operation)?;
     let source = |at: usize, width: usize| {
@@ -107,10 +91,10 @@ fn sources(
 
 /// Those of a program's layers, by operation.
 fn program_sources(precision: Precision, program: &Program) -> Vec<Option<[KernelSource; 4]>> {
-    let fusions = Fusions::new(program);
+    let norms = ImageNorms::new(program);
     let operations = program.operations.iter().enumerate();
-    let of = |number| fusions.of(number).map(|(_, fusion)| fusion);
-    operations.map(|(number, operation)| sources(precision, program, operation, of(number))).collect()
+    let norm = |number| norms.of(number).map(|(_, norm)| norm);
+    operations.map(|(number, operation)| sources(precision, program, operation, norm(number))).collect()
 }
 
 /// Compiles those of a program's layers, by operation.
@@ -134,10 +118,7 @@ pub fn example_kernels(precision: Precision) -> Vec<KernelSource> {
     let layers = vec![
         Layer::Conv { filters: 4, kernel: 3, stride: 1, groups: 1 },
         Layer::Gelu,
-        Layer::MaxPool { size: 3, stride: Some(1) },
-        Layer::Tanh,
         Layer::MaxPool { size: 2, stride: None },
-        Layer::FILTER_RESPONSE_NORM,
         Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
         Layer::Silu,
         Layer::AvgPool { size: 2 },

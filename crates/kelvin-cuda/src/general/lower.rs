@@ -198,12 +198,6 @@ impl<'a> Lowering<'a> {
     pub fn forward(&mut self) {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate() {
-            if self.plan.fusions.of(number).is_some() {
-                self.fusion_forward(number, operation);
-            }
-            if self.plan.fusions.have(number) {
-                continue;
-            }
             match operation {
                 Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
                     Some(fast) => {
@@ -224,7 +218,8 @@ impl<'a> Lowering<'a> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
-                Operation::FilterResponseNorm { .. } => unreachable!("it begins a fusion"),
+                Operation::FilterResponseNorm { .. } => self.response_forward(number, operation),
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
                         input: self.reading(*from),
@@ -234,11 +229,15 @@ impl<'a> Lowering<'a> {
                     };
                     self.over_packs(self.compiled.threshold, *to, &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_forward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
                 | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
-                Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
+                Operation::Pool { to, .. } if self.fast.makes_pool(*to) || self.plan.image_norms.make(number) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),

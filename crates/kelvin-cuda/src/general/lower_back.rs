@@ -29,12 +29,6 @@ impl Lowering<'_> {
     pub fn backward(&mut self) {
         let program = &self.plan.program;
         for (number, operation) in program.operations.iter().enumerate().rev() {
-            if self.plan.fusions.of(number).is_some() {
-                self.fusion_backward(number, operation);
-            }
-            if self.plan.fusions.have(number) {
-                continue;
-            }
             match operation {
                 Operation::Conv { from, to, kernel, bias, adds_bias, .. } => match self.fast.conv(number) {
                     Some(fast) => {
@@ -56,7 +50,8 @@ impl Lowering<'_> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
-                Operation::FilterResponseNorm { .. } => unreachable!("it begins a fusion"),
+                Operation::FilterResponseNorm { .. } => self.response_backward(number, operation),
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
                         output: self.upstream(*to),
@@ -70,6 +65,10 @@ impl Lowering<'_> {
                     };
                     self.over_pixels(self.compiled.threshold_backward, *from, (self.num_images, 1), &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_backward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }

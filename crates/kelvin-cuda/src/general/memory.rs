@@ -66,13 +66,8 @@ impl Sizes {
             let shape = program.values[norm.value].shape;
             2 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
         });
-        let written_len = |value: usize| if plan.fusions.pass(value) { 0 } else { plan.stored_len(value) };
-        let moments = plan.fusions.iter().map(|fusion| match program.operations[fusion.operation] {
-            Operation::FilterResponseNorm { .. } | Operation::GroupNorm { .. } => {
-                2 * together * program.values[fusion.to].shape.channels
-            }
-            _ => 0,
-        });
+        let written_len = |value: usize| if plan.image_norms.pass(value) { 0 } else { plan.stored_len(value) };
+        let moments = plan.image_norms.iter().map(|norm| 2 * together * program.values[norm.to].shape.channels);
         let tensors = program.layout.tensors().iter();
         Self {
             values: (0..program.values.len()).map(|value| together * written_len(value)).collect(),
@@ -232,10 +227,10 @@ impl GroupMemory {
         self.parts[norm].at(0)
     }
 
-    /// Of a norm by its number among the fusions: 1/√(mean u² + ε) in f64, [chain][image][channel], of a filter response norm;
+    /// Of a norm of single images by its number among them: 1/√(mean u² + ε) in f64, [chain][image][channel], of a filter response norm;
     /// mean and r of the channel's group, [chain][image][2][channel], of a group norm.
-    pub fn moments(&self, fusion: usize) -> Address {
-        self.moments[fusion].at(0)
+    pub fn moments(&self, norm: usize) -> Address {
+        self.moments[norm].at(0)
     }
 
     /// Partial sums of the gradient of a tensor.

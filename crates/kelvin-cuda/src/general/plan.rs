@@ -7,7 +7,7 @@
 
 use kelvin::network::{Operation, Program};
 
-use super::fusions::Fusions;
+use super::image_norms::ImageNorms;
 
 /// Numbers that a pixel of a packed input is stored as.
 pub const PACKED_CHANNELS: usize = 4;
@@ -31,8 +31,8 @@ pub struct Plan {
     pub borrowed: Vec<bool>,
     /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
     pub packed_input: bool,
-    /// Its operations that make others along with them.
-    pub fusions: Fusions,
+    /// Its filter response norms, with what is made along with them.
+    pub image_norms: ImageNorms,
 }
 
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
@@ -93,7 +93,7 @@ impl Plan {
             inherits,
             borrowed: vec![false; program.values.len()],
             packed_input: false,
-            fusions: Fusions::new(program),
+            image_norms: ImageNorms::new(program),
         };
         plan.gradients = plan.give_places(&shared, &[]);
         plan
@@ -293,11 +293,11 @@ mod tests {
         ];
         let mut plan = Plan::new(Network::new(Shape::image(4, 4, 1), layers).unwrap().program());
         // Values: input, conv, norm, threshold, pool, outputs.
-        assert_eq!(plan.fusions.passed(), [(2, 4), (3, 4)]);
-        plan.borrow_gradients(&plan.fusions.passed(), &[]);
+        assert_eq!(plan.image_norms.passed(), [(2, 4), (3, 4)]);
+        plan.borrow_gradients(&plan.image_norms.passed(), &[]);
         assert_eq!([plan.gradients[2], plan.gradients[3]], [plan.gradients[4]; 2]);
         assert_ne!(plan.gradients[1], plan.gradients[4], "it is read while that of the convolution is written");
-        assert!((0..6).filter(|&value| plan.fusions.pass(value)).eq([2, 3]));
+        assert!((0..6).filter(|&value| plan.image_norms.pass(value)).eq([2, 3]));
     }
 
     #[test]

@@ -212,56 +212,6 @@ pub fn networks() -> Vec<(&'static str, Network)> {
             ),
         ),
         (
-            "pools of maxima that do not overlap, behind norms and activations",
-            build(
-                Shape::image(12, 12, 1),
-                vec![
-                    conv(8, 3, 1),
-                    Layer::FILTER_RESPONSE_NORM,
-                    Layer::Threshold,
-                    Layer::MaxPool { size: 2, stride: None },
-                    residual(
-                        vec![
-                            conv(6, 3, 1),
-                            Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
-                            Layer::Silu,
-                            Layer::MaxPool { size: 2, stride: None },
-                            conv(16, 1, 1),
-                            Layer::GroupNorm { groups: 4, epsilon: 1e-5 },
-                        ],
-                        vec![Layer::MaxPool { size: 2, stride: None }, conv(16, 1, 1), Layer::Gelu],
-                    ),
-                    Layer::BATCH_NORM,
-                    Layer::Relu,
-                    Layer::MaxPool { size: 3, stride: None },
-                    conv(5, 1, 1),
-                    Layer::Tanh,
-                    Layer::MaxPool { size: 1, stride: None },
-                    dense.clone(),
-                ],
-            ),
-        ),
-        (
-            "activations and pools",
-            build(
-                Shape::image(12, 12, 1),
-                vec![
-                    conv(8, 3, 1),
-                    Layer::BATCH_NORM,
-                    Layer::Gelu,
-                    Layer::AvgPool { size: 2 },
-                    residual(
-                        vec![conv(8, 3, 1), Layer::Tanh, Layer::AvgPool { size: 3 }],
-                        vec![Layer::AvgPool { size: 3 }],
-                    ),
-                    conv(5, 1, 1),
-                    Layer::Silu,
-                    Layer::MaxPool { size: 2, stride: None },
-                    dense.clone(),
-                ],
-            ),
-        ),
-        (
             "filter response norm",
             build(
                 image,

@@ -1,14 +1,12 @@
-//! Operations that make others along with them as launches, forward and backward.
+//! Norms of single images, with what is made along with them, as launches, forward and backward.
 
 use kelvin::network::{Activation, Operation};
 
-use super::arguments::{
-    CellPool, CellPoolBackward, Cells, CutOff, GroupNormCells, GroupNormCellsBackward, PooledCells, ResponseNorm,
-    ResponseNormBackward,
-};
+use super::arguments::{Cells, CutOff, GroupNormCells, GroupNormCellsBackward, ResponseNorm, ResponseNormBackward};
 use super::block_size::THREADS;
 use super::by_width::ByWidth;
-use super::fusions::{CellCut, Fusion};
+use super::image_norms::{CellCut, ImageNorm};
+use super::layer_kernels::LayerKernels;
 use super::lower::Lowering;
 use crate::gpu::device::{Kernel, Launch};
 
@@ -34,81 +32,18 @@ impl CellLaunch {
     }
 }
 
-/// What each of a rectangle's pixels adds to its result.
-fn share_of(fusion: &Fusion, num_pixels: usize) -> f32 {
-    if fusion.maxima { 1.0 } else { (1.0 / num_pixels as f64) as f32 }
-}
-
-impl<'a> Lowering<'a> {
-    /// An operation that begins a fusion, with all of it, forward.
-    pub(super) fn fusion_forward(&mut self, number: usize, operation: &Operation) {
-        let kernels = self.compiled.layer(number).forward;
-        match operation {
-            Operation::FilterResponseNorm { .. } => self.response_forward(number, kernels, operation),
-            Operation::GroupNorm { .. } => self.group_norm_forward(number, kernels, operation),
-            _ => {
-                let (fusion, from) = self.fusion_from(number, operation);
-                let arguments = CellPool {
-                    input: self.reading(from),
-                    output: self.memory.value(fusion.to),
-                    cells: self.pooled_cells(fusion),
-                };
-                self.over_packs(kernels, fusion.to, &arguments);
-            }
-        }
-    }
-
-    /// The same, backward.
-    pub(super) fn fusion_backward(&mut self, number: usize, operation: &Operation) {
-        let kernels = self.compiled.layer(number).backward;
-        match operation {
-            Operation::FilterResponseNorm { .. } => self.response_backward(number, kernels, operation),
-            Operation::GroupNorm { .. } => self.group_norm_backward(number, kernels, operation),
-            _ => {
-                let (fusion, from) = self.fusion_from(number, operation);
-                if from == 0 {
-                    return;
-                }
-                let arguments = CellPoolBackward {
-                    output: self.upstream(fusion.to),
-                    input: self.reading(from),
-                    to: self.downstream(from),
-                    cells: self.pooled_cells(fusion),
-                };
-                self.over_packs(kernels, fusion.to, &arguments);
-            }
-        }
-    }
-
-    fn fusion_from(&self, number: usize, operation: &Operation) -> (&'a Fusion, usize) {
-        let (_, fusion) = self.plan.fusions.of(number).expect("an operation that begins a fusion");
-        (fusion, operation.reads().next().expect("an operation that reads"))
-    }
-
-    fn pooled_cells(&self, fusion: &Fusion) -> PooledCells {
-        let [height, width] = fusion.cell(&self.plan.program);
-        let output = self.plan.program.values[fusion.to].shape;
-        PooledCells {
-            input_width: (output.width * width) as u32,
-            down: output.height as u32,
-            across: output.width as u32,
-            height: height as u32,
-            width: width as u32,
-            share: share_of(fusion, height * width),
-        }
-    }
-
+impl Lowering<'_> {
     /// The launch of a kernel that takes `sums` sums of each channel, of as many pixels `together`; of a number of groups, if the norm has
-    /// some; with `places` of maxima, if it goes back through them.
+    /// some.
     fn cell_launch(
         &self,
-        (norm, from): (&Fusion, usize),
+        (norm, from): (&ImageNorm, usize),
         kernels: ByWidth,
-        (together, sums, places): (usize, usize, bool),
+        (together, sums): (usize, usize),
         groups: Option<usize>,
     ) -> CellLaunch {
         let (input, output) = (self.plan.program.values[from].shape, self.plan.program.values[norm.to].shape);
-        let [height, width] = norm.cell(&self.plan.program);
+        let (height, width) = (input.height / output.height, input.width / output.width);
         let (kernel, pack) = kernels.of(self.precision, input.channels);
         let cells = (output.num_pixels(), height * width);
         let channels = (input.channels, pack);
@@ -119,24 +54,22 @@ impl<'a> Lowering<'a> {
         };
         // Two numbers of each group, in multiples of sixteen bytes.
         let of_groups = groups.map_or(0, |groups| (2 * groups).next_multiple_of(4));
-        let of_places = if places && norm.maxima { THREADS * cut.turns } else { 0 };
-        let shared = (THREADS * pack * sums + of_groups + of_places) * size_of::<f32>() + cut.kept_bytes;
+        let shared = (THREADS * pack * sums + of_groups) * size_of::<f32>() + cut.kept_bytes;
         let cells = Cells {
             input_width: input.width as u32,
             num_cells: output.num_pixels() as u32,
             cells_across: output.width as u32,
             height: height as u32,
             width: width as u32,
-            share: share_of(norm, height * width),
+            share: (1.0 / (height * width) as f64) as f32,
             units: cut.units as u32,
             keeps: u32::from(cut.kept_bytes > 0),
-            turns: cut.turns as u32,
         };
         let grid = [self.num_images, self.group.num_chains, cut.blocks as u32];
         CellLaunch { kernel, grid, shared_bytes: shared as u32, cells }
     }
 
-    fn cut_off(&self, norm: &Fusion) -> CutOff {
+    fn cut_off(&self, norm: &ImageNorm) -> CutOff {
         CutOff {
             threshold: norm.threshold.map_or(0, |start| self.parameter(start)),
             floor: if norm.activation == Some(Activation::Relu) { 0.0 } else { f32::NEG_INFINITY },
@@ -145,10 +78,10 @@ impl<'a> Lowering<'a> {
     }
 
     /// A filter response norm, forward.
-    fn response_forward(&mut self, number: usize, kernels: ByWidth, operation: &Operation) {
+    pub(super) fn response_forward(&mut self, number: usize, operation: &Operation) {
         let Operation::FilterResponseNorm { from, scale, offset, epsilon, .. } = operation else { return };
-        let (at, norm) = self.plan.fusions.of(number).expect("a filter response norm");
-        let launch = self.cell_launch((norm, *from), kernels, (TOGETHER, SUMS, false), None);
+        let (at, norm) = self.plan.image_norms.of(number).expect("a filter response norm");
+        let launch = self.cell_launch((norm, *from), self.compiled.response_norm, (TOGETHER, SUMS), None);
         let arguments = ResponseNorm {
             input: self.reading(*from),
             gamma: self.parameter(scale.start),
@@ -159,17 +92,16 @@ impl<'a> Lowering<'a> {
             parameter_stride: self.parameter_stride(),
             cut_off: self.cut_off(norm),
             cells: launch.cells,
-            reserved: 0,
         };
         self.launches.push(launch.with(&arguments));
     }
 
     /// The same, backward.
-    fn response_backward(&mut self, number: usize, kernels: ByWidth, operation: &Operation) {
+    pub(super) fn response_backward(&mut self, number: usize, operation: &Operation) {
         let Operation::FilterResponseNorm { from, scale, offset, .. } = operation else { return };
-        let (at, norm) = self.plan.fusions.of(number).expect("a filter response norm");
-        let cut = (TOGETHER_BACKWARD, SUMS_BACKWARD, true);
-        let launch = self.cell_launch((norm, *from), kernels, cut, None);
+        let (at, norm) = self.plan.image_norms.of(number).expect("a filter response norm");
+        let cut = (TOGETHER_BACKWARD, SUMS_BACKWARD);
+        let launch = self.cell_launch((norm, *from), self.compiled.response_norm_backward, cut, None);
         let arguments = ResponseNormBackward {
             output: self.upstream(norm.to),
             input: self.reading(*from),
@@ -184,15 +116,16 @@ impl<'a> Lowering<'a> {
             cut_off: self.cut_off(norm),
             cells: launch.cells,
             has_input_gradient: u32::from(*from != 0),
+            reserved: 0,
         };
         self.launches.push(launch.with(&arguments));
     }
 
     /// A group norm whose channels fit into a block, forward.
-    fn group_norm_forward(&mut self, number: usize, kernels: ByWidth, operation: &Operation) {
+    pub(super) fn group_norm_forward(&mut self, number: usize, kernels: LayerKernels, operation: &Operation) {
         let Operation::GroupNorm { from, scale, offset, groups, epsilon, .. } = operation else { return };
-        let (at, norm) = self.plan.fusions.of(number).expect("such a group norm");
-        let launch = self.cell_launch((norm, *from), kernels, (TOGETHER, SUMS_OF_GROUPS, false), Some(*groups));
+        let (at, norm) = self.plan.image_norms.of(number).expect("such a group norm");
+        let launch = self.cell_launch((norm, *from), kernels.forward, (TOGETHER, SUMS_OF_GROUPS), Some(*groups));
         let arguments = GroupNormCells {
             input: self.reading(*from),
             gamma: self.parameter(scale.start),
@@ -203,16 +136,17 @@ impl<'a> Lowering<'a> {
             parameter_stride: self.parameter_stride(),
             cells: launch.cells,
             groups: *groups as u32,
+            reserved: 0,
         };
         self.launches.push(launch.with(&arguments));
     }
 
     /// The same, backward.
-    fn group_norm_backward(&mut self, number: usize, kernels: ByWidth, operation: &Operation) {
+    pub(super) fn group_norm_backward(&mut self, number: usize, kernels: LayerKernels, operation: &Operation) {
         let Operation::GroupNorm { from, scale, offset, groups, .. } = operation else { return };
-        let (at, norm) = self.plan.fusions.of(number).expect("such a group norm");
-        let cut = (TOGETHER_BACKWARD, SUMS_OF_GROUPS, true);
-        let launch = self.cell_launch((norm, *from), kernels, cut, Some(*groups));
+        let (at, norm) = self.plan.image_norms.of(number).expect("such a group norm");
+        let cut = (TOGETHER_BACKWARD, SUMS_OF_GROUPS);
+        let launch = self.cell_launch((norm, *from), kernels.backward, cut, Some(*groups));
         let arguments = GroupNormCellsBackward {
             output: self.upstream(norm.to),
             input: self.reading(*from),
@@ -226,7 +160,6 @@ impl<'a> Lowering<'a> {
             cells: launch.cells,
             groups: *groups as u32,
             has_input_gradient: u32::from(*from != 0),
-            reserved: 0,
         };
         self.launches.push(launch.with(&arguments));
     }
