@@ -208,7 +208,6 @@ mod tests {
         let groups = Layer::GroupNorm { groups: 2, epsilon: 1e-5 };
         let silu = Some(Activation::Silu);
         assert_eq!(of(vec![conv(), groups.clone(), Layer::Silu, Layer::AvgPool { size: 4 }]), (false, silu, 2));
-        assert_eq!(of(vec![conv(), groups.clone(), Layer::Silu, Layer::Relu, pool.clone()]), (false, silu, 1));
         assert_eq!(of(vec![conv(), groups, Layer::Threshold, pool.clone()]), (false, None, 0));
         let many = Layer::Conv { filters: 300, kernel: 1, stride: 1, groups: 1 };
         let of_many = found(vec![many, Layer::GroupNorm { groups: 1, epsilon: 1e-5 }]);

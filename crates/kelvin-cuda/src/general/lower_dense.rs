@@ -9,11 +9,11 @@ use super::small_dense::{SmallDenseKernels, TOGETHER, num_splits};
 use crate::gpu::device::{Kernel, Launch};
 
 impl Lowering<'_> {
-    fn dense_launch(&self, shape: &DenseShape, kernel: Kernel, which: DenseProduct, arguments: &Product) -> Launch {
+    fn product(&mut self, shape: &DenseShape, kernel: Kernel, which: DenseProduct, arguments: &Product) {
         let tiles = DenseShape::num_tiles(arguments.rows, arguments.columns);
         let grid = [tiles, self.group.num_chains, arguments.num_splits.max(1)];
         let (threads, shared) = (shape.num_threads(which), shape.shared_bytes(which));
-        Launch::new(kernel, grid, threads, shared, arguments)
+        self.launches.push(Launch::new(kernel, grid, threads, shared, arguments));
     }
 
     /// A dense layer's forward pass.
@@ -33,8 +33,7 @@ impl Lowering<'_> {
             depth: inputs as u32,
             ..Product::default()
         };
-        let launch = self.dense_launch(&fast.shape, fast.forward, DenseProduct::Forward, &arguments);
-        self.launches.push(launch);
+        self.product(&fast.shape, fast.forward, DenseProduct::Forward, &arguments);
     }
 
     /// A dense layer's backward pass.
@@ -55,8 +54,7 @@ impl Lowering<'_> {
             column_sums: self.sums(bias),
             ..Product::default()
         };
-        let launch = self.dense_launch(&fast.shape, fast.weights, DenseProduct::Weights, &weights);
-        self.launch_beside(launch, to);
+        self.product(&fast.shape, fast.weights, DenseProduct::Weights, &weights);
         let Some(kernel_of_input) = fast.input else { return };
         let input = Product {
             a: gradient,
@@ -71,8 +69,7 @@ impl Lowering<'_> {
             depth: units as u32,
             ..Product::default()
         };
-        let launch = self.dense_launch(&fast.shape, kernel_of_input, DenseProduct::Input, &input);
-        self.launches.push(launch);
+        self.product(&fast.shape, kernel_of_input, DenseProduct::Input, &input);
     }
 
     /// The forward pass of a layer of few units, a warp an image.

@@ -24,7 +24,7 @@ impl Lowering<'_> {
         let value = self.plan.program.norms[number].value;
         let shape = self.plan.program.values[value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = plain_parts(num_pixels);
+        let parts = plain_parts(num_pixels, self.fast.reader_finishes(number));
         let arguments = NormStatistics {
             values: self.memory.value(value),
             parts: self.memory.parts(number),
@@ -90,7 +90,7 @@ impl Lowering<'_> {
         let value = self.plan.program.norms[number].value;
         let shape = self.plan.program.values[value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = plain_parts(num_pixels);
+        let parts = plain_parts(num_pixels, self.fast.maker_finishes(number));
         let arguments = NormSums {
             values: self.memory.value(value),
             gradient: self.gradient(value),
@@ -132,8 +132,10 @@ impl Lowering<'_> {
     }
 }
 
-/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
-fn plain_parts(num_pixels: u32) -> Parts {
-    let rows_per_part = num_pixels.div_ceil(64).clamp(2 * ROWS_PER_PART as u32, 4096);
+/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do; fewer where a convolution finishes the norm, since
+/// every one of its blocks reads all parts.
+fn plain_parts(num_pixels: u32, convolution_finishes: bool) -> Parts {
+    let most_parts = if convolution_finishes { 32 } else { 64 };
+    let rows_per_part = num_pixels.div_ceil(most_parts).clamp(2 * ROWS_PER_PART as u32, 4096);
     Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
 }
