@@ -12,9 +12,9 @@
 // every ROWS rows, from the L2 cache; C once. Specification: network/images/convolution.rs, dense.rs.
 //
 // Defines: HALF, PRODUCT, WARPS_M WARPS_N (warps of a block), WARP_M WARP_N (sixteens of rows and eights of columns of a warp), BLOCKS
-// (on a multiprocessor), STAGES (at least two), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and begin at a multiple of
-// sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM
-// (whether there are such).
+// (on a multiprocessor), STAGES (at least two), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and
+// begin at a multiple of sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM (whether there
+// are such).
 
 #include "conv_product_store.cuh"
 

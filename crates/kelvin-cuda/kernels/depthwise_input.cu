@@ -55,7 +55,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) depthwise_input(const D
         }
     }
     const NormPack norm = load_norm(input, chain, place.channel);
-    const u64 first = ((image * sizes.input_height + place.y) * sizes.input_width + place.x) * sizes.channels + place.channel;
+    const u64 first =
+        ((image * sizes.input_height + place.y) * sizes.input_width + place.x) * sizes.channels + place.channel;
     RawPack before[STRIP] = {}, value[STRIP] = {};
 #pragma unroll
     for (int i = 0; i < STRIP; i++) {

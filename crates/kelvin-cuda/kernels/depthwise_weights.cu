@@ -48,17 +48,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) depthwise_weights(const
                 sums[KERNEL * WIDTH + i % WIDTH] += gradients[i / WIDTH].of[i % WIDTH];
         }
         if (y >= sizes.input_height) continue;
-        const u64 of_input = ((u64)chain * sizes.num_images + image) * input.len + (u64)y * sizes.input_width * sizes.channels;
-        for_span(input, norm, of_input + channel, to_x * STRIDE - LEFT, sizes.input_width, [&](int column, const Pack& value) {
+        const u64 of_input =
+            ((u64)chain * sizes.num_images + image) * input.len + (u64)y * sizes.input_width * sizes.channels;
+        for_span(input, norm, of_input + channel, to_x * STRIDE - LEFT, sizes.input_width,
+                 [&](int column, const Pack& value) {
 #pragma unroll
-            for (int i = 0; i < STRIP; i++) {
-                const int tap = column - i * STRIDE;
-                if (tap < 0 || tap >= KERNEL) continue;
+                     for (int i = 0; i < STRIP; i++) {
+                         const int tap = column - i * STRIDE;
+                         if (tap < 0 || tap >= KERNEL) continue;
 #pragma unroll
-                for (int k = 0; k < WIDTH; k++)
-                    sums[tap * WIDTH + k] = fmaf(gradients[i].of[k], value.of[k], sums[tap * WIDTH + k]);
-            }
-        });
+                         for (int k = 0; k < WIDTH; k++)
+                             sums[tap * WIDTH + k] = fmaf(gradients[i].of[k], value.of[k], sums[tap * WIDTH + k]);
+                     }
+                 });
     }
     sum_rows(sums, (float*)shared, share);
     if (share.row > 0) return;

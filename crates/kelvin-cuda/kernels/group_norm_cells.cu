@@ -36,14 +36,15 @@ DEVICE void normalise(const GroupNormCellsArguments& arguments, float* scratch) 
     const Pack pivot = seen_pack<NORM>(load_raw(input.values, image), norm, input);
     float sums[2 * WIDTH] = {};
     const auto nothing = [](int, u32) {};
-    for_pixels<CELL, TOGETHER, true>(input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32, u32, bool) {
-        const Pack value = seen_pack<NORM>(raw, norm, input);
+    for_pixels<CELL, TOGETHER, true>(input, cells, own, chain, kept, nothing,
+                                     [&](const RawPack& raw, int, u32, u32, bool) {
+                                         const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            const float left = value.of[i] - pivot.of[i];
-            sums[i] += left, sums[WIDTH + i] = fmaf(left, left, sums[WIDTH + i]);
-        }
-    });
+                                         for (int i = 0; i < WIDTH; i++) {
+                                             const float left = value.of[i] - pivot.of[i];
+                                             sums[i] += left, sums[WIDTH + i] = fmaf(left, left, sums[WIDTH + i]);
+                                         }
+                                     });
     sum_rows(sums, scratch, share);
     // Mean of each channel, and Σ (u − mean)² of it.
     if (share.row == 0) {

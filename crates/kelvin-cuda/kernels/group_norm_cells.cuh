@@ -2,8 +2,8 @@
 //
 //   z = (u − mean)·r with r = 1/√(variance + ε) over pixels and the group's channels     y = γ·z + β     result = mean of f(y) over a cell
 //
-// A block takes all channels of an image, so that it has whole groups. Defines: BY (the activation f), CELL (pixels of a cell: 1, 4 for 2×2, 0 for
-// any other rectangle).
+// A block takes all channels of an image, so that it has whole groups. Defines: BY (the activation f), CELL (pixels of a cell: 1, 4
+// for 2×2, 0 for any other rectangle).
 
 #include "activation.cuh"
 #include "chain.cuh"
@@ -32,5 +32,6 @@ DEVICE float* total_of(float* scratch, int which, u32 channel) {
 template <class Body>
 DEVICE void for_groups(u32 channels, u32 groups, const Body& body) {
     const u32 count = channels / groups;
-    for (u32 group = threadIdx.x / 32; group < groups; group += THREADS / 32) body(group, group * count, (group + 1) * count);
+    for (u32 group = threadIdx.x / 32; group < groups; group += THREADS / 32)
+        body(group, group * count, (group + 1) * count);
 }

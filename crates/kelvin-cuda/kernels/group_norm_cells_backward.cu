@@ -58,15 +58,15 @@ DEVICE void normalise_backward(const GroupNormCellsBackwardArguments& arguments,
     };
     // Σ g and Σ g·z.
     float sums[2 * WIDTH] = {};
-    for_pixels<CELL, TOGETHER, true>(
-        input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool) {
-            const Pack value = seen_pack<NORM>(raw, norm, input);
+    for_pixels<CELL, TOGETHER, true>(input, cells, own, chain, kept, ask,
+                                     [&](const RawPack& raw, int slot, u32, u32, bool) {
+                                         const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
-            for (int i = 0; i < WIDTH; i++) {
-                const float z = z_of(value, i), g = passed(slot, i, z);
-                sums[i] += g, sums[WIDTH + i] = fmaf(g, z, sums[WIDTH + i]);
-            }
-        });
+                                         for (int i = 0; i < WIDTH; i++) {
+                                             const float z = z_of(value, i), g = passed(slot, i, z);
+                                             sums[i] += g, sums[WIDTH + i] = fmaf(g, z, sums[WIDTH + i]);
+                                         }
+                                     });
     sum_rows(sums, scratch, share);
     if (share.row == 0) {
         const u64 to = image_at * channels + share.unit * WIDTH;

@@ -29,11 +29,13 @@ DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
     RawPack* const kept = (RawPack*)(scratch + WIDTH * THREADS);
     float squares[WIDTH] = {};
     const auto nothing = [](int, u32) {};
-    for_pixels<AREA, CELLS, true>(input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32, u32, bool) {
-        const Pack value = seen_pack<NORM>(raw, norm, input);
+    for_pixels<AREA, CELLS, true>(input, cells, own, chain, kept, nothing,
+                                  [&](const RawPack& raw, int, u32, u32, bool) {
+                                      const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) squares[i] = fmaf(value.of[i], value.of[i], squares[i]);
-    });
+                                      for (int i = 0; i < WIDTH; i++)
+                                          squares[i] = fmaf(value.of[i], value.of[i], squares[i]);
+                                  });
     sum_rows(squares, scratch, share);
     const u64 parameter = chain * arguments.parameter_stride + share.unit * WIDTH;
     const u64 root_at = ((u64)chain * input.num_images + blockIdx.x) * input.channels + share.unit * WIDTH;
@@ -48,17 +50,18 @@ DEVICE void respond(const ResponseNormArguments& arguments, float* scratch) {
     const ResponseCoefficients by(arguments.cut_off, arguments.gamma, arguments.beta, parameter, roots);
     const u64 to = ((u64)chain * input.num_images + blockIdx.x) * cells.num_cells * input.channels + share.unit * WIDTH;
     Pack sum = {};
-    for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32 cell, u32, bool is_last) {
-        const Pack value = seen_pack<NORM>(raw, norm, input);
+    for_pixels<AREA, CELLS, false>(
+        input, cells, own, chain, kept, nothing, [&](const RawPack& raw, int, u32 cell, u32, bool is_last) {
+            const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            const float y = by.result(value, i), z = y < by.floor.of[i] ? by.floor.of[i] : y;
-            sum.of[i] = AREA == 1 ? z : fmaf(z, cells.share, sum.of[i]);
-        }
-        if (!is_last) return;
-        store_pack(arguments.output, to + cell * input.channels, sum);
-        sum = {};
-    });
+            for (int i = 0; i < WIDTH; i++) {
+                const float y = by.result(value, i), z = y < by.floor.of[i] ? by.floor.of[i] : y;
+                sum.of[i] = AREA == 1 ? z : fmaf(z, cells.share, sum.of[i]);
+            }
+            if (!is_last) return;
+            store_pack(arguments.output, to + cell * input.channels, sum);
+            sum = {};
+        });
 }
 
 template <bool NORM>

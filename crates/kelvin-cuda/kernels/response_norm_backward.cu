@@ -50,16 +50,17 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
     const auto passed = [&](int slot, int i, float y) { return y <= by.floor.of[i] ? 0.0f : whole(slot, i); };
     // Σ g·u, Σ g of what was not cut off, and of what was.
     float sums[3 * WIDTH] = {};
-    for_pixels<AREA, CELLS, true>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32, bool) {
-        const Pack value = seen_pack<NORM>(raw, norm, input);
+    for_pixels<AREA, CELLS, true>(input, cells, own, chain, kept, ask,
+                                  [&](const RawPack& raw, int slot, u32, u32, bool) {
+                                      const Pack value = seen_pack<NORM>(raw, norm, input);
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) {
-            const float own_share = passed(slot, i, by.result(value, i));
-            sums[i] = fmaf(own_share, value.of[i], sums[i]);
-            sums[WIDTH + i] += own_share;
-            sums[2 * WIDTH + i] += whole(slot, i) - own_share;
-        }
-    });
+                                      for (int i = 0; i < WIDTH; i++) {
+                                          const float own_share = passed(slot, i, by.result(value, i));
+                                          sums[i] = fmaf(own_share, value.of[i], sums[i]);
+                                          sums[WIDTH + i] += own_share;
+                                          sums[2 * WIDTH + i] += whole(slot, i) - own_share;
+                                      }
+                                  });
     sum_rows(sums, scratch, share);
     const float* const totals = scratch + share.unit - share.first_unit;
     const double pixels = input.len / input.channels;
@@ -77,14 +78,15 @@ DEVICE void respond_backward(const ResponseNormBackwardArguments& arguments, flo
         b.of[i] = (float)(-scale * roots[i] * roots[i] * product / pixels);
     }
     if (!arguments.has_input_gradient) return;
-    for_pixels<AREA, CELLS, false>(input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {
-        const Pack value = seen_pack<NORM>(raw, norm, input);
-        Pack term;
+    for_pixels<AREA, CELLS, false>(
+        input, cells, own, chain, kept, ask, [&](const RawPack& raw, int slot, u32, u32 at, bool) {
+            const Pack value = seen_pack<NORM>(raw, norm, input);
+            Pack term;
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++)
-            term.of[i] = fmaf(by.scale.of[i], passed(slot, i, by.result(value, i)), b.of[i] * value.of[i]);
-        downstream_pack(arguments.to, input, chain, at, term);
-    });
+            for (int i = 0; i < WIDTH; i++)
+                term.of[i] = fmaf(by.scale.of[i], passed(slot, i, by.result(value, i)), b.of[i] * value.of[i]);
+            downstream_pack(arguments.to, input, chain, at, term);
+        });
 }
 
 template <bool NORM>
@@ -99,7 +101,8 @@ DEVICE void respond_backward_to(const ResponseNormBackwardArguments& arguments, 
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) response_norm_backward(const ResponseNormBackwardArguments arguments) {
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
+    response_norm_backward(const ResponseNormBackwardArguments arguments) {
     SHARED_MEMORY(shared);
     if (arguments.input.norm) {
         respond_backward_to<true>(arguments, (float*)shared);
