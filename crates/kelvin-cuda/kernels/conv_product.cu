@@ -3,7 +3,7 @@
 //   PRODUCT 1, input     D[pixel, channel]      = Σ_{tap, filter} dV[pixel − tap, filter] k[tap, channel, filter]
 //   PRODUCT 2, weights   ∂k[tap, channel, filter] = Σ_pixel u[pixel + tap, channel] dV[pixel, filter], and Σ_pixel dV of a bias
 // A block makes ROWS × COLUMNS numbers of one of them (C = A B) for one chain: rows are pixels, or taps and channels. A is gathered
-// from u or dV as it lies, with zeros outside of the image; norms and ReLUs are applied on its way into shared memory.
+// from u or dV as it lies, with zeros outside of the image; norms and ReLUs are applied in shared memory or on the way to it.
 //
 // bf16 numbers are multiplied as they are (HALF 1), f32 ones as two TF32 numbers each; sums are f32. Partial sums of weights are
 // over `pixels_per_split` pixels each, whatever number of chains there is: [chain][split][tap][channel][filter].
@@ -12,15 +12,15 @@
 // every ROWS rows, from the L2 cache; C once. Specification: network/images/convolution.rs, dense.rs.
 //
 // Defines: HALF, PRODUCT, WARPS_M WARPS_N (warps of a block), WARP_M WARP_N (sixteens of rows and eights of columns of a warp), BLOCKS
-// (on a multiprocessor), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and begin at a multiple of
-// sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM
-// (whether there are such).
+// (on a multiprocessor), STAGES (at least two), WIDE_A WIDE_B (eight neighbouring numbers of a factor are of one pixel or row and
+// begin at a multiple of sixteen bytes), WIDE_C (so do those of C, which is bf16), INPUT_NORM INPUT_RELU OUTPUT_NORM (whether there
+// are such).
 
 #include "conv_product_store.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const ConvProductArguments arguments) {
     SHARED_MEMORY(shared);
-    uint4* const tiles = (uint4*)shared;  // [2]: A, B
+    uint4* const tiles = (uint4*)shared;  // [STAGES]
     const ConvSizes& sizes = arguments.sizes;
     const int thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 chain = blockIdx.y, part = blockIdx.z / sizes.groups;
@@ -50,13 +50,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
 
     FactorA a(arguments, block, chain, first, thread);
     FactorB b(arguments, block, chain, first, thread);
-    auto fetch = [&]() {
-        a.fetch(block, end);
-        b.fetch(block, end, thread);
-    };
-    auto put = [&](uint4* to) {
-        a.put(to, thread);
-        b.put(to + TileOfA::ROOM, thread);
+    // Asks for tile `at` of both factors, if there is one, and ends the group of its copies.
+    auto ask = [&](int at) {
+        if (at < steps) {
+            uint4* const stage = tiles + at % STAGES * STAGE;
+            a.ask(block, end, stage, thread);
+            b.ask(block, end, stage, thread);
+        } else {
+            skip(a, b);
+        }
+        copy_async_commit();
     };
     Sums sums = {};
 #if PRODUCT == WEIGHTS
@@ -64,21 +67,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
     float of_column = 0.0f;
 #endif
     const int warp_row = warp / WARPS_N * WARP_M * 16, warp_column = warp % WARPS_N * WARP_N * 8;
-    if (steps > 0) {
-        fetch();
-        put(tiles);
+#pragma unroll
+    for (int at = 0; at < STAGES - 1; ++at) {
+        ask(at);
+        if (at < steps) put(a, b, tiles + at * STAGE, thread);
     }
-    __syncthreads();
     for (int step = 0; step < steps; ++step) {
-        uint4* const now = tiles + (step & 1) * STAGE;
-        if (step + 1 < steps) fetch();
-        sums.add_tile(now, now + TileOfA::ROOM, lane, warp_row, warp_column);
+        uint4* const now = tiles + step % STAGES * STAGE;
+        copy_async_wait<STAGES - 2>();
+        settle(a, b, block, now, thread);
+        __syncthreads();
+        const int next = step + STAGES - 1;
+        ask(next);
+        sums.add_tile(a_of(now), b_of(now), lane, warp_row, warp_column);
 #if PRODUCT == WEIGHTS
-        if (sums_bias) of_column += column_share(now + TileOfA::ROOM, thread);
+        if (sums_bias) of_column += column_share(b_of(now), thread);
 #endif
         sums.round();
-        if (step + 1 < steps) put(tiles + (~step & 1) * STAGE);
-        __syncthreads();
+        if (next < steps) put(a, b, tiles + next % STAGES * STAGE, thread);
     }
 
     const u64 size_of_c = PRODUCT == WEIGHTS
@@ -90,6 +96,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) conv_product(const
     if (sums_bias) {
         // The shares of each column in their order, through the room of the tiles.
         float* const shares = (float*)shared;
+        __syncthreads();
         shares[thread] = of_column;
         __syncthreads();
         if (thread < COLUMNS) {

@@ -61,6 +61,9 @@ template <int KIND>
 struct Numbers {
     static constexpr bool HAS_NORM = KIND == VALUE ? INPUT_NORM : KIND == GRADIENT && OUTPUT_NORM;
     static constexpr bool HAS_RELU = KIND == VALUE && INPUT_RELU;
+    // Whether they are made what readers see where they lie in shared memory; a ReLU alone cuts off on the way to products.
+    static constexpr bool CHANGES = HAS_NORM || (HAS_RELU && !HALF);
+    static constexpr bool HAS_OTHERS = KIND == GRADIENT && HAS_NORM;
 
     const element* values;
     // V beside D, where there is a norm.
@@ -109,51 +112,56 @@ DEVICE Numbers<GRADIENT> numbers_of(const Upstream& of, u32 chain, u32 first_cha
 // A kernel from its number `first` on.
 DEVICE Numbers<WEIGHT> weights_of(const element* kernel, u64 first) { return {kernel + first, nullptr, nullptr, 1}; }
 
-// Eight numbers that were asked for, and are made what readers see once they are there.
-template <int KIND>
-struct Fetched {
-    using From = Numbers<KIND>;
-
-    Raw own, other;
-    bool valid;
-
-    // All eight at `at`, a multiple of sixteen bytes.
-    DEVICE void fetch(const From& from, int at, bool is_valid) {
-        valid = is_valid, own = no_numbers();
-        if (is_valid) own = load_wide(from.values + at);
-        if (KIND == GRADIENT && From::HAS_NORM) {
-            other = no_numbers();
-            if (is_valid) other = load_wide(from.others + at);
-        }
-    }
-
-    // The same as readers see them; what is not there stays 0.
-    DEVICE Raw seen(const Coefficients& by) const {
-        if (!From::HAS_NORM) return From::HAS_RELU ? cut(own) : own;
-        Eight x = eight_of(own);
-        if (KIND == GRADIENT) {
-            const Eight v = eight_of(other);
-#pragma unroll
-            for (int i = 0; i < 8; ++i)
-                x.number[i] =
-                    fmaf(by.first.number[i], x.number[i], fmaf(by.second.number[i], v.number[i], by.third.number[i]));
-        } else {
-#pragma unroll
-            for (int i = 0; i < 8; ++i) x.number[i] = fmaf(by.first.number[i], x.number[i], by.second.number[i]);
-        }
-        const Raw normed = From::HAS_RELU ? cut(raw_of(x)) : raw_of(x);
-        return valid ? normed : no_numbers();
-    }
-
-    // max(x, 0) of each.
-    DEVICE static Raw cut(const Raw& raw) {
+// Eight numbers in shared memory.
+DEVICE Raw raw_at(const uint4* from) {
 #if HALF
-        return {make_uint4(cut_off(raw.words.x), cut_off(raw.words.y), cut_off(raw.words.z), cut_off(raw.words.w))};
+    return {*from};
 #else
-        Eight x = eight_of(raw);
-#pragma unroll
-        for (int i = 0; i < 8; ++i) x.number[i] = x.number[i] < 0.0f ? 0.0f : x.number[i];
-        return raw_of(x);
+    return {*(const float4*)from, *(const float4*)(from + 1)};
 #endif
+}
+
+DEVICE void store_raw(uint4* to, const Raw& raw) {
+#if HALF
+    *to = raw.words;
+#else
+    *(float4*)to = raw.low, *(float4*)(to + 1) = raw.high;
+#endif
+}
+
+// Asks for eight numbers from a multiple of sixteen bytes; zeros where they are not valid.
+DEVICE void ask_wide(uint4* to, const element* from, bool valid) {
+    copy_cached_async(to, from, valid);
+    if (!HALF) copy_cached_async(to + 1, from + 4, valid);
+}
+
+// max(x, 0) of each.
+DEVICE Raw cut_off_raw(const Raw& raw) {
+#if HALF
+    return {make_uint4(cut_off(raw.words.x), cut_off(raw.words.y), cut_off(raw.words.z), cut_off(raw.words.w))};
+#else
+    Eight x = eight_of(raw);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) x.number[i] = x.number[i] < 0.0f ? 0.0f : x.number[i];
+    return raw_of(x);
+#endif
+}
+
+// What readers see of eight numbers, of a gradient with V beside it.
+template <int KIND>
+DEVICE Raw seen(const Raw& own, const Raw& other, const Coefficients& by) {
+    using From = Numbers<KIND>;
+    if (!From::HAS_NORM) return From::HAS_RELU ? cut_off_raw(own) : own;
+    Eight x = eight_of(own);
+    if (KIND == GRADIENT) {
+        const Eight v = eight_of(other);
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            x.number[i] =
+                fmaf(by.first.number[i], x.number[i], fmaf(by.second.number[i], v.number[i], by.third.number[i]));
+    } else {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) x.number[i] = fmaf(by.first.number[i], x.number[i], by.second.number[i]);
     }
-};
+    return From::HAS_RELU ? cut_off_raw(raw_of(x)) : raw_of(x);
+}

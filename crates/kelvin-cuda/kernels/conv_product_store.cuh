@@ -34,12 +34,11 @@ DEVICE void store_eight(const ConvProductArguments& arguments, u32 chain, u64 fi
         }
         if (masks) {
             const Numbers<VALUE> from = numbers_of(input, chain, 0);
-            Fetched<VALUE> fetched;
-            fetched.fetch(from, (int)at, true);
             // What the ReLU cut off is 0.
-            const Eight seen = eight_of(fetched.seen(from.of(at % input.channels)));
+            const Eight read =
+                eight_of(seen<VALUE>(load_wide(from.values + at), no_numbers(), from.of(at % input.channels)));
 #pragma unroll
-            for (int i = 0; i < 8; ++i) x.number[i] = seen.number[i] > 0.0f ? x.number[i] : 0.0f;
+            for (int i = 0; i < 8; ++i) x.number[i] = read.number[i] > 0.0f ? x.number[i] : 0.0f;
         }
         chunk = packed(x);
     }

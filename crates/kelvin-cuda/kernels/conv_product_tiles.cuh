@@ -1,8 +1,9 @@
 // Tiles of both factors in shared memory, how threads fill them, and the products of what lies there.
 //
 // A tile is rows of chunks of eight numbers: a factor whose rows the sum runs along has a row for each of its own, with
-// DEPTH numbers; one that it runs across has DEPTH rows. Numbers pass through registers, where they are made what readers
-// see: those of the next tile are asked for before this one's products, and put in place after them.
+// DEPTH numbers; one that it runs across has DEPTH rows. STAGES tiles of each factor have room. Where eight numbers are side by side
+// they are copied straight there STAGES − 1 tiles ahead, and made what readers see by the thread that asked for them once they have
+// arrived; else they pass through registers, asked for before a tile's products and put in place after them.
 
 #include "conv_product_source.cuh"
 
@@ -31,20 +32,57 @@ struct Tile {
     }
     DEVICE static int column(int thread) { return thread % CHUNKS * 8; }
 
-    DEVICE static void put(uint4* tile, int thread, int time, const Raw& raw) {
-        if (!IS_WHOLE && row(thread, time) >= TILE_ROWS) return;
+    // Whether the thread has a row at this time.
+    DEVICE static bool has(int thread, int time) { return IS_WHOLE || row(thread, time) < TILE_ROWS; }
+
+    // Where its eight numbers lie.
+    DEVICE static uint4* place(uint4* tile, int thread, int time) {
 #if HALF
-        tile[row(thread, time) * STRIDE + thread % CHUNKS] = raw.words;
+        return tile + row(thread, time) * STRIDE + thread % CHUNKS;
 #else
-        float* const to = (float*)tile + row(thread, time) * STRIDE + column(thread);
-        *(float4*)to = raw.low, *(float4*)(to + 4) = raw.high;
+        return (uint4*)((float*)tile + row(thread, time) * STRIDE + column(thread));
 #endif
     }
+
+    DEVICE static void put(uint4* tile, int thread, int time, const Raw& raw) {
+        if (has(thread, time)) store_raw(place(tile, thread, time), raw);
+    }
+
+    // Makes what a thread asked for what readers see, where it is `valid` (a bit for each time); of a gradient V lies in `others`.
+    template <int KIND>
+    DEVICE static void settle(uint4* tile, const uint4* others, int thread, u32 valid, const Coefficients& by) {
+#pragma unroll
+        for (int i = 0; i < TIMES; ++i) {
+            if (!(valid >> i & 1)) continue;
+            uint4* const own = place(tile, thread, i);
+            const Raw other = Numbers<KIND>::HAS_OTHERS ? raw_at(others + (own - tile)) : no_numbers();
+            store_raw(own, seen<KIND>(raw_at(own), other, by));
+        }
+    }
+};
+
+// Which of a thread's chunks are there, of the tiles that it has asked for: the bits of the last in front.
+template <class Tile>
+struct Asked {
+    u32 bits = 0;
+    static_assert(Tile::TIMES * (STAGES - 1) <= 32, "there is room for the bits of all tiles under way");
+
+    DEVICE void push(u32 valid) { bits = bits << Tile::TIMES | valid; }
+    // Of the tile that is waited for next.
+    DEVICE u32 first() const { return bits >> Tile::TIMES * (STAGES - 2); }
 };
 
 using TileOfA = Tile<ROWS, PRODUCT == WEIGHTS>;
 using TileOfB = Tile<COLUMNS, PRODUCT != INPUT>;
-constexpr int STAGE = TileOfA::ROOM + TileOfB::ROOM;
+// Whether V lies beside a tile of gradients.
+constexpr bool OTHERS_OF_A = WIDE_A && PRODUCT == INPUT && OUTPUT_NORM;
+constexpr bool OTHERS_OF_B = WIDE_B && PRODUCT == WEIGHTS && OUTPUT_NORM;
+constexpr int STAGE = TileOfA::ROOM * (OTHERS_OF_A ? 2 : 1) + TileOfB::ROOM * (OTHERS_OF_B ? 2 : 1);
+
+// The rooms of a stage, which follow each other.
+DEVICE uint4* a_of(uint4* stage) { return stage; }
+DEVICE uint4* b_of(uint4* stage) { return stage + TileOfA::ROOM; }
+DEVICE uint4* others_of(uint4* stage) { return stage + TileOfA::ROOM + TileOfB::ROOM; }
 
 #if HALF
 
@@ -68,6 +106,11 @@ struct Sums {
                     load_matrices_transposed(x[m], a_place + k * TileOfA::STRIDE + 2 * m);
                 } else {
                     load_matrices(x[m], a_place + m * 16 * TileOfA::STRIDE + k / 8);
+                }
+                // What has no norm lies there as it is in memory.
+                if (PRODUCT != INPUT && INPUT_RELU && !INPUT_NORM) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) x[m][i] = cut_off(x[m][i]);
                 }
             }
 #pragma unroll

@@ -1,7 +1,9 @@
-// A depthwise convolution, one thread WIDTH channels of a pixel of the output: z = b + Σ over taps of k·u.
+// A depthwise convolution, one thread WIDTH channels of a strip of the output: z = b + Σ over taps of k·u.
 //
-// Reads a window for each number, mostly from the caches, and writes it once. Specification: network/images/depthwise.rs.
+// Reads a line of u for each line of taps, mostly from the caches, and writes each number once. Specification:
+// network/images/depthwise.rs.
 
+#define STRIP 4
 #include "depthwise.cuh"
 
 struct DepthwiseArguments {
@@ -23,23 +25,34 @@ extern "C" __global__ void depthwise(const DepthwiseArguments arguments) {
     if (place.image >= sizes.num_images) return;
     const element* const kernel = arguments.kernel + chain * arguments.parameter_stride;
     const float* const bias = arguments.bias + chain * arguments.parameter_stride + place.channel;
-    Pack sum = {};
+    const NormPack norm = load_norm(input, chain, place.channel);
+    Pack sums[STRIP] = {};
     if (arguments.bias) {
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) sum.of[i] = bias[i];
+        for (int i = 0; i < STRIP * WIDTH; i++) sums[i / WIDTH].of[i % WIDTH] = bias[i % WIDTH];
     }
+    const u64 image = ((u64)chain * sizes.num_images + place.image) * input.len + place.channel;
+#pragma unroll 1
+    for (u32 tap_line = 0; tap_line < KERNEL; tap_line++) {
+        const u32 y = place.y * STRIDE + tap_line - ABOVE;
+        if (y >= sizes.input_height) continue;
+        Pack weights[KERNEL];
 #pragma unroll
-    for (u32 tap = 0; tap < KERNEL * KERNEL; tap++) {
-        const u32 y = place.y * sizes.stride + tap / KERNEL - sizes.above,
-                  x = place.x * sizes.stride + tap % KERNEL - sizes.left;
-        if (y >= sizes.input_height || x >= sizes.input_width) continue;
-        const u32 at =
-            ((place.image * sizes.input_height + y) * sizes.input_width + x) * sizes.channels + place.channel;
-        const Pack value = read_pack(input, chain, at),
-                   weight = load_weights(kernel, tap, sizes.channels, place.channel);
+        for (u32 tap = 0; tap < KERNEL; tap++)
+            weights[tap] = load_weights(kernel, tap_line * KERNEL + tap, sizes.channels, place.channel);
+        const u64 line = image + (u64)y * sizes.input_width * input.channels;
+        for_span(input, norm, line, place.x * STRIDE - LEFT, sizes.input_width, [&](int column, const Pack& value) {
 #pragma unroll
-        for (int i = 0; i < WIDTH; i++) sum.of[i] = fmaf(weight.of[i], value.of[i], sum.of[i]);
+            for (int i = 0; i < STRIP; i++) {
+                const int tap = column - i * STRIDE;
+                if (tap >= 0 && tap < KERNEL) multiply_add(sums[i], weights[tap], value);
+            }
+        });
     }
-    const u64 count = (u64)sizes.num_images * sizes.output_height * sizes.output_width * sizes.channels;
-    store_pack(arguments.output, chain * count + (u64)number * WIDTH, sum);
+    const u64 to = (((u64)chain * sizes.num_images + place.image) * sizes.output_height + place.y) * sizes.output_width;
+#pragma unroll
+    for (int i = 0; i < STRIP; i++) {
+        if (place.x + i < sizes.output_width)
+            store_pack(arguments.output, (to + place.x + i) * sizes.channels + place.channel, sums[i]);
+    }
 }

@@ -94,6 +94,14 @@ DEVICE void copy_async(void* to, const void* from, bool valid) {
                  : "memory");
 }
 
+// The same through the cache of the multiprocessor: for what other threads of it ask for as well.
+DEVICE void copy_cached_async(void* to, const void* from, bool valid) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;"
+                 :
+                 : "r"(shared_address(to)), "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+                 : "memory");
+}
+
 // The same of four bytes.
 DEVICE void copy_word_async(void* to, const void* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"

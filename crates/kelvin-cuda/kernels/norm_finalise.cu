@@ -1,7 +1,6 @@
-// From the parts' means and spreads, or from running statistics, to how a batch norm is read, where no kernel did so in
-// passing; one block a chain.
+// From running statistics to how a batch norm is read, where no convolution works it out; one block a chain.
 //
-// Reads the parts once. Specification: network/images/batch_norm.rs (train, infer, update).
+// Specification: network/images/batch_norm.rs (infer).
 
 #include "norm_finish.cuh"
 

@@ -1,14 +1,19 @@
 // Mean and spread of each channel over parts of a batch, for batch norms whose value no kernel measured in passing; one
-// block a part.
+// block a part; the last of a chain works out what follows, unless it is left to a convolution.
 //
-// Part p holds pixels p·rows_per_part and on: [chain][part][channel] {mean, Σ (z − mean)²}. Reads the value twice.
-// Specification: network/images/reading.rs (add_moments).
+// Part p holds pixels p·rows_per_part and on: [chain][part][channel] {mean, Σ (z − mean)²}. Reads the value twice, the second time
+// from the cache. Specification: network/images/reading.rs (add_moments).
 
+#include "norm_finish.cuh"
 #include "pixel_sums.cuh"
 
 struct NormStatisticsArguments {
     const element* values;
     float* parts;
+    // [chain]: 0 between launches.
+    u32* tickets;
+    // Without a norm, where a convolution works out what follows.
+    NormFinish finish;
     u32 num_pixels;
     u32 channels;
     u32 num_parts;
@@ -25,6 +30,7 @@ extern "C" __global__ void norm_statistics(const NormStatisticsArguments argumen
     float* scratch = (float*)shared;
     float sums[WIDTH] = {}, squares[WIDTH] = {};
     if (share.row < share.rows) {
+#pragma unroll 4
         for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
             const Pack value = load_pack(values, (u64)pixel * channels);
 #pragma unroll
@@ -39,6 +45,7 @@ extern "C" __global__ void norm_statistics(const NormStatisticsArguments argumen
     for (int i = 0; i < WIDTH; i++) mean[i] = scratch[i * THREADS + of_unit] / (end - first);
     __syncthreads();
     if (share.row < share.rows) {
+#pragma unroll 4
         for (u32 pixel = first + share.row; pixel < end; pixel += share.rows) {
             const Pack value = load_pack(values, (u64)pixel * channels);
 #pragma unroll
@@ -49,8 +56,11 @@ extern "C" __global__ void norm_statistics(const NormStatisticsArguments argumen
         }
     }
     sum_rows(squares, scratch, share);
-    if (share.row != 0) return;
-    float* to = arguments.parts + 2 * (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
+    if (share.row == 0) {
+        float* to = arguments.parts + 2 * (((u64)chain * arguments.num_parts + part) * channels + share.unit * WIDTH);
 #pragma unroll
-    for (int i = 0; i < WIDTH; i++) to[2 * i] = mean[i], to[2 * i + 1] = squares[i];
+        for (int i = 0; i < WIDTH; i++) to[2 * i] = mean[i], to[2 * i + 1] = squares[i];
+    }
+    if (arguments.finish.norm && is_last_block(arguments.tickets + chain, gridDim.x * gridDim.z, (u32*)shared))
+        finish_norm(arguments.finish, chain, nullptr, true);
 }

@@ -67,8 +67,7 @@ plain! {
     }
     /// `depthwise.cuh`.
     DepthwiseSizes {
-        input_height: u32, input_width: u32, output_height: u32, output_width: u32, channels: u32, stride: u32,
-        above: u32, left: u32, num_images: u32, reserved: u32,
+        input_height: u32, input_width: u32, output_height: u32, output_width: u32, channels: u32, num_images: u32,
     }
     /// `depthwise.cu`.
     Depthwise {
@@ -76,7 +75,7 @@ plain! {
     }
     /// `depthwise_weights.cu`.
     DepthwiseWeights {
-        output: Upstream, input: Reading, sums: Address, bias_sums: Address, num_splits: u32, pixels_per_split: u32,
+        output: Upstream, input: Reading, sums: Address, bias_sums: Address, num_splits: u32, reserved: u32,
         sizes: DepthwiseSizes,
     }
     /// `depthwise_input.cu`.
@@ -93,7 +92,8 @@ plain! {
     }
     /// `norm_statistics.cu`.
     NormStatistics {
-        values: Address, parts: Address, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
+        values: Address, parts: Address, tickets: Address, finish: NormFinish, num_pixels: u32, channels: u32,
+        num_parts: u32, rows_per_part: u32,
     }
     /// `norm_finish.cuh`.
     NormFinish {
@@ -112,14 +112,22 @@ plain! {
         values: Address, gradient: Address, norm: Address, parts: Address, tickets: Address,
         finish: NormBackwardFinish, num_pixels: u32, channels: u32, num_parts: u32, rows_per_part: u32,
     }
+    /// `image_cells.cuh`.
+    Cells {
+        input_width: u32, num_cells: u32, cells_across: u32, height: u32, width: u32, share: f32, units: u32, keeps: u32,
+    }
+    /// `response_norm.cuh`.
+    CutOff { threshold: Address, floor: f32, reserved: u32 }
     /// `response_norm.cu`.
     ResponseNorm {
-        input: Reading, gamma: Address, beta: Address, output: Address, epsilon: f64, parameter_stride: u64,
+        input: Reading, gamma: Address, beta: Address, roots: Address, output: Address, epsilon: f64,
+        parameter_stride: u64, cut_off: CutOff, cells: Cells,
     }
     /// `response_norm_backward.cu`.
     ResponseNormBackward {
-        output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
-        beta_gradient: Address, epsilon: f64, parameter_stride: u64, has_input_gradient: u32, reserved: u32,
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, roots: Address,
+        gamma_gradient: Address, beta_gradient: Address, threshold_gradient: Address, parameter_stride: u64,
+        cut_off: CutOff, cells: Cells, has_input_gradient: u32, reserved: u32,
     }
     /// `activation.cu`.
     ActivationForward { input: Reading, output: Address, by: u32, reserved: u32 }
@@ -143,6 +151,17 @@ plain! {
     GroupNormBackward {
         output: Upstream, input: Reading, to: Downstream, gamma: Address, gamma_gradient: Address,
         beta_gradient: Address, epsilon: f64, parameter_stride: u64, groups: u32, has_input_gradient: u32,
+    }
+    /// `group_norm_cells.cu`.
+    GroupNormCells {
+        input: Reading, gamma: Address, beta: Address, moments: Address, output: Address, epsilon: f64,
+        parameter_stride: u64, cells: Cells, groups: u32, reserved: u32,
+    }
+    /// `group_norm_cells_backward.cu`.
+    GroupNormCellsBackward {
+        output: Upstream, input: Reading, to: Downstream, gamma: Address, beta: Address, moments: Address,
+        gamma_gradient: Address, beta_gradient: Address, parameter_stride: u64, cells: Cells, groups: u32,
+        has_input_gradient: u32,
     }
     /// `layer_norm.cu`.
     LayerNorm {

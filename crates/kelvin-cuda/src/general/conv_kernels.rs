@@ -3,7 +3,7 @@
 //! | layer | kernels |
 //! |---|---|
 //! | of bf16, channels and filters 16, 32 or 64 (or a packed input), sizes multiples of the stride | `fast_plan.rs`: whole tiles of the image |
-//! | depthwise, of kernels up to 8×8 | `depthwise_kernels.rs`: a thread some channels of a pixel, without tensor cores |
+//! | depthwise, of kernels up to 8×8 | `depthwise_kernels.rs`: a thread some channels of a strip of pixels, without tensor cores |
 //! | any other, also in groups, and dense layers that `dense_kernels.rs` has nothing for | `conv_product.cu`: products gathered from the images |
 //!
 //! How a product is cut depends on the layer and the batch alone, never on how many chains there are, so that no bit does.
@@ -26,6 +26,9 @@ const BLOCKS_OF_A_CHAIN: usize = 128;
 /// Rows and columns that blocks may make.
 const ROWS: [usize; 3] = [128, 64, 32];
 const COLUMNS: [usize; 5] = [128, 64, 48, 32, 16];
+/// Tiles that are under way or being multiplied, at most, and the bytes of those of all blocks of a multiprocessor.
+const MOST_STAGES: usize = 4;
+const MOST_STAGED: usize = 180 << 10;
 /// What a tile costs beside its own rows or columns: the other factor is read again.
 const OVERHEAD: usize = 16;
 
@@ -42,6 +45,8 @@ pub struct ConvProducts {
 pub struct ConvProductKernel {
     pub(super) kernel: Kernel,
     pub(super) cut: Cut,
+    /// Shared memory of a block, in bytes.
+    pub(super) shared_bytes: u32,
 }
 
 /// Which of the three products; its number in the kernel.
@@ -112,8 +117,8 @@ impl Cut {
         (rows.div_ceil(self.rows()) * columns.div_ceil(self.columns())) as u32
     }
 
-    /// Shared memory of a block in bytes: two tiles of both factors, each row with its padding (`conv_product_tiles.cuh`).
-    pub fn shared_bytes(&self, precision: Precision, kind: ConvProductKind) -> u32 {
+    /// Bytes of a tile of each factor, each row with its padding (`conv_product_tiles.cuh`).
+    fn tile_bytes(&self, precision: Precision, kind: ConvProductKind) -> [usize; 2] {
         let tile = |size: usize, across: bool| match precision {
             Precision::Half => {
                 let (rows, chunks) = if across { (32, size / 8) } else { (size, 4) };
@@ -123,7 +128,23 @@ impl Cut {
         };
         let a = tile(self.rows(), kind == ConvProductKind::Weights);
         let b = tile(self.columns(), kind != ConvProductKind::Input);
-        2 * (a + b) as u32
+        [a, b]
+    }
+}
+
+/// The stages of a product, and its shared memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stages {
+    count: usize,
+    bytes: usize,
+}
+
+impl Stages {
+    /// As many as have room beside what the cache needs.
+    fn new(cut: Cut, stage_bytes: usize) -> Self {
+        let fits = |count: &usize| cut.blocks * count * stage_bytes <= MOST_STAGED;
+        let count = (2..=MOST_STAGES).rev().find(fits).unwrap_or(2);
+        Self { count, bytes: count * stage_bytes }
     }
 }
 
@@ -251,17 +272,35 @@ impl LayerSizes {
         Cut::new(precision, kind, self.input_is_wide(), rows, columns)
     }
 
-    fn source(&self, kind: ConvProductKind, precision: Precision) -> KernelSource {
+    /// Whether eight neighbouring numbers of A, of B and of C are of one pixel or row and begin at a multiple of sixteen bytes.
+    fn is_wide(&self, kind: ConvProductKind) -> [bool; 3] {
         let filters = self.sizes.filters;
         let eights = |numbers: u32| numbers.is_multiple_of(8);
         let of_input = self.input_is_wide();
         let of_kernel = eights(filters) && self.kernel.is_multiple_of(8);
-        let (wide_a, wide_b, wide_c) = match kind {
-            ConvProductKind::Forward => (of_input, of_kernel, eights(filters) && !self.is_output),
-            ConvProductKind::Input => (eights(filters), of_kernel, of_input),
-            ConvProductKind::Weights => (of_input, eights(filters), false),
+        match kind {
+            ConvProductKind::Forward => [of_input, of_kernel, eights(filters) && !self.is_output],
+            ConvProductKind::Input => [eights(filters), of_kernel, of_input],
+            ConvProductKind::Weights => [of_input, eights(filters), false],
+        }
+    }
+
+    fn stages(&self, kind: ConvProductKind, precision: Precision) -> Stages {
+        let cut = self.cut(kind, precision);
+        let ([a, b], [wide_a, wide_b, _]) = (cut.tile_bytes(precision, kind), self.is_wide(kind));
+        // A gradient that goes through a norm has the value beside it.
+        let others = match kind {
+            ConvProductKind::Input if wide_a && self.output_norm => a,
+            ConvProductKind::Weights if wide_b && self.output_norm => b,
+            _ => 0,
         };
-        let Cut { warps, warp, blocks } = self.cut(kind, precision);
+        Stages::new(cut, a + b + others)
+    }
+
+    fn source(&self, kind: ConvProductKind, precision: Precision) -> KernelSource {
+        let [wide_a, wide_b, wide_c] = self.is_wide(kind);
+        let cut = self.cut(kind, precision);
+        let Cut { warps, warp, blocks } = cut;
         let defines = vec![
             ("HALF", i64::from(precision == Precision::Half)),
             ("PRODUCT", kind as i64),
@@ -270,6 +309,7 @@ impl LayerSizes {
             ("WARP_M", warp[0] as i64),
             ("WARP_N", warp[1] as i64),
             ("BLOCKS", blocks as i64),
+            ("STAGES", self.stages(kind, precision).count as i64),
             ("WIDE_A", i64::from(wide_a)),
             ("WIDE_B", i64::from(wide_b)),
             ("WIDE_C", i64::from(wide_c && precision == Precision::Half)),
@@ -310,8 +350,13 @@ pub fn compile(
     let sources: Vec<KernelSource> = layers.iter().flatten().flat_map(of).collect();
     let mut compiled = device.compile_all(&sources)?.into_iter();
     let mut products = |layer: &LayerSizes| {
-        let mut product =
-            |kind| compiled.next().map(|kernel| ConvProductKernel { kernel, cut: layer.cut(kind, precision) });
+        let mut product = |kind| {
+            compiled.next().map(|kernel| ConvProductKernel {
+                kernel,
+                cut: layer.cut(kind, precision),
+                shared_bytes: layer.stages(kind, precision).bytes as u32,
+            })
+        };
         let forward = product(ConvProductKind::Forward)?;
         let weights = product(ConvProductKind::Weights)?;
         let input = (layer.from != 0).then(|| product(ConvProductKind::Input)).flatten();
@@ -370,7 +415,8 @@ mod tests {
                 let layer = layer(channels, filters, kernel);
                 for kind in [ConvProductKind::Forward, ConvProductKind::Input, ConvProductKind::Weights] {
                     let cut = layer.cut(kind, precision);
-                    assert!(cut.shared_bytes(precision, kind) <= 99 << 10);
+                    let stages = layer.stages(kind, precision);
+                    assert!(stages.bytes <= 99 << 10 && (2..=MOST_STAGES).contains(&stages.count));
                     assert!(cut.num_threads() <= 256 && ROWS.contains(&cut.rows()) && COLUMNS.contains(&cut.columns()));
                 }
             }

@@ -11,7 +11,7 @@ use crate::gpu::kernels::KernelSource;
 const WIDEST_KERNEL: usize = 8;
 /// The fewest pixels of a partial sum of the weights' gradient, and the most partial sums.
 const PIXELS_OF_A_SPLIT: usize = 512;
-const MOST_SPLITS: usize = 32;
+const MOST_SPLITS: usize = 128;
 
 /// The kernels of one layer.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,12 @@ pub fn is_served(operation: &Operation) -> bool {
     matches!(operation, Operation::Conv { sizes, .. } if sizes.is_depthwise() && sizes.kernel <= WIDEST_KERNEL)
 }
 
+/// Pixels side by side that a thread takes of the output, and of the input in the backward pass.
+pub const STRIP: usize = 4;
+pub fn input_strip(stride: usize) -> usize {
+    if stride > 4 { stride } else { 4 / stride * stride }
+}
+
 /// Into how many partial sums the gradients of weights and bias are cut; no fewer for more images.
 pub fn num_splits(sizes: &Convolution, num_images: usize) -> usize {
     (num_images * sizes.output.num_pixels() / PIXELS_OF_A_SPLIT).clamp(1, MOST_SPLITS)
@@ -36,7 +42,15 @@ fn sources(precision: Precision, operation: &Operation) -> Option<[KernelSource;
     let Operation::Conv { sizes, .. } = operation else { return None };
     let source = |file, entry, width: usize| {
         let half = ("HALF", i64::from(precision == Precision::Half));
-        KernelSource { file, entry, defines: vec![half, ("WIDTH", width as i64), ("KERNEL", sizes.kernel as i64)] }
+        let defines = vec![
+            half,
+            ("WIDTH", width as i64),
+            ("KERNEL", sizes.kernel as i64),
+            ("STRIDE", sizes.stride as i64),
+            ("ABOVE", sizes.before[0] as i64),
+            ("LEFT", sizes.before[1] as i64),
+        ];
+        KernelSource { file, entry, defines }
     };
     let wide = precision.wide();
     is_served(operation).then(|| {
@@ -70,8 +84,8 @@ pub fn compile(
 
 /// Those of one layer, in one precision.
 pub fn example_kernels(precision: Precision) -> Vec<KernelSource> {
-    let conv = |groups| Layer::Conv { filters: 8, kernel: 3, stride: 1, groups };
-    let layers = vec![conv(1), conv(8), Layer::Dense { units: 2 }];
+    let conv = |groups, stride| Layer::Conv { filters: 8, kernel: 3, stride, groups };
+    let layers = vec![conv(1, 1), conv(8, 1), conv(8, 2), Layer::Dense { units: 2 }];
     let network = Network::new(Shape::image(4, 4, 1), layers).expect("a depthwise network");
     network.program().operations.iter().filter_map(|operation| sources(precision, operation)).flatten().collect()
 }

@@ -87,7 +87,8 @@ impl GeneralEngine {
         let mut plan = Plan::new(program);
         plan.packed_input = precision == Precision::Half && wants_packed_input(device.limits(), &plan);
         let fast = Fast::new(&*device, &plan, precision)?;
-        plan.borrow_gradients(&fast.passed_pools(&plan), &fast.kept_gradients(&plan));
+        let passed = [fast.passed_pools(&plan), plan.image_norms.passed()].concat();
+        plan.borrow_gradients(&passed, &fast.kept_gradients(&plan));
         let compiled = Compiled::new(&*device, precision, &plan, &fast)?;
         let core = Core {
             plan,

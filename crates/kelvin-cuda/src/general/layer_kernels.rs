@@ -1,8 +1,9 @@
 //! The kernels of layers that few networks have, compiled for those that do: activations other than ReLU, maxima, group and layer norm.
 
-use kelvin::network::{Layer, Network, Operation, Program, Shape};
+use kelvin::network::{Activation, Layer, Network, Operation, Program, Shape};
 
 use super::by_width::ByWidth;
+use super::image_norms::{ImageNorm, ImageNorms};
 use super::precision::Precision;
 use crate::gpu::device::{Device, DeviceError};
 use crate::gpu::kernels::KernelSource;
@@ -43,17 +44,57 @@ fn files(operation: &Operation) -> Option<Files> {
     }
 }
 
-/// Of one layer: forward for any channels and by sixteen bytes, then backward.
-fn sources(precision: Precision, operation: &Operation) -> Option<[KernelSource; 4]> {
-    let (files, by_width) = files(operation)?;
+/// The number of an activation in the kernels; that of a ReLU and of none are only those of `group_norm_cells.cuh`.
+pub fn number_of(by: Option<Activation>) -> u32 {
+    match by {
+        Some(Activation::Tanh) => 0,
+        Some(Activation::Gelu) => 1,
+        Some(Activation::Silu) => 2,
+        None => 3,
+        Some(Activation::Relu) => 4,
+    }
+}
+
+/// Of one layer: forward for any channels and by sixteen bytes, then backward; `norm` is what is made along with it, if it is a norm
+/// whose kernels do so.
+fn sources(
+    precision: Precision,
+    program: &Program,
+    operation: &Operation,
+    norm: Option<&ImageNorm>,
+) -> Option<[KernelSource; 4]> {
     let half = ("HALF", i64::from(precision == Precision::Half));
+    let wide = precision.wide();
+    if let (Operation::GroupNorm { from, .. }, Some(norm)) = (operation, norm) {
+        let (input, output) = (program.values[*from].shape, program.values[norm.to].shape);
+        let area = match (input.height / output.height, input.width / output.width) {
+            (1, 1) => 1,
+            (2, 2) => 4,
+            _ => 0,
+        };
+        let source = |file, entry, width: usize| {
+            let by = i64::from(number_of(norm.activation));
+            KernelSource { file, entry, defines: vec![half, ("WIDTH", width as i64), ("BY", by), ("CELL", area)] }
+        };
+        let forward = |width| source("group_norm_cells.cu", "group_norm_cells", width);
+        let backward = |width| source("group_norm_cells_backward.cu", "group_norm_cells_backward", width);
+        return Some([forward(1), forward(wide), backward(1), backward(wide)]);
+    }
+    let (files, by_width) = files(operation)?;
     let source = |at: usize, width: usize| {
         let (file, entry) = files[at];
         let width = if by_width { width } else { 1 };
         KernelSource { file, entry, defines: vec![half, ("WIDTH", width as i64)] }
     };
-    let wide = precision.wide();
     Some([source(0, 1), source(0, wide), source(1, 1), source(1, wide)])
+}
+
+/// Those of a program's layers, by operation.
+fn program_sources(precision: Precision, program: &Program) -> Vec<Option<[KernelSource; 4]>> {
+    let norms = ImageNorms::new(program);
+    let operations = program.operations.iter().enumerate();
+    let norm = |number| norms.of(number).map(|(_, norm)| norm);
+    operations.map(|(number, operation)| sources(precision, program, operation, norm(number))).collect()
 }
 
 /// Compiles those of a program's layers, by operation.
@@ -62,7 +103,7 @@ pub fn compile(
     precision: Precision,
     program: &Program,
 ) -> Result<Vec<Option<LayerKernels>>, DeviceError> {
-    let sources: Vec<_> = program.operations.iter().map(|operation| sources(precision, operation)).collect();
+    let sources = program_sources(precision, program);
     let all: Vec<KernelSource> = sources.iter().flatten().flatten().cloned().collect();
     let compiled = device.compile_all(&all)?;
     let mut layers = compiled.chunks_exact(4).map(|kernels| LayerKernels {
@@ -79,12 +120,16 @@ pub fn example_kernels(precision: Precision) -> Vec<KernelSource> {
         Layer::Gelu,
         Layer::MaxPool { size: 2, stride: None },
         Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
+        Layer::Silu,
+        Layer::AvgPool { size: 2 },
         Layer::LAYER_NORM,
+        Layer::Conv { filters: 300, kernel: 1, stride: 1, groups: 1 },
+        Layer::GroupNorm { groups: 2, epsilon: 1e-5 },
         Layer::Dense { units: 2 },
     ];
     let network = Network::new(Shape::image(4, 4, 1), layers).expect("a network of layers");
     let mut all: Vec<KernelSource> = Vec::new();
-    for source in network.program().operations.iter().filter_map(|operation| sources(precision, operation)).flatten() {
+    for source in program_sources(precision, network.program()).into_iter().flatten().flatten() {
         if !all.contains(&source) {
             all.push(source);
         }

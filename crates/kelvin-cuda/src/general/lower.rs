@@ -3,8 +3,7 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, ResponseNorm,
-    Threshold,
+    AddValues, GatherImages, GradientSource, Loss, NormBackwardFinish, NormFinish, Pool, Reading, Threshold,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::by_width::ByWidth;
@@ -70,6 +69,10 @@ pub struct Lowering<'a> {
     pub(super) summed_norms: Vec<bool>,
     /// What finishes each norm that is left to the convolution that needs it first, forward and backward.
     pub(super) pending: Vec<(NormFinish, NormBackwardFinish)>,
+    /// Places of gradients that are read by what was launched beside others.
+    pub(super) read_beside: Vec<usize>,
+    /// Numbers of the launches that must wait for what was launched beside others.
+    pub(super) joining: Vec<usize>,
 }
 
 impl<'a> Lowering<'a> {
@@ -103,6 +106,8 @@ impl<'a> Lowering<'a> {
             splits: super::memory::num_splits(&plan.program, fast, num_images),
             summed_norms: vec![false; plan.program.norms.len()],
             pending: vec![Default::default(); plan.program.norms.len()],
+            read_beside: Vec::new(),
+            joining: Vec::new(),
         }
     }
 
@@ -213,17 +218,8 @@ impl<'a> Lowering<'a> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_forward(*number),
-                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
-                    let arguments = ResponseNorm {
-                        input: self.reading(*from),
-                        gamma: self.parameter(scale.start),
-                        beta: self.parameter(offset.start),
-                        output: self.memory.value(*to),
-                        epsilon: *epsilon,
-                        parameter_stride: self.parameter_stride(),
-                    };
-                    self.over_pixels(self.compiled.response_norm, *from, (self.num_images, 1), &arguments);
-                }
+                Operation::FilterResponseNorm { .. } => self.response_forward(number, operation),
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = Threshold {
                         input: self.reading(*from),
@@ -233,11 +229,15 @@ impl<'a> Lowering<'a> {
                     };
                     self.over_packs(self.compiled.threshold, *to, &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_forward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
                 | Operation::MaxPool { .. } => self.layer_forward(self.compiled.layer(number), operation),
-                Operation::Pool { to, .. } if self.fast.makes_pool(*to) => {}
+                Operation::Pool { to, .. } if self.fast.makes_pool(*to) || self.plan.image_norms.make(number) => {}
                 Operation::Pool { from, to, height, width } => self.pool_forward(*from, *to, *height, *width),
                 Operation::Add { to, .. } if self.fast.makes_sum(*to) => {}
                 Operation::Add { left, right, to } => self.add_forward(*left, Some(*right), *to),

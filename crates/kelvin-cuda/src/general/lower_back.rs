@@ -3,8 +3,7 @@
 use kelvin::network::Operation;
 
 use super::arguments::{
-    Downstream, GiveGradient, GradientSource, GradientTotal, PoolBackward, ResponseNormBackward, ThresholdBackward,
-    Upstream,
+    Downstream, GiveGradient, GradientSource, GradientTotal, PoolBackward, ThresholdBackward, Upstream,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
 use super::lower::Lowering;
@@ -51,22 +50,8 @@ impl Lowering<'_> {
                     }
                 }
                 Operation::BatchNorm { number } => self.norm_backward(*number),
-                Operation::FilterResponseNorm { from, to, scale, offset, epsilon } => {
-                    let arguments = ResponseNormBackward {
-                        output: self.upstream(*to),
-                        input: self.reading(*from),
-                        to: self.downstream(*from),
-                        gamma: self.parameter(scale.start),
-                        gamma_gradient: self.sums(scale.start),
-                        beta_gradient: self.sums(offset.start),
-                        epsilon: *epsilon,
-                        parameter_stride: self.parameter_stride(),
-                        has_input_gradient: u32::from(*from != 0),
-                        reserved: 0,
-                    };
-                    let blocks = (self.num_images, 3);
-                    self.over_pixels(self.compiled.response_norm_backward, *from, blocks, &arguments);
-                }
+                Operation::FilterResponseNorm { .. } => self.response_backward(number, operation),
+                Operation::Threshold { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Threshold { from, to, threshold } => {
                     let arguments = ThresholdBackward {
                         output: self.upstream(*to),
@@ -80,6 +65,10 @@ impl Lowering<'_> {
                     };
                     self.over_pixels(self.compiled.threshold_backward, *from, (self.num_images, 1), &arguments);
                 }
+                Operation::GroupNorm { .. } if self.plan.image_norms.of(number).is_some() => {
+                    self.group_norm_backward(number, self.compiled.layer(number), operation);
+                }
+                Operation::Activation { .. } if self.plan.image_norms.make(number) => {}
                 Operation::Activation { .. }
                 | Operation::GroupNorm { .. }
                 | Operation::LayerNorm { .. }
@@ -115,6 +104,9 @@ impl Lowering<'_> {
 
     /// How the next operation in the backward pass hands on to D of a value: the first overwrites, the last cuts off.
     pub(super) fn downstream(&mut self, value: usize) -> Downstream {
+        if self.plan.gradients[value].is_some_and(|place| self.read_beside.contains(&place)) {
+            self.join();
+        }
         let before = self.written[value];
         self.written[value] += 1;
         let masks = before + 1 == self.plan.writers[value];
@@ -123,6 +115,19 @@ impl Lowering<'_> {
             adds: u32::from(before > 0 || self.plan.inherits[value].is_some()),
             masks: u32::from(masks),
         }
+    }
+
+    /// Launches what makes a sum over the gradient of `value` that only the total needs: others need not wait for it until one
+    /// overwrites this gradient.
+    pub(super) fn launch_beside(&mut self, launch: Launch, value: usize) {
+        self.read_beside.extend(self.plan.gradients[value]);
+        self.launches.push(launch.beside());
+    }
+
+    /// Lets the next launch wait for what was launched beside others.
+    fn join(&mut self) {
+        self.read_beside.clear();
+        self.joining.push(self.launches.len());
     }
 
     /// Where the partial sums of the tensor that begins at `start` go; notes them as its source.
@@ -212,6 +217,10 @@ impl Lowering<'_> {
         let sums: usize = self.splits.iter().zip(&self.blocks.tensor_lens).map(|(splits, len)| splits * len).sum();
         let most_are_single = sums < 2 * self.blocks.tensor_lens.iter().sum::<usize>();
         let kernel = self.compiled.gradient_total[usize::from(most_are_single)];
+        self.join();
         self.launches.push(Launch::new(kernel, grid, THREADS as u32, SHARED_SUMS, &arguments));
+        for at in self.joining.drain(..) {
+            self.launches[at].joins = true;
+        }
     }
 }

@@ -23,19 +23,18 @@ impl Lowering<'_> {
         }
     }
 
-    fn launch_product(
-        &mut self,
+    fn product_launch(
+        &self,
         layer: &LayerSizes,
         product: ConvProductKernel,
         kind: ConvProductKind,
         num_parts: u32,
         arguments: &ConvProduct,
-    ) {
+    ) -> Launch {
         let (rows, columns) = layer.rows_and_columns(kind, self.num_images as usize);
         let cut = product.cut;
         let grid = [cut.num_tiles(rows, columns), self.group.num_chains, num_parts * layer.sizes.groups];
-        let shared = cut.shared_bytes(self.precision, kind);
-        self.launches.push(Launch::new(product.kernel, grid, cut.num_threads(), shared, arguments));
+        Launch::new(product.kernel, grid, cut.num_threads(), product.shared_bytes, arguments)
     }
 
     /// The forward pass of a layer.
@@ -48,7 +47,8 @@ impl Lowering<'_> {
             ..self.conv_product_arguments(&layer)
         };
         let product = self.compiled.conv_products(number).forward;
-        self.launch_product(&layer, product, ConvProductKind::Forward, 1, &arguments);
+        let launch = self.product_launch(&layer, product, ConvProductKind::Forward, 1, &arguments);
+        self.launches.push(launch);
     }
 
     /// The backward pass of a layer: gradients of its weights, its bias and of what it read.
@@ -65,12 +65,15 @@ impl Lowering<'_> {
             pixels_per_split: layer.pixels_per_split(self.num_images as usize, num_splits) as u32,
             ..self.conv_product_arguments(&layer)
         };
-        self.launch_product(&layer, products.weights, ConvProductKind::Weights, num_splits as u32, &weights);
+        let launch =
+            self.product_launch(&layer, products.weights, ConvProductKind::Weights, num_splits as u32, &weights);
+        self.launch_beside(launch, layer.to);
         if let Some(product) = products.input {
             let to: Downstream = self.downstream(layer.from);
             let arguments = ConvProduct { output, to, ..self.conv_product_arguments(&layer) };
             let classes = layer.sizes.stride * layer.sizes.stride;
-            self.launch_product(&layer, product, ConvProductKind::Input, classes, &arguments);
+            let launch = self.product_launch(&layer, product, ConvProductKind::Input, classes, &arguments);
+            self.launches.push(launch);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Depthwise convolutions as launches, forward and backward.
 
-use kelvin::network::{Convolution, Operation};
+use kelvin::network::{Convolution, Operation, Shape};
 
 use super::arguments::{Depthwise, DepthwiseInput, DepthwiseSizes, DepthwiseWeights};
 use super::block_size::THREADS;
-use super::depthwise_kernels::DepthwiseKernels;
+use super::depthwise_kernels::{DepthwiseKernels, STRIP, input_strip};
 use super::lower::Lowering;
 use crate::gpu::device::Launch;
 
@@ -16,12 +16,13 @@ impl Lowering<'_> {
             output_height: sizes.output.height as u32,
             output_width: sizes.output.width as u32,
             channels: sizes.output.channels as u32,
-            stride: sizes.stride as u32,
-            above: sizes.before[0] as u32,
-            left: sizes.before[1] as u32,
             num_images: self.num_images,
-            reserved: 0,
         }
+    }
+
+    /// Strips of so many pixels of all images of a chain.
+    fn num_strips(&self, shape: Shape, strip: usize) -> usize {
+        self.num_images as usize * shape.height * shape.width.div_ceil(strip)
     }
 
     /// The forward pass of a depthwise convolution.
@@ -36,21 +37,20 @@ impl Lowering<'_> {
             sizes: self.depthwise_sizes(sizes),
         };
         let (function, width) = kernels.forward.of(self.precision, packed_channels(sizes, kernel.start));
-        self.over(function, self.count(*to) / width, &arguments);
+        self.over(function, self.num_strips(sizes.output, STRIP) * sizes.output.channels / width, &arguments);
     }
 
     /// Its backward pass.
     pub(super) fn depthwise_backward(&mut self, kernels: DepthwiseKernels, operation: &Operation) {
         let Operation::Conv { from, to, kernel, bias, sizes, adds_bias } = operation else { return };
         let num_splits = self.splits[self.blocks.tensor_at(kernel.start)];
-        let pixels = self.num_images as usize * sizes.output.num_pixels();
         let weights = DepthwiseWeights {
             output: self.upstream(*to),
             input: self.reading(*from),
             sums: self.sums(kernel.start),
             bias_sums: if *adds_bias { self.sums(bias.start) } else { 0 },
             num_splits: num_splits as u32,
-            pixels_per_split: pixels.div_ceil(num_splits) as u32,
+            reserved: 0,
             sizes: self.depthwise_sizes(sizes),
         };
         let channels = sizes.output.channels;
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         let tiles = (channels / width).div_ceil(THREADS) * sizes.kernel;
         let grid = [num_splits as u32, self.group.num_chains, tiles as u32];
         let shared = THREADS * width * (sizes.kernel + 1) * size_of::<f32>();
-        self.launches.push(Launch::new(function, grid, THREADS as u32, shared as u32, &weights));
+        self.launch_beside(Launch::new(function, grid, THREADS as u32, shared as u32, &weights), *to);
         if *from == 0 {
             return;
         }
@@ -71,7 +71,11 @@ impl Lowering<'_> {
             sizes: self.depthwise_sizes(sizes),
         };
         let (function, width) = kernels.input.of(self.precision, packed_channels(sizes, kernel.start));
-        self.over(function, self.count(*from) / width, &input);
+        self.over(
+            function,
+            self.num_strips(sizes.input, input_strip(sizes.stride)) * sizes.input.channels / width,
+            &input,
+        );
     }
 }
 

@@ -1,29 +1,19 @@
 //! Activations, maxima, group and layer norms as launches, forward and backward.
 
-use kelvin::network::{Activation, Convolution, Operation};
+use kelvin::network::{Convolution, Operation};
 
 use super::arguments::{
     ActivationBackward, ActivationForward, GroupNorm, GroupNormBackward, LayerNorm, LayerNormBackward, MaxPool,
     MaxPoolBackward, Window,
 };
 use super::block_size::{SHARED_SUMS, THREADS};
-use super::layer_kernels::{LayerKernels, PIXELS_OF_A_BLOCK, layer_norm_blocks};
+use super::layer_kernels::{LayerKernels, PIXELS_OF_A_BLOCK, layer_norm_blocks, number_of};
 use super::lower::Lowering;
 use crate::gpu::device::Launch;
 
 /// Bytes of a number for each warp of a block, and of two for each pixel.
 const SHARED_WARPS: u32 = (THREADS / 32 * size_of::<f64>()) as u32;
 const SHARED_PIXELS: u32 = (2 * PIXELS_OF_A_BLOCK * size_of::<f32>()) as u32;
-
-/// The number of an activation in the kernels.
-fn number_of(by: Activation) -> u32 {
-    match by {
-        Activation::Relu => unreachable!("a ReLU is done where values are read"),
-        Activation::Tanh => 0,
-        Activation::Gelu => 1,
-        Activation::Silu => 2,
-    }
-}
 
 fn window_of(window: &Convolution) -> Window {
     Window {
@@ -46,7 +36,7 @@ impl Lowering<'_> {
                 let arguments = ActivationForward {
                     input: self.reading(*from),
                     output: self.memory.value(*to),
-                    by: number_of(*by),
+                    by: number_of(Some(*by)),
                     reserved: 0,
                 };
                 self.over_packs(kernels.forward, *to, &arguments);
@@ -100,7 +90,7 @@ impl Lowering<'_> {
                     output: self.upstream(*to),
                     input: self.reading(*from),
                     to: self.downstream(*from),
-                    by: number_of(*by),
+                    by: number_of(Some(*by)),
                     reserved: 0,
                 };
                 self.over_packs(kernels.backward, *from, &arguments);

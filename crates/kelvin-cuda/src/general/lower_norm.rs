@@ -13,17 +13,29 @@ impl Lowering<'_> {
         if std::mem::take(&mut self.summed_norms[number]) {
             return;
         }
-        let shape = self.plan.program.values[self.plan.program.norms[number].value].shape;
-        let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = match self.norms {
-            Norms::Inference => Parts { num_parts: 0, rows_per_part: 0 },
-            Norms::Training(_) => self.plain_statistics(number, num_pixels),
-        };
-        let arguments = self.norm_finish(number, parts);
-        if arguments.norm != 0 {
-            let grid = [1, self.group.num_chains, 1];
-            self.launches.push(Launch::new(self.compiled.norm_finalise, grid, THREADS as u32, 0, &arguments));
+        if self.norms == Norms::Inference {
+            let arguments = self.norm_finish(number, Parts { num_parts: 0, rows_per_part: 0 });
+            if arguments.norm != 0 {
+                let grid = [1, self.group.num_chains, 1];
+                self.launches.push(Launch::new(self.compiled.norm_finalise, grid, THREADS as u32, 0, &arguments));
+            }
+            return;
         }
+        let value = self.plan.program.norms[number].value;
+        let shape = self.plan.program.values[value].shape;
+        let num_pixels = self.num_images * shape.num_pixels() as u32;
+        let parts = plain_parts(num_pixels, self.fast.reader_finishes(number));
+        let arguments = NormStatistics {
+            values: self.memory.value(value),
+            parts: self.memory.parts(number),
+            tickets: self.memory.tickets.at(0),
+            finish: self.norm_finish(number, parts),
+            num_pixels,
+            channels: shape.channels as u32,
+            num_parts: parts.num_parts,
+            rows_per_part: parts.rows_per_part,
+        };
+        self.over_pixels(self.compiled.norm_statistics, value, (parts.num_parts, 1), &arguments);
     }
 
     /// What finishes a norm once its parts are there; nothing, where it is left to the convolution that reads the value
@@ -70,22 +82,6 @@ impl Lowering<'_> {
         }
     }
 
-    fn plain_statistics(&mut self, number: usize, num_pixels: u32) -> Parts {
-        let value = self.plan.program.norms[number].value;
-        let channels = self.plan.program.values[value].shape.channels;
-        let parts = plain_parts(num_pixels);
-        let arguments = NormStatistics {
-            values: self.memory.value(value),
-            parts: self.memory.parts(number),
-            num_pixels,
-            channels: channels as u32,
-            num_parts: parts.num_parts,
-            rows_per_part: parts.rows_per_part,
-        };
-        self.over_pixels(self.compiled.norm_statistics, value, (parts.num_parts, 1), &arguments);
-        parts
-    }
-
     /// The backward pass through a batch norm, and the gradients of its parameters.
     pub(super) fn norm_backward(&mut self, number: usize) {
         if std::mem::take(&mut self.summed_norms[number]) {
@@ -94,7 +90,7 @@ impl Lowering<'_> {
         let value = self.plan.program.norms[number].value;
         let shape = self.plan.program.values[value].shape;
         let num_pixels = self.num_images * shape.num_pixels() as u32;
-        let parts = plain_parts(num_pixels);
+        let parts = plain_parts(num_pixels, self.fast.maker_finishes(number));
         let arguments = NormSums {
             values: self.memory.value(value),
             gradient: self.gradient(value),
@@ -136,8 +132,10 @@ impl Lowering<'_> {
     }
 }
 
-/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do.
-fn plain_parts(num_pixels: u32) -> Parts {
-    let rows_per_part = num_pixels.div_ceil(32).clamp(2 * ROWS_PER_PART as u32, 4096);
+/// How plain kernels cut the pixels of a batch: enough blocks, each with enough to do; fewer where a convolution finishes the norm, since
+/// every one of its blocks reads all parts.
+fn plain_parts(num_pixels: u32, convolution_finishes: bool) -> Parts {
+    let most_parts = if convolution_finishes { 32 } else { 64 };
+    let rows_per_part = num_pixels.div_ceil(most_parts).clamp(2 * ROWS_PER_PART as u32, 4096);
     Parts { num_parts: num_pixels.div_ceil(rows_per_part), rows_per_part }
 }

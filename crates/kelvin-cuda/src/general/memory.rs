@@ -25,6 +25,7 @@ pub struct GroupMemory {
     norms: Vec<Buffer<f32>>,
     slopes: Vec<Buffer<f32>>,
     parts: Vec<Buffer<f32>>,
+    moments: Vec<Buffer<f32>>,
     sums: Vec<Buffer<f32>>,
     /// ∇ of each chain.
     pub totals: Buffer<f32>,
@@ -50,6 +51,7 @@ struct Sizes {
     gradients: Vec<usize>,
     norms: Vec<usize>,
     parts: Vec<usize>,
+    moments: Vec<usize>,
     sums: Vec<usize>,
     totals: usize,
     blocks: usize,
@@ -64,12 +66,15 @@ impl Sizes {
             let shape = program.values[norm.value].shape;
             2 * num_chains * (num_images * shape.num_pixels()).div_ceil(ROWS_PER_PART) * shape.channels
         });
+        let written_len = |value: usize| if plan.image_norms.pass(value) { 0 } else { plan.stored_len(value) };
+        let moments = plan.image_norms.iter().map(|norm| 2 * together * program.values[norm.to].shape.channels);
         let tensors = program.layout.tensors().iter();
         Self {
-            values: (0..program.values.len()).map(|value| together * plan.stored_len(value)).collect(),
+            values: (0..program.values.len()).map(|value| together * written_len(value)).collect(),
             gradients: plan.places.iter().map(|len| together * len).collect(),
             norms: (0..program.norms.len()).map(|norm| num_chains * channels(norm)).collect(),
             parts: parts.collect(),
+            moments: moments.collect(),
             sums: tensors
                 .zip(most_splits(program, fast, num_images))
                 .map(|(tensor, splits)| num_chains * splits * tensor.range.len())
@@ -81,7 +86,7 @@ impl Sizes {
 
     fn bytes(&self, precision: Precision) -> usize {
         let elements: usize = self.values.iter().chain(&self.gradients).sum();
-        let norms = 7 * self.norms.iter().sum::<usize>() + self.parts.iter().sum::<usize>();
+        let norms = 7 * self.norms.iter().sum::<usize>() + self.parts.iter().chain(&self.moments).sum::<usize>();
         let singles = norms + self.sums.iter().sum::<usize>() + self.totals;
         elements * precision.bytes() + 4 * singles + 16 * self.blocks
     }
@@ -184,6 +189,7 @@ impl GroupMemory {
             norms: singles(&sizes.norms, 4)?,
             slopes: singles(&sizes.norms, 3)?,
             parts: singles(&sizes.parts, 1)?,
+            moments: singles(&sizes.moments, 1)?,
             sums: singles(&sizes.sums, 1)?,
             totals: Buffer::zeros(device, sizes.totals)?,
             squares: Buffer::zeros(device, sizes.blocks)?,
@@ -219,6 +225,12 @@ impl GroupMemory {
     /// Parts of the sums of a norm, which lie there until they are read: one way at a time.
     pub fn parts(&self, norm: usize) -> Address {
         self.parts[norm].at(0)
+    }
+
+    /// Of a norm of single images by its number among them: 1/√(mean u² + ε) in f64, [chain][image][channel], of a filter response norm;
+    /// mean and r of the channel's group, [chain][image][2][channel], of a group norm.
+    pub fn moments(&self, norm: usize) -> Address {
+        self.moments[norm].at(0)
     }
 
     /// Partial sums of the gradient of a tensor.

@@ -1,7 +1,7 @@
 //! The engine of any network: groups of chains step together as one batch on the device.
 //!
 //! Chains of a *wave* live on the device; a *group* of them steps together, and the memory of its values serves the
-//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_conv`, `lower_dense`, `lower_depthwise`, `lower_layers` and
+//! next group as well; `lanes` keeps it. `plan` gives gradients their places; `lower`, `lower_norm`, `lower_conv`, `lower_dense`, `lower_depthwise`, `lower_layers`, `lower_image_norms` and
 //! `lower_back` turn a program into launches. `conv_kernels` says which kernels a convolution is given, `dense_kernels` which a dense layer:
 //! those that take whole tiles of images (`fast`) where `fast_plan` finds that shapes allow it, launched by `fast_lower`, else products of any
 //! shape. `finishers` chooses which kernel finalises each norm.
@@ -29,6 +29,7 @@ mod fast_lower;
 mod fast_plan;
 mod fast_shape;
 mod finishers;
+mod image_norms;
 mod kernel_examples;
 mod lanes;
 mod layer_kernels;
@@ -37,6 +38,7 @@ mod lower_back;
 mod lower_conv;
 mod lower_dense;
 mod lower_depthwise;
+mod lower_image_norms;
 mod lower_layers;
 mod lower_norm;
 mod masses;

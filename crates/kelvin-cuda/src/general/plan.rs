@@ -7,6 +7,8 @@
 
 use kelvin::network::{Operation, Program};
 
+use super::image_norms::ImageNorms;
+
 /// Numbers that a pixel of a packed input is stored as.
 pub const PACKED_CHANNELS: usize = 4;
 /// The fewest pixels of a part of a norm's sums; kernels may take more.
@@ -29,6 +31,8 @@ pub struct Plan {
     pub borrowed: Vec<bool>,
     /// Whether a pixel of the input is stored as four numbers, for a fast kernel that wants it so.
     pub packed_input: bool,
+    /// Its filter response norms, with what is made along with them.
+    pub image_norms: ImageNorms,
 }
 
 /// The value that an operation writes; none for a batch norm, which changes how one is read.
@@ -89,6 +93,7 @@ impl Plan {
             inherits,
             borrowed: vec![false; program.values.len()],
             packed_input: false,
+            image_norms: ImageNorms::new(program),
         };
         plan.gradients = plan.give_places(&shared, &[]);
         plan
@@ -275,6 +280,24 @@ mod tests {
         let [own, of_body, of_shortcut] = [own, of_body, of_shortcut].map(|value| plan.gradients[value]);
         assert!(own != of_shortcut && of_body != of_shortcut && own != of_body);
         assert_eq!(plan.places.len(), 4, "those of three and of the body's middle, which are free again afterwards");
+    }
+
+    #[test]
+    fn what_a_filter_response_norm_passes_has_the_gradient_of_what_it_writes() {
+        let layers = vec![
+            conv(4),
+            Layer::FILTER_RESPONSE_NORM,
+            Layer::Threshold,
+            Layer::AvgPool { size: 2 },
+            Layer::Dense { units: 2 },
+        ];
+        let mut plan = Plan::new(Network::new(Shape::image(4, 4, 1), layers).unwrap().program());
+        // Values: input, conv, norm, threshold, pool, outputs.
+        assert_eq!(plan.image_norms.passed(), [(2, 4), (3, 4)]);
+        plan.borrow_gradients(&plan.image_norms.passed(), &[]);
+        assert_eq!([plan.gradients[2], plan.gradients[3]], [plan.gradients[4]; 2]);
+        assert_ne!(plan.gradients[1], plan.gradients[4], "it is read while that of the convolution is written");
+        assert!((0..6).filter(|&value| plan.image_norms.pass(value)).eq([2, 3]));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::{ptr, thread};
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstreamCaptureMode};
 
-use crate::gpu::branch::Branch;
+use crate::gpu::branch::{Aside, Branch, lane_stream};
 use crate::gpu::device::{Address, Device, DeviceError, Kernel, Launch, Limits, MOST_LANES, Recording};
 use crate::gpu::driver::{self, failed, shown, unavailable};
 use crate::gpu::kernel_cache::KernelCache;
@@ -107,7 +107,7 @@ impl CudaDevice {
         };
         // SAFETY: the context was retained just now.
         unsafe { result::ctx::set_current(context) }.map_err(release)?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(release)?;
+        let stream = lane_stream().map_err(release)?;
         let branch = Branch::new().map_err(|error| {
             // SAFETY: made just now, and used by nobody.
             unsafe { result::stream::destroy(stream) }.ok();
@@ -213,16 +213,16 @@ impl CudaDevice {
     fn enqueue_lanes(&self, state: &mut State, lanes: &[&[Launch]]) -> Result<(), DeviceError> {
         let Some((first, others)) = lanes.split_first() else { return Ok(()) };
         let recording = failed("recording launches");
-        let Branch { streams, begin, ends } = &self.branch;
+        let Branch { streams, begin, ends, asides } = &self.branch;
         // SAFETY: streams and events live as long as `self`; the context is current.
         unsafe {
             result::event::record(*begin, self.stream).map_err(&recording)?;
-            for (lane, &stream) in others.iter().zip(streams) {
+            for ((lane, &stream), aside) in others.iter().zip(streams).zip(&asides[1..]) {
                 result::stream::wait_event(stream, *begin, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
                     .map_err(&recording)?;
-                lane.iter().try_for_each(|launch| self.enqueue(state, launch, stream))?;
+                self.enqueue_lane(state, lane, stream, aside)?;
             }
-            first.iter().try_for_each(|launch| self.enqueue(state, launch, self.stream))?;
+            self.enqueue_lane(state, first, self.stream, &asides[0])?;
             for ((_, &stream), &end) in others.iter().zip(streams).zip(ends) {
                 result::event::record(end, stream).map_err(&recording)?;
                 result::stream::wait_event(self.stream, end, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
@@ -230,6 +230,37 @@ impl CudaDevice {
             }
         }
         Ok(())
+    }
+
+    /// A lane into a stream, what is launched beside it into another that comes back before the lane ends.
+    fn enqueue_lane(
+        &self,
+        state: &mut State,
+        lane: &[Launch],
+        stream: sys::CUstream,
+        aside: &Aside,
+    ) -> Result<(), DeviceError> {
+        let after = |event, of: sys::CUstream, waits: sys::CUstream| {
+            // SAFETY: streams and events live as long as `self`; the context is current.
+            unsafe {
+                result::event::record(event, of).and_then(|()| {
+                    result::stream::wait_event(waits, event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT)
+                })
+            }
+            .map_err(failed("recording launches"))
+        };
+        let mut is_away = false;
+        for launch in lane {
+            if launch.joins && std::mem::take(&mut is_away) {
+                after(aside.returns, aside.stream, stream)?;
+            }
+            if launch.beside {
+                after(aside.leaves, stream, aside.stream)?;
+                is_away = true;
+            }
+            self.enqueue(state, launch, if launch.beside { aside.stream } else { stream })?;
+        }
+        if is_away { after(aside.returns, aside.stream, stream) } else { Ok(()) }
     }
 }
 

@@ -93,6 +93,10 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Neighbouring blocks along x that run at the same time and reach each other's shared memory.
     pub cluster: u32,
+    /// Whether in a recording those after it need not wait for it, up to the first that joins.
+    pub beside: bool,
+    /// Whether in a recording it waits for all that was launched beside.
+    pub joins: bool,
     /// The structure's bytes, in eights so that they are aligned for any of its fields.
     arguments: Vec<u64>,
 }
@@ -103,12 +107,22 @@ impl Launch {
         let bytes = bytemuck::bytes_of(arguments);
         let mut words = vec![0; bytes.len().div_ceil(8)];
         bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-        Self { kernel, grid, block, shared_bytes, cluster: 1, arguments: words }
+        Self { kernel, grid, block, shared_bytes, cluster: 1, beside: false, joins: false, arguments: words }
     }
 
     /// The same with clusters of so many blocks, where [`Limits::warpgroup_products`] says that there are any.
     pub fn in_clusters_of(self, cluster: u32) -> Self {
         Self { cluster, ..self }
+    }
+
+    /// The same, beside those after it.
+    pub fn beside(self) -> Self {
+        Self { beside: true, ..self }
+    }
+
+    /// The same, waiting for what was launched beside.
+    pub fn joining(self) -> Self {
+        Self { joins: true, ..self }
     }
 
     /// The structure's bytes, followed by zeros up to a multiple of eight.
@@ -162,7 +176,7 @@ pub trait Device: Send + Sync {
     fn launch(&self, launch: &Launch) -> Result<(), DeviceError>;
 
     /// Prepares sequences of launches to be run as one. Sequences do not wait for each other, so none may touch what another
-    /// writes.
+    /// writes; nor may launches `beside` others and these, up to the first that `joins`.
     fn record(&self, lanes: &[&[Launch]]) -> Result<Recording, DeviceError>;
 
     /// Runs what was recorded so many times, one after the other; returns before it has run.

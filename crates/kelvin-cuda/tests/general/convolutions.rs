@@ -69,6 +69,40 @@ fn gradients_and_outputs_of_convolutions_of_any_shape_are_those_of_the_cpu() {
     }
 }
 
+/// Depthwise convolutions, norms of single images with what is made along with them, and batch norms behind products.
+#[test]
+fn a_chain_alone_has_the_bits_that_it_has_among_others() {
+    let Some(device) = device_for_tests() else { return };
+    let depthwise = |channels, stride| Layer::Conv { filters: channels, kernel: 3, stride, groups: channels };
+    let layers = vec![
+        conv(24, 3, 1),
+        Layer::BATCH_NORM,
+        Layer::Relu,
+        depthwise(24, 2),
+        Layer::GroupNorm { groups: 3, epsilon: 1e-5 },
+        Layer::Silu,
+        Layer::AvgPool { size: 2 },
+        conv(7, 1, 1),
+        depthwise(7, 1),
+        Layer::FILTER_RESPONSE_NORM,
+        Layer::Threshold,
+        Layer::Dense { units: 3 },
+    ];
+    let network = Network::new(Shape::image(12, 8, 2), layers).unwrap();
+    let examples = examples(&network, 9, true);
+    let posterior = posterior(&network, &examples);
+    let positions: Vec<Vec<f32>> = (0..3).map(|chain| parameters(&network, chain)).collect();
+    let slices: Vec<&[f32]> = positions.iter().map(|position| &position[..]).collect();
+    for precision in [Precision::Single, Precision::Half] {
+        let engine = GeneralEngine::new(device.clone(), &posterior, precision).unwrap();
+        let together = engine.gradients(&slices, &[1.0, 2.5, 0.5], &[Rows::All]).unwrap();
+        assert!(together.iter().all(|(_, gradient)| gradient.iter().all(|number| number.is_finite())));
+        assert!(together[0] != together[1], "chains differ");
+        let alone = engine.gradients(&slices[1..2], &[2.5], &[Rows::All]).unwrap();
+        assert!(alone[0] == together[1], "{precision:?}: other bits alone");
+    }
+}
+
 /// Batches whose weight gradients are summed in parts, the last of them short.
 #[test]
 fn weight_gradients_in_parts_are_those_of_the_cpu() {

@@ -138,6 +138,33 @@ fn a_recording_runs_a_thousand_times() {
     assert!(device.replay(recording, 1).unwrap_err().to_string().contains("there is no recording"));
 }
 
+/// What is launched beside runs after what came before it, and is waited for by who joins and by what comes after the recording.
+#[test]
+fn what_is_launched_beside_others_is_waited_for() {
+    let Some(device) = gpu_for_tests() else { return };
+    let kernel = add_kernel(&device);
+    let source = format!(
+        "{DECLARATION}extern \"C\" __global__ void turn(const Arguments arguments) {{\n\
+         const u32 i = blockIdx.x * blockDim.x + threadIdx.x;\n\
+         if (i < arguments.len) ((u32*)arguments.to)[i] = ((u32*)arguments.to)[i] * 3 + arguments.add;\n}}"
+    );
+    let turn_kernel = device.compile_text("turn", &text_of("turn.cu", &source, &[])).unwrap();
+    let [numbers, others] = [1 << 20, 7].map(|len| Buffer::<u32>::zeros(&device, len).unwrap());
+    let turn = |amount| {
+        let arguments = Arguments { to: numbers.at(0), len: numbers.len() as u32, add: amount };
+        Launch::new(turn_kernel, [(numbers.len() as u32).div_ceil(256), 1, 1], 256, 0, &arguments)
+    };
+    let lane =
+        [turn(1), turn(2).beside(), add(kernel, &others, 1), turn(3).beside(), turn(4).joining(), turn(5).beside()];
+    let recording = device.record(&[&lane]).unwrap();
+    device.replay(recording, 1).unwrap();
+    let wanted = (1..=5u32).fold(0u32, |number, amount| number * 3 + amount);
+    assert!(numbers.to_vec().unwrap().iter().all(|&number| number == wanted));
+    device.replay(recording, 99).unwrap();
+    assert_eq!(others.to_vec().unwrap(), [100; 7]);
+    device.forget(recording);
+}
+
 /// What goes wrong while recording leaves the stream usable.
 #[test]
 fn a_failed_recording_harms_nothing() {

@@ -476,6 +476,11 @@ fn recordings_run_as_often_as_asked_and_memory_is_zero_at_first() {
     device.synchronize().unwrap();
     assert_eq!(counts.to_vec().unwrap(), [14; 32]);
     device.forget(recording);
+    // What is launched beside others is there for those who join.
+    let recording = device.record(&[&[launch(1, 0), launch(6, 1).beside(), launch(0, 3).joining()]]).unwrap();
+    device.replay(recording, 2).unwrap();
+    assert_eq!(counts.to_vec().unwrap(), [21; 32]);
+    device.forget(recording);
 }
 
 /// Two clusters of four: every thread reads its neighbour block's number and writes to its memory, between two meetings.

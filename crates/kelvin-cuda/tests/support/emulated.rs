@@ -244,6 +244,19 @@ impl EmulatedDevice {
     }
 }
 
+/// What is launched beside others as late as it may run, so that others find nothing of it, and it what they have overwritten.
+fn with_asides_late(lane: &[Launch]) -> Vec<Launch> {
+    let (mut all, mut late) = (Vec::new(), Vec::new());
+    for launch in lane {
+        if launch.joins {
+            all.append(&mut late);
+        }
+        if launch.beside { late.push(launch.clone()) } else { all.push(launch.clone()) }
+    }
+    all.append(&mut late);
+    all
+}
+
 /// Sixteen lanes and fused multiply-adds where the processor has them; no arithmetic that the text does not spell out.
 fn flags() -> Vec<&'static str> {
     let mut flags = vec!["-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off"];
@@ -331,7 +344,7 @@ impl Device for EmulatedDevice {
     fn record(&self, lanes: &[&[Launch]]) -> Result<Recording, DeviceError> {
         let mut state = self.state.lock().unwrap();
         // The last lane first, so that one which needs another's results does not find them.
-        state.recordings.push(Some(lanes.iter().rev().copied().flatten().cloned().collect()));
+        state.recordings.push(Some(lanes.iter().rev().flat_map(|lane| with_asides_late(lane)).collect()));
         Ok(Recording(state.recordings.len() - 1))
     }
 

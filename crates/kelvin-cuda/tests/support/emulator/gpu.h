@@ -177,6 +177,9 @@ inline void copy_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
     if (valid) emulator::check_aligned(from, "copy_async", place);
     emulator::copy_later(to, from, valid, 16);
 }
+inline void copy_cached_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
+    copy_async(to, from, valid, place);
+}
 inline void copy_word_async(void* to, const void* from, bool valid, EMULATED_PLACE) {
     if (reinterpret_cast<size_t>(to) % 4 != 0 || (valid && reinterpret_cast<size_t>(from) % 4 != 0))
         emulator::fail(place, "copy_word_async of an address that is no multiple of 4");
