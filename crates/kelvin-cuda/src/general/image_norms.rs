@@ -127,7 +127,7 @@ fn image_norm(program: &Program, number: usize, operation: &Operation) -> Option
     let relu = program.values[of.to].relu;
     if let Some((at, &Operation::Pool { to, height, width, .. })) = reader(of.to)
         && height * width <= MOST_PIXELS
-        && !(relu && !of.made.is_empty())
+        && (!relu || of.made.is_empty())
     {
         if relu {
             of.activation = Some(Activation::Relu);
