@@ -158,9 +158,11 @@ fn check_point(run: &FinishedRun, row: &Row, file: &str) -> Result<Vec<String>> 
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let lpd = |model| mean(predictions.log_densities(model));
     let point_metric = match &predictions {
-        Predictions::Numbers(points) => {
-            let std = run.findings.problem.target_units.map_or(1.0, |units| units.std);
-            mean(points.iter().map(|point| ((point.truth - point.mean) / std).powi(2)).collect())
+        Predictions::Numbers(targets) => {
+            let squares = targets.iter().zip(&run.findings.problem.target_units).flat_map(|(own, units)| {
+                own.points.iter().map(|point| ((point.truth - point.mean) / units.std).powi(2))
+            });
+            mean(squares.collect())
         }
         Predictions::Classes(points) => {
             mean(points.iter().map(|point| f64::from(u8::from(point.predicted.standard == point.label))).collect())

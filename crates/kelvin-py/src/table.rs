@@ -48,17 +48,18 @@ pub type Column = (String, Cells);
 
 /// What is to be predicted.
 pub enum Answers {
-    /// A number for each row.
-    Numbers(Vec<f64>),
+    /// So many numbers for each row, row after row.
+    Numbers(Vec<f64>, usize),
     /// The class of each row, and what classes are called.
     Classes(Vec<u32>, Vec<String>),
 }
 
 /// A data set of these columns.
 pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure> {
+    let num_targets = if let Answers::Numbers(_, num_targets) = answers { num_targets } else { 1 };
     let (target, num_rows) = match answers {
-        Answers::Numbers(values) => {
-            let num_rows = values.len();
+        Answers::Numbers(values, num_targets) => {
+            let num_rows = values.len().checked_div(num_targets).unwrap_or(0);
             (Target::Real(values), num_rows)
         }
         Answers::Classes(labels, names) => {
@@ -68,10 +69,13 @@ pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure>
     };
     let name = target_name(columns);
     let table = table(columns, &name, num_rows)?;
-    let roles = Roles { target: name, task: Some(Task::Regression), ..Roles::default() };
+    let roles = Roles { target: name.as_str().into(), task: Some(Task::Regression), ..Roles::default() };
     let mut dataset = Dataset::with_roles(&table, &roles)?;
     // Classes may be called anything, also what a table takes for a missing cell.
     dataset.target = target;
+    if num_targets > 1 {
+        dataset.target_names = (0..num_targets).map(|number| format!("{name}{number}")).collect::<Vec<_>>().into();
+    }
     Ok(dataset)
 }
 

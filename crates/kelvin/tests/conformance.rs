@@ -128,9 +128,9 @@ struct Problem {
 
 impl Problem {
     fn posterior(&self) -> Posterior {
-        let prior: Box<dyn Prior> = match self.likelihood.are_counts() || self.likelihood.spread_output().is_some() {
+        let prior: Box<dyn Prior> = match self.likelihood.are_counts() || !self.likelihood.spread_outputs().is_empty() {
             true => {
-                let of = ScaleGroups { each_input: true, spread_output: self.likelihood.spread_output() };
+                let of = ScaleGroups { each_input: true, spread_outputs: &self.likelihood.spread_outputs() };
                 Box::new(LearnedScales::new(&self.network, 1.0, of).unwrap())
             }
             false => Box::new(IsotropicGaussian::new(0.5).unwrap()),

@@ -7,9 +7,13 @@ use serde_json::{Map, Value};
 use crate::findings::results::Findings;
 use crate::findings::row::{CorruptedScores, Row};
 
-/// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
+/// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE of one target is also given in original units. Of several targets, LPD is of rows and
+/// the other scores are means over targets, in standardised units.
 pub fn scores_csv(findings: &Findings) -> String {
-    let target_std = findings.problem.target_units.map(|units| units.std);
+    let target_std = match findings.problem.target_units[..] {
+        [units] => Some(units.std),
+        _ => None,
+    };
     // Made twice, so that those of thousands of rows are never in memory together.
     let lines = || findings.rows.iter().flat_map(|row| lines(row, target_std));
     let mut header: Vec<String> = Vec::new();

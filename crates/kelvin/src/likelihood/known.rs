@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::categorical::Categorical;
 use super::counts::Counts;
 use super::gaussian::Gaussian;
+use super::independent::{EachNumber, Independent};
 use super::learned_gaussian::LearnedGaussian;
 use super::log_normal::LogNormal;
 use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
@@ -66,6 +67,13 @@ pub enum Likelihood {
         /// The log of the mean of the training counts.
         log_mean: f64,
     },
+    /// Several numbers of a row, independent given its outputs: each has the outputs and the parameters of one.
+    Independent {
+        /// What each of them has.
+        each: EachNumber,
+        /// How many there are.
+        num_targets: usize,
+    },
     /// y ~ softmax(outputs): one output for each class.
     Categorical {
         /// How many classes.
@@ -86,6 +94,7 @@ impl Likelihood {
             Self::PowerNormal { power, mean, std } => question(&PowerNormal { power, mean, std }),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
+            Self::Independent { each, num_targets } => question(&Independent { one: each.of_one(), num_targets }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
         }
     }
@@ -108,9 +117,24 @@ impl Likelihood {
         self.ask(|model| model.num_outputs())
     }
 
-    /// Which of the outputs says how far targets spread, if one does: priors hold its weights closer than others.
-    pub fn spread_output(&self) -> Option<usize> {
-        self.ask(|model| model.spread_output())
+    /// Targets of a row.
+    pub fn num_targets(&self) -> usize {
+        self.ask(|model| model.num_targets())
+    }
+
+    /// Which of the outputs say how far targets spread: priors hold their weights closer than others.
+    pub fn spread_outputs(&self) -> Vec<usize> {
+        let per_target = self.num_outputs() / self.num_targets();
+        let of_target = self.ask(|model| model.spread_output());
+        of_target.into_iter().flat_map(|spread| (spread..self.num_outputs()).step_by(per_target)).collect()
+    }
+
+    /// So many rows of targets that nobody will look at: for rows whose outputs alone are wanted.
+    pub fn unknown_targets(&self, num_rows: usize) -> Targets {
+        match self.kind() {
+            TargetKind::Numbers => Targets::Real(vec![0.0; num_rows * self.num_targets()]),
+            TargetKind::Classes { .. } => Targets::Classes(vec![0; num_rows]),
+        }
     }
 
     /// Adds its own parameters to a layout.
@@ -254,7 +278,15 @@ impl Likelihood {
     /// # Panics
     /// If its targets are classes.
     pub fn number_distribution(&self, values: &[f32], power: f64) -> NumberDistribution {
-        self.ask(|model| model.number_distribution(values, power))
+        self.number_distribution_of(0, values, power)
+    }
+
+    /// The same of one of a row's targets, counted from 0.
+    ///
+    /// # Panics
+    /// If its targets are classes, or are fewer.
+    pub fn number_distribution_of(&self, target: usize, values: &[f32], power: f64) -> NumberDistribution {
+        self.ask(|model| model.number_distribution_of(target, values, power))
     }
 }
 
