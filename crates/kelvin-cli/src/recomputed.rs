@@ -134,11 +134,11 @@ fn again(experiment: &Experiment, row: &Row, draws: &[&Draws]) -> Result<(Row, P
     for chain in chains {
         pooled.merge(&chain?)?;
     }
-    let HeldOutScores { validation, test, out_of_distribution, corrupted } = HeldOutScores::of(&pooled)?;
+    let HeldOutScores { validation, test, test_targets, out_of_distribution, corrupted } = HeldOutScores::of(&pooled)?;
     let of_intervals = draws.iter().copied().filter(|_| row.has_intervals());
     let predictions = Predictions::of(experiment, row.beta, &pooled.test, of_intervals)?;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
-    Ok((Row { num_draws, validation, test, out_of_distribution, corrupted, ..row.clone() }, predictions))
+    Ok((Row { num_draws, validation, test, test_targets, out_of_distribution, corrupted, ..row.clone() }, predictions))
 }
 
 /// What is compared of a row.
@@ -147,6 +147,7 @@ fn scores(row: &Row) -> Value {
         "num_draws": row.num_draws,
         "validation": row.validation,
         "test": row.test,
+        "test_targets": row.test_targets,
         "out_of_distribution": row.out_of_distribution,
         "corrupted": row.corrupted,
     })

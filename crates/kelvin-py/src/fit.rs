@@ -31,10 +31,10 @@ struct Place {
     model: Option<String>,
 }
 
-/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` (a column for each target) without, and `weights` say what rows count for.
+/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` (a column for each target, which `targets` may name) without, and `weights` say what rows count for.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
-#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None, weights=None))]
+#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, targets=None, labels=None, classes=None, weights=None))]
 pub fn fit_table(
     py: Python<'_>,
     columns: Vec<GivenColumn<'_>>,
@@ -45,6 +45,7 @@ pub fn fit_table(
     progress: Option<Py<PyAny>>,
     model: Option<String>,
     numbers: Option<PyReadonlyArray2<'_, f64>>,
+    targets: Option<Vec<String>>,
     labels: Option<PyReadonlyArray1<'_, u32>>,
     classes: Option<Vec<String>>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
@@ -53,7 +54,8 @@ pub fn fit_table(
     let answers = match (numbers, labels) {
         (Some(numbers), _) => {
             let (rows, num_targets) = (numbers.as_array(), numbers.shape()[1]);
-            Answers::Numbers(rows.iter().copied().collect(), num_targets)
+            let numbered = || (0..num_targets).map(|number| format!("y{number}")).collect();
+            Answers::Numbers(rows.iter().copied().collect(), targets.unwrap_or_else(numbered))
         }
         (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
         (None, None) => return Err(Failure::question("fit needs numbers or labels to learn").into()),

@@ -48,18 +48,19 @@ pub type Column = (String, Cells);
 
 /// What is to be predicted.
 pub enum Answers {
-    /// So many numbers for each row, row after row.
-    Numbers(Vec<f64>, usize),
+    /// A number for each row, or one for each of the targets with these names, row after row.
+    Numbers(Vec<f64>, Vec<String>),
     /// The class of each row, and what classes are called.
     Classes(Vec<u32>, Vec<String>),
 }
 
 /// A data set of these columns.
 pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure> {
-    let num_targets = if let Answers::Numbers(_, num_targets) = answers { num_targets } else { 1 };
+    let mut several = None;
     let (target, num_rows) = match answers {
-        Answers::Numbers(values, num_targets) => {
-            let num_rows = values.len().checked_div(num_targets).unwrap_or(0);
+        Answers::Numbers(values, names) => {
+            let num_rows = values.len() / names.len().max(1);
+            several = (names.len() > 1).then_some(names);
             (Target::Real(values), num_rows)
         }
         Answers::Classes(labels, names) => {
@@ -73,8 +74,8 @@ pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure>
     let mut dataset = Dataset::with_roles(&table, &roles)?;
     // Classes may be called anything, also what a table takes for a missing cell.
     dataset.target = target;
-    if num_targets > 1 {
-        dataset.target_names = (0..num_targets).map(|number| format!("{name}{number}")).collect::<Vec<_>>().into();
+    if let Some(names) = several {
+        dataset.target_names = names.into();
     }
     Ok(dataset)
 }

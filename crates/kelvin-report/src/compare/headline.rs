@@ -1,10 +1,11 @@
 //! What a person who will use the predictions wants to know first: the error to expect, whether intervals hold, and what else would do as well.
 
-use kelvin::predictive::Scores;
+use kelvin::predictive::{RegressionScores, Scores};
 use kelvin_study::findings::{
     BETA_STAR, CrossValidation, Findings, ModelDifference, ModelKind, ModelScores, TargetScores, Told,
 };
 use kelvin_study::number::{fixed, significant};
+use kelvin_study::problem::Units;
 
 use crate::compare::predicting::{predicting_text, trials_text};
 
@@ -50,7 +51,7 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
         _ if !best.targets.is_empty() => {
             let of = |(name, own): (&String, &TargetScores)| format!("{} in `{name}`", significant(own.rmse, 3));
             let each: Vec<String> = targets.iter().zip(&best.targets).map(of).collect();
-            format!("expect errors of {} (root mean square), each in the target's own units", each.join(", "))
+            errors_of_each(each)
         }
         (_, _, Some(accuracy)) => {
             format!("expect {} % right answers and a log loss of {}", fixed(100.0 * accuracy, 1), fixed(-best.lpd, 3))
@@ -84,6 +85,11 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
     lines
 }
 
+/// Errors of several targets, each as "3 in `a`".
+fn errors_of_each(each: Vec<String>) -> String {
+    format!("expect errors of {} (root mean square), each in the target's own units", each.join(", "))
+}
+
 fn point_of(scores: &ModelScores) -> String {
     match (scores.rmse, scores.accuracy) {
         (Some(rmse), _) => significant(rmse, 3),
@@ -97,15 +103,25 @@ fn of_test_rows(findings: &Findings) -> Option<String> {
     let (target, count) = (findings.problem.target.quoted(), findings.problem.test_rows);
     let text = match &row.test {
         Scores::Regression(scores) => {
-            let (std, unit) = match findings.problem.target_units[..] {
-                [units] => (units.std, "in the target's own units"),
-                _ => (1.0, "over all targets, in standard deviations of each"),
-            };
+            let units = &findings.problem.target_units;
             let lpd = row.validation.lpd();
             let taken = if lpd.standard > lpd.tempered { &scores.standard } else { &scores.tempered };
+            let rmse = |scores: &RegressionScores, units: &Units| significant(scores.mse.sqrt() * units.std, 3);
+            let expected = match units[..] {
+                [_, _, ..] => {
+                    let names = findings.problem.target.iter();
+                    let of_targets = row.test_targets.iter().zip(units).zip(names);
+                    let each =
+                        of_targets.map(|((own, units), name)| format!("{} in `{name}`", rmse(&own.standard, units)));
+                    errors_of_each(each.collect())
+                }
+                _ => {
+                    let units = units.first().copied().unwrap_or(Units::ORIGINAL);
+                    format!("expect an error of {} (root mean square) in the target's own units", rmse(taken, &units))
+                }
+            };
             format!(
-                "Predicting {target} of new rows ({count} test rows): expect an error of {} (root mean square) {unit}; 90 % intervals held {} % of them.",
-                significant(taken.mse.sqrt() * std, 3),
+                "Predicting {target} of new rows ({count} test rows): {expected}; 90 % intervals held {} % of them.",
                 fixed(100.0 * taken.coverage_90, 0)
             )
         }

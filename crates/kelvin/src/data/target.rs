@@ -98,14 +98,18 @@ impl Target {
             return Self::from_column(table, *column, task);
         }
         let file = || table.name().to_owned();
+        let are_classes = |column: usize| {
+            let target = table.columns()[column].clone();
+            Err(DataError::ClassesAmongTargets { file: file(), target })
+        };
+        if let (Some(Task::Classification), [first, ..]) = (task, columns) {
+            return are_classes(*first);
+        }
         let mut of_columns = Vec::new();
         for &column in columns {
             match Self::from_column(table, column, task)? {
                 (Self::Real(numbers), missing) => of_columns.push((numbers.into_iter(), missing)),
-                (Self::Classes { .. }, _) => {
-                    let target = table.columns()[column].clone();
-                    return Err(DataError::ClassesAmongTargets { file: file(), target });
-                }
+                (Self::Classes { .. }, _) => return are_classes(column),
             }
         }
         let missing: BTreeSet<usize> = of_columns.iter().flat_map(|(_, missing)| missing).copied().collect();

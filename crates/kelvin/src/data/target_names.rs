@@ -78,7 +78,11 @@ impl From<Vec<String>> for TargetNames {
 
 impl PartialEq<str> for TargetNames {
     fn eq(&self, other: &str) -> bool {
-        *self == Self::from(other)
+        match &self.0[..] {
+            [] => other.is_empty(),
+            [name] => name == other,
+            _ => false,
+        }
     }
 }
 

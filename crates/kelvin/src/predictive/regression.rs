@@ -286,15 +286,15 @@ impl RegressionPredictive {
         })
     }
 
-    /// The scores of each target by itself.
-    pub fn scores_by_target(&self, model: PredictiveModel) -> Result<Vec<RegressionScores>, PredictiveError> {
+    /// The scores of each target by itself, whatever the others of its row are.
+    pub fn scores_by_target(&self) -> Result<Vec<ByModel<RegressionScores>>, PredictiveError> {
         let num_targets = self.num_targets();
         let one = |target: usize| Self {
             points: self.points.iter().skip(target).step_by(num_targets).cloned().collect(),
             joint: Vec::new(),
             ..*self
         };
-        (0..num_targets).map(|target| one(target).scores(model)).collect()
+        (0..num_targets).map(|target| one(target).both_scores()).collect()
     }
 
     /// The scores under both models.
