@@ -181,13 +181,12 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     let (stds_a, stds_b) = (first.target_stds(), second.target_stds());
     let num_points = points_a.len() / stds_a.len();
     let scales = stds_a.iter().zip(&stds_b).flat_map(|(a, b)| std::iter::repeat_n(a.max(*b), num_points));
-    let is_same = |((a, b), scale): ((&(usize, f64), &(usize, f64)), f64)| {
-        a.0 == b.0 && (a.1 - b.1).abs() <= 1e-5 * (scale + a.1.abs())
-    };
+    let mut points = points_a.iter().zip(&points_b).zip(scales);
+    let mut are_same = || points.all(|((a, b), scale)| a.0 == b.0 && (a.1 - b.1).abs() <= 1e-5 * (scale + a.1.abs()));
     if have_one_kind
         && points_a.len() == points_b.len()
         && stds_a.len() == stds_b.len()
-        && points_a.iter().zip(&points_b).zip(scales).all(is_same)
+        && are_same()
         && (&a.classes, a.image) == (&b.classes, b.image)
         // Images have no truth but their label.
         && (a.image.is_none() || a.data == b.data)

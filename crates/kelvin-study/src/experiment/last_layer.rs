@@ -181,12 +181,8 @@ impl Curvature {
     /// None of likelihoods whose curvature depends on more than a mean.
     fn of(experiment: &Experiment, choice: &JointChoice) -> Option<Self> {
         let (likelihood, beta) = (experiment.problem.likelihood, choice.inverse_temperature);
-        let of_one = match likelihood {
-            Likelihood::Independent { each, .. } => each.of_one(),
-            one => one,
-        };
         let num_targets = likelihood.num_targets();
-        let noise_variances = match of_one {
+        let noise_variances = match likelihood.of_one_target() {
             Likelihood::LearnedGaussian => {
                 let own = &choice.position[choice.position.len() - num_targets..];
                 Some(own.iter().map(|&log_variance| f64::from(log_variance).exp()).collect())

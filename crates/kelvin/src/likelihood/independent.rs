@@ -7,11 +7,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::known::Likelihood;
+use super::gaussian::Gaussian;
+use super::learned_gaussian::LearnedGaussian;
 use super::model::{LikelihoodError, LogBetaCurve, LogLikelihood, Model, TargetKind, TemperedDensity};
 use super::number::NumberDistribution;
 use super::rows::{Given, MOST_TARGETS, RowSums, TargetRows};
+use super::student_t::StudentT;
 use super::targets::numbers;
+use super::varying_gaussian::VaryingGaussian;
+use super::varying_student_t::VaryingStudentT;
 use crate::data::Targets;
 use crate::network::Layout;
 
@@ -19,57 +23,37 @@ use crate::network::Layout;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EachNumber {
-    /// [`Likelihood::Gaussian`], with one noise variance for all standardised targets.
+    /// [`Likelihood::Gaussian`](super::Likelihood::Gaussian), with one noise variance for all standardised targets.
     Gaussian {
         /// σ².
         noise_variance: f64,
     },
-    /// [`Likelihood::LearnedGaussian`].
+    /// [`Likelihood::LearnedGaussian`](super::Likelihood::LearnedGaussian).
     LearnedGaussian,
-    /// [`Likelihood::VaryingGaussian`].
+    /// [`Likelihood::VaryingGaussian`](super::Likelihood::VaryingGaussian).
     VaryingGaussian,
-    /// [`Likelihood::StudentT`].
+    /// [`Likelihood::StudentT`](super::Likelihood::StudentT).
     StudentT,
-    /// [`Likelihood::VaryingStudentT`].
+    /// [`Likelihood::VaryingStudentT`](super::Likelihood::VaryingStudentT).
     VaryingStudentT,
 }
 
 impl EachNumber {
-    /// The likelihood of one of them.
-    pub fn of_one(self) -> Likelihood {
+    /// Asks the likelihood of one of them.
+    fn ask<R>(self, question: impl FnOnce(&dyn Model) -> R) -> R {
         match self {
-            Self::Gaussian { noise_variance } => Likelihood::Gaussian { noise_variance },
-            Self::LearnedGaussian => Likelihood::LearnedGaussian,
-            Self::VaryingGaussian => Likelihood::VaryingGaussian,
-            Self::StudentT => Likelihood::StudentT,
-            Self::VaryingStudentT => Likelihood::VaryingStudentT,
+            Self::Gaussian { noise_variance } => question(&Gaussian { noise_variance }),
+            Self::LearnedGaussian => question(&LearnedGaussian),
+            Self::VaryingGaussian => question(&VaryingGaussian),
+            Self::StudentT => question(&StudentT),
+            Self::VaryingStudentT => question(&VaryingStudentT),
         }
-    }
-}
-
-impl Likelihood {
-    /// The likelihood of so many targets that each have this one, independent given the outputs; of one target it is this one.
-    ///
-    /// # Errors
-    /// If it is not for several targets, or they are too many.
-    pub fn of_targets(self, num_targets: usize) -> Result<Self, LikelihoodError> {
-        let each = match self {
-            _ if num_targets == 1 => return Ok(self),
-            Self::Gaussian { noise_variance } => EachNumber::Gaussian { noise_variance },
-            Self::LearnedGaussian => EachNumber::LearnedGaussian,
-            Self::VaryingGaussian => EachNumber::VaryingGaussian,
-            Self::StudentT => EachNumber::StudentT,
-            Self::VaryingStudentT => EachNumber::VaryingStudentT,
-            _ => return Err(LikelihoodError::OneTarget { likelihood: self.ask(|model| model.name()) }),
-        };
-        let several = Self::Independent { each, num_targets };
-        several.check_settings().map(|()| several)
     }
 }
 
 /// So many targets of one likelihood.
 pub(super) struct Independent {
-    pub one: Likelihood,
+    pub each: EachNumber,
     pub num_targets: usize,
 }
 
@@ -81,12 +65,20 @@ const MOST_OWN: usize = 1;
 
 impl Independent {
     fn num_own(&self) -> usize {
-        self.one.num_parameters()
+        let mut own = Layout::default();
+        self.each.ask(|model| model.add_tensors(&mut own));
+        own.len()
+    }
+
+    /// Outputs of one target.
+    fn width(&self) -> usize {
+        self.each.ask(|model| model.num_outputs())
     }
 
     /// The values of one target among those of a row, and how many these are.
     fn values_of(&self, target: usize, row: &[f32]) -> ([f32; MOST_OUTPUTS + MOST_OWN], usize) {
-        let (width, num_own) = (self.one.num_outputs(), self.num_own());
+        let width = self.width();
+        let num_own = row.len() / self.num_targets - width;
         let mut values = [0.0; MOST_OUTPUTS + MOST_OWN];
         values[..width].copy_from_slice(&row[target * width..][..width]);
         values[width..width + num_own].copy_from_slice(&row[self.num_targets * width + target * num_own..][..num_own]);
@@ -95,7 +87,7 @@ impl Independent {
 
     /// The values and the numbers of one target in all rows.
     fn of_target(&self, target: usize, values: &[f32], targets: &Targets) -> (Vec<f32>, Targets) {
-        let row_width = self.num_targets * (self.one.num_outputs() + self.num_own());
+        let row_width = self.num_targets * (self.width() + self.num_own());
         let mut own = Vec::with_capacity(values.len() / self.num_targets);
         for row in values.chunks_exact(row_width) {
             let (values, count) = self.values_of(target, row);
@@ -107,7 +99,7 @@ impl Independent {
 
 impl Model for Independent {
     fn name(&self) -> &'static str {
-        self.one.ask(|model| model.name())
+        self.each.ask(|model| model.name())
     }
 
     fn kind(&self) -> TargetKind {
@@ -119,11 +111,11 @@ impl Model for Independent {
     }
 
     fn num_outputs(&self) -> usize {
-        self.num_targets.saturating_mul(self.one.num_outputs())
+        self.num_targets.saturating_mul(self.width())
     }
 
     fn spread_output(&self) -> Option<usize> {
-        self.one.ask(|model| model.spread_output())
+        self.each.ask(|model| model.spread_output())
     }
 
     fn check_settings(&self) -> Result<(), LikelihoodError> {
@@ -131,44 +123,44 @@ impl Model for Independent {
         if !(2..=MOST_TARGETS).contains(&found) {
             return Err(LikelihoodError::NumTargets { found, most: MOST_TARGETS });
         }
-        self.one.check_settings()
+        self.each.ask(|model| model.check_settings())
     }
 
     fn add_tensors(&self, layout: &mut Layout) {
         let mut own = Layout::default();
-        self.one.add_tensors(&mut own);
+        self.each.ask(|model| model.add_tensors(&mut own));
         layout.push_lists(&own, self.num_targets);
     }
 
     fn initial_parameters(&self) -> Vec<f32> {
-        self.one.initial_parameters().repeat(self.num_targets)
+        self.each.ask(|model| model.initial_parameters()).repeat(self.num_targets)
     }
 
     fn log_prior(&self, own: &[f32]) -> f64 {
-        own.chunks_exact(self.num_own().max(1)).map(|own| self.one.log_prior(own)).sum()
+        self.each.ask(|model| own.chunks_exact(self.num_own().max(1)).map(|own| model.log_prior(own)).sum())
     }
 
     fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
         let width = self.num_own().max(1);
         for (own, gradient) in own.chunks_exact(width).zip(gradient.chunks_exact_mut(width)) {
-            self.one.add_prior_energy_gradient(own, scale, gradient);
+            self.each.ask(|model| model.add_prior_energy_gradient(own, scale, gradient));
         }
     }
 
     fn hides_beta(&self) -> Option<&'static str> {
-        self.one.hides_beta()
+        self.each.ask(|model| model.hides_beta())
     }
 
     fn least_power(&self) -> f64 {
-        self.one.least_power()
+        self.each.ask(|model| model.least_power())
     }
 
     /// The first sum is Σ log p, the second its derivative in log β: each target has sums of its own, which are added up block by block.
     fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {
-        let (width, num_own) = (self.one.num_outputs(), self.num_own());
+        let (width, num_own) = (self.width(), given.own.len() / self.num_targets);
         let row_width = width * self.num_targets;
         let mut gathered = [0.0f32; ROWS * MOST_OUTPUTS];
-        self.one.ask(|model| {
+        self.each.ask(|model| {
             for (block, outputs) in outputs.chunks_mut(ROWS * row_width).enumerate() {
                 let gathered = &mut gathered[..outputs.len() / self.num_targets];
                 for target in 0..self.num_targets {
@@ -207,7 +199,7 @@ impl Model for Independent {
         let mut sums = Vec::new();
         for target in 0..self.num_targets {
             let (values, targets) = self.of_target(target, values, targets);
-            let own = self.one.log_densities(&values, &targets);
+            let own = self.each.ask(|model| model.log_densities(&values, &targets));
             sums.resize(own.len(), 0.0);
             sums.iter_mut().zip(own).for_each(|(sum, density)| *sum += density);
         }
@@ -219,7 +211,7 @@ impl Model for Independent {
         for target in 0..self.num_targets {
             let (values, targets) = self.of_target(target, values, targets);
             let mut row = 0;
-            self.one.tempered_densities(&values, &targets, beta, |own| {
+            let mut add = |own: TemperedDensity| {
                 match sums.get_mut(row) {
                     Some(sum) => {
                         sum.log_density += own.log_density;
@@ -228,7 +220,8 @@ impl Model for Independent {
                     None => sums.push(own),
                 }
                 row += 1;
-            });
+            };
+            self.each.ask(|model| model.tempered_densities(&values, &targets, beta, &mut add));
         }
         sums.into_iter().for_each(show);
     }
@@ -237,7 +230,7 @@ impl Model for Independent {
         let mut sum = LogBetaCurve::default();
         for target in 0..self.num_targets {
             let (values, targets) = self.of_target(target, values, targets);
-            let own = self.one.log_beta_curve(&values, &targets, log_beta);
+            let own = self.each.ask(|model| model.log_beta_curve(&values, &targets, log_beta));
             sum.value += own.value;
             sum.slope += own.slope;
             sum.curvature += own.curvature;
@@ -247,12 +240,13 @@ impl Model for Independent {
 
     fn number_distribution_of(&self, target: usize, values: &[f32], power: f64) -> NumberDistribution {
         let (values, count) = self.values_of(target, values);
-        self.one.number_distribution(&values[..count], power)
+        self.each.ask(|model| model.number_distribution(&values[..count], power))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::known::Likelihood;
     use super::super::sum::LikelihoodSum;
     use super::*;
     use crate::network::{OutputGradient, Rows};
@@ -292,8 +286,9 @@ mod tests {
         for (each, is_weighed, is_picked) in
             EACH.iter().flat_map(|each| [(each, false, false), (each, true, false), (each, false, true)])
         {
-            let one = each.of_one();
-            let several = one.of_targets(TARGETS).unwrap();
+            let several = Likelihood::Independent { each: *each, num_targets: TARGETS };
+            let one = several.of_one_target();
+            assert_eq!(one.of_targets(TARGETS), Ok(several));
             let (width, num_own) = (one.num_outputs(), one.num_parameters());
             assert_eq!((several.num_outputs(), several.num_parameters()), (TARGETS * width, TARGETS * num_own));
             let targets: Vec<f32> = (0..num_rows * TARGETS).map(|i| number(i + 5)).collect();
@@ -328,7 +323,7 @@ mod tests {
     #[test]
     fn densities_of_targets_add_up() {
         for each in EACH {
-            let several = each.of_one().of_targets(2).unwrap();
+            let several = Likelihood::Independent { each, num_targets: 2 };
             let values: Vec<f32> = (0..several.num_values()).map(|i| 0.3 * i as f32 - 0.4).collect();
             let own = |target| [0.7, -0.2][target];
             let joint = several.log_densities(&values, &Targets::Real(vec![0.7, -0.2]))[0];

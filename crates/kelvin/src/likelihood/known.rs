@@ -94,8 +94,40 @@ impl Likelihood {
             Self::PowerNormal { power, mean, std } => question(&PowerNormal { power, mean, std }),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
-            Self::Independent { each, num_targets } => question(&Independent { one: each.of_one(), num_targets }),
+            Self::Independent { each, num_targets } => question(&Independent { each, num_targets }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
+        }
+    }
+
+    /// The likelihood of so many targets that each have this one, independent given the outputs; of one target it is this one.
+    ///
+    /// # Errors
+    /// If it is not for several targets, or they are too many.
+    pub fn of_targets(self, num_targets: usize) -> Result<Self, LikelihoodError> {
+        let each = match self {
+            _ if num_targets == 1 => return Ok(self),
+            Self::Gaussian { noise_variance } => EachNumber::Gaussian { noise_variance },
+            Self::LearnedGaussian => EachNumber::LearnedGaussian,
+            Self::VaryingGaussian => EachNumber::VaryingGaussian,
+            Self::StudentT => EachNumber::StudentT,
+            Self::VaryingStudentT => EachNumber::VaryingStudentT,
+            _ => return Err(LikelihoodError::OneTarget { likelihood: self.ask(|model| model.name()) }),
+        };
+        let several = Self::Independent { each, num_targets };
+        several.check_settings().map(|()| several)
+    }
+
+    /// The likelihood of one of its targets.
+    pub fn of_one_target(self) -> Self {
+        match self {
+            Self::Independent { each: EachNumber::Gaussian { noise_variance }, .. } => {
+                Self::Gaussian { noise_variance }
+            }
+            Self::Independent { each: EachNumber::LearnedGaussian, .. } => Self::LearnedGaussian,
+            Self::Independent { each: EachNumber::VaryingGaussian, .. } => Self::VaryingGaussian,
+            Self::Independent { each: EachNumber::StudentT, .. } => Self::StudentT,
+            Self::Independent { each: EachNumber::VaryingStudentT, .. } => Self::VaryingStudentT,
+            one => one,
         }
     }
 
