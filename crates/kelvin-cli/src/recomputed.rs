@@ -134,11 +134,11 @@ fn again(experiment: &Experiment, row: &Row, draws: &[&Draws]) -> Result<(Row, P
     for chain in chains {
         pooled.merge(&chain?)?;
     }
-    let HeldOutScores { validation, test, out_of_distribution, corrupted } = HeldOutScores::of(&pooled)?;
+    let HeldOutScores { validation, test, test_targets, out_of_distribution, corrupted } = HeldOutScores::of(&pooled)?;
     let of_intervals = draws.iter().copied().filter(|_| row.has_intervals());
     let predictions = Predictions::of(experiment, row.beta, &pooled.test, of_intervals)?;
     let num_draws = draws.iter().map(|draws| draws.len()).sum();
-    Ok((Row { num_draws, validation, test, out_of_distribution, corrupted, ..row.clone() }, predictions))
+    Ok((Row { num_draws, validation, test, test_targets, out_of_distribution, corrupted, ..row.clone() }, predictions))
 }
 
 /// What is compared of a row.
@@ -147,6 +147,7 @@ fn scores(row: &Row) -> Value {
         "num_draws": row.num_draws,
         "validation": row.validation,
         "test": row.test,
+        "test_targets": row.test_targets,
         "out_of_distribution": row.out_of_distribution,
         "corrupted": row.corrupted,
     })
@@ -158,9 +159,11 @@ fn check_point(run: &FinishedRun, row: &Row, file: &str) -> Result<Vec<String>> 
     let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
     let lpd = |model| mean(predictions.log_densities(model));
     let point_metric = match &predictions {
-        Predictions::Numbers(points) => {
-            let std = run.findings.problem.target_units.map_or(1.0, |units| units.std);
-            mean(points.iter().map(|point| ((point.truth - point.mean) / std).powi(2)).collect())
+        Predictions::Numbers(targets) => {
+            let squares = targets.iter().zip(&run.findings.problem.target_units).flat_map(|(own, units)| {
+                own.points.iter().map(|point| ((point.truth - point.mean) / units.std).powi(2))
+            });
+            mean(squares.collect())
         }
         Predictions::Classes(points) => {
             mean(points.iter().map(|point| f64::from(u8::from(point.predicted.standard == point.label))).collect())

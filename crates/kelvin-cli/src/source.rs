@@ -366,7 +366,7 @@ pub fn named(name: &str) -> anyhow::Result<Settings> {
 fn own_table(file: &Path, source: &SourceArguments, seed: u64) -> anyhow::Result<(Settings, Dataset)> {
     let data = DataSettings {
         source: file.display().to_string(),
-        target: source.target.clone().unwrap_or_default(),
+        target: source.target.clone().into(),
         drop: source.drop.clone(),
         task: match source.task {
             None => TaskSetting::Auto,

@@ -22,6 +22,7 @@ mod results_pages;
 mod sampled_repetitions;
 mod select;
 mod select_small_models;
+mod several_targets;
 mod shards;
 mod vector_instructions;
 mod verdict;

@@ -10,7 +10,7 @@ use kelvin_study::error::ExperimentError;
 use kelvin_study::findings::RunCommand;
 use kelvin_study::problem::{Problem, SourceData};
 use kelvin_study::study::{Cancel, Outcome, Study, StudyObserver};
-use numpy::PyReadonlyArray1;
+use numpy::{PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 
 use crate::conduct::{Conduct, Told, carry_out};
@@ -31,10 +31,10 @@ struct Place {
     model: Option<String>,
 }
 
-/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` without, and `weights` say what rows count for.
+/// Fits a table and returns the model; `labels` are given with the names of classes, `numbers` (a column for each target, which `targets` may name) without, and `weights` say what rows count for.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the package calls it by keyword")]
-#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, labels=None, classes=None, weights=None))]
+#[pyo3(signature = (*, columns, request, device, threads, folder, progress, model=None, numbers=None, targets=None, labels=None, classes=None, weights=None))]
 pub fn fit_table(
     py: Python<'_>,
     columns: Vec<GivenColumn<'_>>,
@@ -44,14 +44,19 @@ pub fn fit_table(
     folder: Option<PathBuf>,
     progress: Option<Py<PyAny>>,
     model: Option<String>,
-    numbers: Option<PyReadonlyArray1<'_, f64>>,
+    numbers: Option<PyReadonlyArray2<'_, f64>>,
+    targets: Option<Vec<String>>,
     labels: Option<PyReadonlyArray1<'_, u32>>,
     classes: Option<Vec<String>>,
     weights: Option<PyReadonlyArray1<'_, f64>>,
 ) -> PyResult<Model> {
     let columns = owned(columns);
     let answers = match (numbers, labels) {
-        (Some(numbers), _) => Answers::Numbers(numbers.as_array().to_vec()),
+        (Some(numbers), _) => {
+            let (rows, num_targets) = (numbers.as_array(), numbers.shape()[1]);
+            let numbered = || (0..num_targets).map(|number| format!("y{number}")).collect();
+            Answers::Numbers(rows.iter().copied().collect(), targets.unwrap_or_else(numbered))
+        }
         (None, Some(labels)) => Answers::Classes(labels.as_array().to_vec(), classes.unwrap_or_default()),
         (None, None) => return Err(Failure::question("fit needs numbers or labels to learn").into()),
     };

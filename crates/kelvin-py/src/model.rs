@@ -81,7 +81,8 @@ impl Model {
         self.asked.clone()
     }
 
-    /// Mean, standard deviation and its two parts for each row, and a row of quantiles for each probability.
+    /// Mean, standard deviation and its two parts for each row, and a row of quantiles for each probability; of several targets with an axis of these
+    /// behind.
     fn numbers<'py>(
         &self,
         py: Python<'py>,
@@ -95,11 +96,17 @@ impl Model {
             Ok((pool(threads)?.install(|| fitted.numbers(&CpuEngine, &inputs, &probabilities))?, notes))
         })?;
         let answer = PyDict::new(py);
-        answer.set_item("mean", PyArray1::from_vec(py, found.mean))?;
-        answer.set_item("std", PyArray1::from_vec(py, found.std))?;
-        answer.set_item("aleatoric", PyArray1::from_vec(py, found.aleatoric))?;
-        answer.set_item("epistemic", PyArray1::from_vec(py, found.epistemic))?;
-        let quantiles: Vec<_> = found.quantiles.into_iter().map(|values| PyArray1::from_vec(py, values)).collect();
+        let num_targets = fitted.model().target_names.len();
+        let array = |values: Vec<f64>| -> PyResult<Bound<'py, PyAny>> {
+            let shape = [values.len() / num_targets.max(1), num_targets];
+            let values = PyArray1::from_vec(py, values);
+            Ok(if num_targets > 1 { values.reshape(shape)?.into_any() } else { values.into_any() })
+        };
+        answer.set_item("mean", array(found.mean)?)?;
+        answer.set_item("std", array(found.std)?)?;
+        answer.set_item("aleatoric", array(found.aleatoric)?)?;
+        answer.set_item("epistemic", array(found.epistemic)?)?;
+        let quantiles = found.quantiles.into_iter().map(array).collect::<PyResult<Vec<_>>>()?;
         answer.set_item("quantiles", quantiles)?;
         Ok((answer, notes))
     }

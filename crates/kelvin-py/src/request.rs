@@ -62,7 +62,7 @@ impl Request {
             Task::Regression => TaskSetting::Regression,
             Task::Classification => TaskSetting::Classification,
         };
-        let target = dataset.target_name.clone();
+        let target = dataset.target_names.clone();
         let data = DataSettings { source: NAME.into(), target, task, ..DataSettings::default() };
         let run = RunSettings { seed: self.seed.unwrap_or_default(), all_rows: true, ..RunSettings::default() };
         let provisional = provisional_settings("table", data, dataset, run);

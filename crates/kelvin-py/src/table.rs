@@ -48,17 +48,19 @@ pub type Column = (String, Cells);
 
 /// What is to be predicted.
 pub enum Answers {
-    /// A number for each row.
-    Numbers(Vec<f64>),
+    /// A number for each row, or one for each of the targets with these names, row after row.
+    Numbers(Vec<f64>, Vec<String>),
     /// The class of each row, and what classes are called.
     Classes(Vec<u32>, Vec<String>),
 }
 
 /// A data set of these columns.
 pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure> {
+    let mut several = None;
     let (target, num_rows) = match answers {
-        Answers::Numbers(values) => {
-            let num_rows = values.len();
+        Answers::Numbers(values, names) => {
+            let num_rows = values.len() / names.len().max(1);
+            several = (names.len() > 1).then_some(names);
             (Target::Real(values), num_rows)
         }
         Answers::Classes(labels, names) => {
@@ -68,10 +70,13 @@ pub fn dataset(columns: &[Column], answers: Answers) -> Result<Dataset, Failure>
     };
     let name = target_name(columns);
     let table = table(columns, &name, num_rows)?;
-    let roles = Roles { target: name, task: Some(Task::Regression), ..Roles::default() };
+    let roles = Roles { target: name.as_str().into(), task: Some(Task::Regression), ..Roles::default() };
     let mut dataset = Dataset::with_roles(&table, &roles)?;
     // Classes may be called anything, also what a table takes for a missing cell.
     dataset.target = target;
+    if let Some(names) = several {
+        dataset.target_names = names.into();
+    }
     Ok(dataset)
 }
 

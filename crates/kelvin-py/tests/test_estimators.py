@@ -44,6 +44,33 @@ def test_a_classifier_predicts_probabilities(classified, table):
     assert (aleatoric > 0).all() and (epistemic >= 0).all()
 
 
+def test_several_targets_are_predicted_together(table, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, y = table
+    both = np.stack([y, 100.0 + 30.0 * X[:, 0]], axis=1)
+    m = kelvin.Regressor(**QUICK).fit(X, both)
+    mean, std = m.predict(X, return_std=True)
+    assert mean.shape == std.shape == both.shape
+    assert np.abs(mean - both).mean(axis=0)[1] < 10.0 and (std > 0).all()
+    low, high = m.predict_interval(X[:5], 0.9)
+    quantiles = m.predict_quantiles(X[:5], [0.05, 0.95])
+    assert quantiles.shape == (5, 2, 2)
+    np.testing.assert_allclose(quantiles[:, 0], low, rtol=1e-12)
+    assert (low < mean[:5]).all() and (mean[:5] < high).all()
+    assert m.uncertainty(X).epistemic.shape == both.shape
+    assert m.score(X, both) > 0.5
+    assert m.results_["problem"]["target"] == ["y0", "y1"]
+    m.save(tmp_path / "model")
+    np.testing.assert_array_equal(kelvin.load(tmp_path / "model").predict(X), mean)
+    named = kelvin.Regressor(**QUICK).fit(X, pandas.DataFrame(both, columns=["strength", "slump"]))
+    assert named.results_["problem"]["target"] == ["strength", "slump"]
+    np.testing.assert_array_equal(named.predict(X), mean)
+    with pytest.raises(kelvin.InputError, match="two columns called `a`"):
+        kelvin.Regressor(**QUICK).fit(X, pandas.DataFrame(both, columns=["a", "a"]))
+    with pytest.raises(kelvin.KelvinError, match="is for one target"):
+        kelvin.Regressor(**{**QUICK, "likelihood": "poisson"}).fit(X, np.round(np.abs(both)))
+
+
 def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(fitted, table):
     X, y = table
     again = kelvin.Regressor(**QUICK, n_jobs=1).fit(X, y)

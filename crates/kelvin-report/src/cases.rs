@@ -9,7 +9,7 @@ use kelvin::predictive::PredictiveModel;
 use kelvin_study::problem::Problem;
 
 use crate::chart::encode;
-use kelvin_study::findings::{ClassPrediction, Findings, Predictions};
+use kelvin_study::findings::{ClassPrediction, Findings, Predictions, TargetPredictions};
 use kelvin_study::folder::write;
 
 /// The most cases of each kind.
@@ -28,10 +28,24 @@ pub(crate) fn model_of(predictions: &Predictions) -> PredictiveModel {
 /// Test points worth a look, as indices into predictions, the worst first.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Cases {
-    /// Points with the largest predictive standard deviation, or of classes with the largest entropy.
+    /// Points with the largest predictive standard deviation, which of several targets is added up in units of their truths' range, or of classes with the largest entropy.
     pub uncertain: Vec<usize>,
     /// Points whose truth has the lowest predictive density; of classes only those that are predicted wrongly.
     pub wrong: Vec<usize>,
+}
+
+/// The predictive standard deviation of a point; of several targets their sum, each in units of the range of its truths.
+fn spread(targets: &[TargetPredictions], index: usize, model: PredictiveModel) -> f64 {
+    let of = |own: &TargetPredictions| *own.points[index].sd.get(model);
+    let in_range = |own: &TargetPredictions| {
+        let truths = || own.points.iter().map(|point| point.truth);
+        let range = truths().fold(f64::NEG_INFINITY, f64::max) - truths().fold(f64::INFINITY, f64::min);
+        of(own) / range.max(f64::MIN_POSITIVE)
+    };
+    match targets {
+        [own] => of(own),
+        several => several.iter().map(in_range).sum(),
+    }
 }
 
 impl Cases {
@@ -40,7 +54,9 @@ impl Cases {
         let model = model_of(predictions);
         let log_densities = predictions.log_densities(model);
         let (doubts, is_wrong): (Vec<f64>, Vec<bool>) = match predictions {
-            Predictions::Numbers(points) => points.iter().map(|point| (*point.sd.get(model), true)).unzip(),
+            Predictions::Numbers(targets) => {
+                (0..log_densities.len()).map(|index| (spread(targets, index, model), true)).unzip()
+            }
             Predictions::Classes(points) => {
                 let is_wrong = |point: &ClassPrediction| *point.predicted.get(model) != point.label;
                 points.iter().map(|point| (*point.entropy.get(model), is_wrong(point))).unzip()

@@ -43,7 +43,7 @@ impl SourceData {
             Self::Table(table) => {
                 // How many outputs it has does not depend on the rows.
                 let rows: Vec<usize> = (0..table.num_rows()).collect();
-                let likelihood = settings.build_likelihood(&table.target, &rows)?;
+                let likelihood = settings.build_likelihood(table, &rows)?;
                 // How many inputs levels and dates become depends on the training rows.
                 let is_number = |kind: &FeatureKind| *kind == FeatureKind::Number;
                 let num_inputs = if table.kinds.iter().all(is_number) && !table.features.iter().any(|x| x.is_nan()) {
@@ -187,7 +187,7 @@ impl Problem {
     /// As [`Problem::new`].
     pub fn of_division(dataset: Dataset, split: Split, settings: &Settings) -> Result<Self, ExperimentError> {
         let mut standardiser = Standardiser::fit(&dataset, &split.train)?;
-        let likelihood = settings.build_likelihood(&dataset.target, &split.train)?;
+        let likelihood = settings.build_likelihood(&dataset, &split.train)?;
         if likelihood.has_own_units() {
             standardiser = standardiser.with_the_target_as_it_is();
         }
@@ -287,9 +287,10 @@ impl Problem {
         }
     }
 
-    /// The standard deviation by which numbers to predict were divided.
-    pub fn target_std(&self) -> Option<f64> {
-        self.table()?.standardiser.target.as_ref().map(|scale| scale.std)
+    /// The units of each target that is a number; none of classes.
+    pub fn target_units(&self) -> Vec<Units> {
+        let scales = self.table().map_or(&[][..], |table| &table.standardiser.targets);
+        scales.iter().map(|scale| Units { mean: scale.mean, std: scale.std }).collect()
     }
 }
 
@@ -377,16 +378,18 @@ pub struct Units {
 }
 
 impl Units {
-    /// The units of a table's target; none for classes.
-    pub fn of(problem: &Problem) -> Option<Self> {
-        let target = problem.table()?.standardiser.target.as_ref()?;
-        Some(Self { mean: target.mean, std: target.std })
-    }
+    /// Those of what was not standardised.
+    pub const ORIGINAL: Self = Self { mean: 0.0, std: 1.0 };
 
     /// A standardised number in original units.
     pub fn original(self, value: f64) -> f64 {
         self.mean + self.std * value
     }
+}
+
+/// Standardised numbers in original units; the targets of a row stand side by side.
+pub fn in_units(units: &[Units], numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+    numbers.zip(units.iter().cycle()).map(|(number, units)| units.original(number)).collect()
 }
 
 #[cfg(test)]
@@ -414,7 +417,7 @@ mod tests {
         let ProblemSource::Images(source) = &problem.source else { panic!("images") };
         assert_eq!((source.shape, source.name.as_str()), (Shape::image(12, 12, 1), "stripes"));
         assert_eq!(source.out_of_distribution.as_deref(), Some("rings"));
-        assert!(problem.table().is_none() && problem.target_std().is_none());
+        assert!(problem.table().is_none() && problem.target_units().is_empty());
         assert_eq!(problem.class_names().len(), 4);
     }
 

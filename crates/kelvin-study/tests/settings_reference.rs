@@ -403,6 +403,7 @@ fn type_words(source: &Source, type_name: &str) -> String {
         "f64" => "number",
         "u64" | "u32" | "usize" => "whole number",
         "String" => "text",
+        "TargetNames" => "text, or list of texts",
         "bool" => "`true` or `false`",
         "Vec<f64>" => "list of numbers",
         "Vec<usize>" => "list of whole numbers",

@@ -202,6 +202,10 @@ impl Posterior {
         if examples.is_empty() {
             return Err(PosteriorError::NoRows);
         }
+        let (needed, found) = (likelihood.num_targets(), examples.num_targets());
+        if needed != found {
+            return Err(LikelihoodError::TargetsOfRow { needed, found }.into());
+        }
         let mut layout = network.layout();
         let network_end = layout.len();
         prior.add_tensors(&mut layout);

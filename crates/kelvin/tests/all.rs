@@ -25,6 +25,7 @@ mod logistic_models;
 mod mclmc;
 mod parsers;
 mod row_weights;
+mod several_targets;
 mod small_models;
 mod table_likelihoods;
 

@@ -128,9 +128,9 @@ struct Problem {
 
 impl Problem {
     fn posterior(&self) -> Posterior {
-        let prior: Box<dyn Prior> = match self.likelihood.are_counts() || self.likelihood.spread_output().is_some() {
+        let prior: Box<dyn Prior> = match self.likelihood.are_counts() || !self.likelihood.spread_outputs().is_empty() {
             true => {
-                let of = ScaleGroups { each_input: true, spread_output: self.likelihood.spread_output() };
+                let of = ScaleGroups { each_input: true, spread_outputs: &self.likelihood.spread_outputs() };
                 Box::new(LearnedScales::new(&self.network, 1.0, of).unwrap())
             }
             false => Box::new(IsotropicGaussian::new(0.5).unwrap()),
@@ -162,13 +162,14 @@ impl Problem {
 
 /// A regression for the fused evaluator, a classification for the dense one, images with batch norm and images with the layers that need none, GELUs; then networks with a skip or tanh, under
 /// likelihoods with parameters or outputs of their own and priors with learned scales.
-fn problems() -> [Problem; 9] {
+fn problems() -> [Problem; 10] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
     let labels: Vec<u32> = targets.iter().map(|&y| u32::from(y > -0.5) + u32::from(y > 0.5)).collect();
     let counts = targets.iter().map(|&y| (0.5 + 0.4 * y).exp().round()).collect();
     let numbers = targets.clone();
+    let pairs = targets.iter().flat_map(|&y| [y, 0.3 - y * y]).collect();
     let examples = |targets: Targets| Examples { inputs: inputs.clone().into(), num_features: 3, targets };
     [
         Problem {
@@ -207,6 +208,11 @@ fn problems() -> [Problem; 9] {
             network: Network::table(3, &[6], 1, Activation::Tanh, false).unwrap(),
             examples: examples(Targets::Real(counts)),
             likelihood: Likelihood::NegativeBinomial { log_mean: 0.6 },
+        },
+        Problem {
+            network: Network::table(3, &[5], 2, Activation::Relu, true).unwrap(),
+            examples: examples(Targets::Real(pairs)),
+            likelihood: Likelihood::LearnedGaussian.of_targets(2).unwrap(),
         },
     ]
 }

@@ -118,9 +118,9 @@ pub struct SourceArguments {
     /// Your own table: a CSV file with a header
     #[arg(long, value_name = "FILE.csv", requires = "target")]
     pub data: Option<PathBuf>,
-    /// The column to predict
+    /// The column to predict (may be repeated: one network then predicts several columns of numbers)
     #[arg(long, value_name = "COLUMN", requires = "data")]
-    pub target: Option<String>,
+    pub target: Vec<String>,
     /// A column to leave out (may be repeated)
     #[arg(long, value_name = "COLUMN", requires = "data")]
     pub drop: Vec<String>,
@@ -357,9 +357,9 @@ pub struct DataArguments {
     /// A CSV file with a header; `-` for standard input
     #[arg(value_name = "FILE.csv")]
     pub file: Option<PathBuf>,
-    /// The column to predict, which is then no input
+    /// The column to predict, which is then no input (may be repeated)
     #[arg(long, value_name = "COLUMN", requires = "file")]
-    pub target: Option<String>,
+    pub target: Vec<String>,
     /// What a column is taken for: number, boolean, text, date, or drop to leave it out (may be repeated)
     #[arg(long, value_name = "COLUMN=KIND", requires = "file", value_parser = column_kind)]
     pub column: Vec<(String, ColumnKind)>,

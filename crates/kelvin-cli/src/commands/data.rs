@@ -21,7 +21,7 @@ pub fn data(arguments: &DataArguments) -> anyhow::Result<()> {
 fn columns(file: &Path, arguments: &DataArguments) -> anyhow::Result<()> {
     let table = read_table(file)?;
     let kinds = arguments.column.iter().cloned().collect();
-    let (reports, notes) = column_reports(&table, arguments.target.as_deref(), &kinds)?;
+    let (reports, notes) = column_reports(&table, &arguments.target.clone().into(), &kinds)?;
     let (num_rows, num_inputs) = (table.num_rows(), reports.iter().map(|report| report.num_inputs).sum::<usize>());
     let title =
         format!("{} — {num_rows} rows, {} columns, {num_inputs} inputs of a network", table.name(), reports.len());

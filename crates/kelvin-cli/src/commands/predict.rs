@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use kelvin::data::{Inputs, NewRows, Standardiser, read_cifar_batch, read_idx_images};
 use kelvin::draws::Draws;
-use kelvin::likelihood::{Likelihood, TargetKind};
+use kelvin::likelihood::Likelihood;
 use kelvin::network::{Network, Shape, Weights};
 use kelvin::write_file::{remove_leftovers, replace_with};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ use kelvin_report::text::wrapped;
 use kelvin_study::csv_text::csv_text;
 use kelvin_study::error::resume_command;
 use kelvin_study::findings::{RowBlocks, RunCommand, outputs_of_draws};
-use kelvin_study::folder::{SavedForm, SavedModel, SavedPredictor, check_keeps_to_itself, stored_run};
+use kelvin_study::folder::{SavedForm, SavedModel, SavedPredictor, check_keeps_to_itself, linear_form, stored_run};
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     check_keeps_to_itself(&arguments.run)?;
@@ -102,7 +102,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
             say(&format!("{num_rows} rows written to {}\n", path.display()));
         }
     }
-    if let Some(summary) = columns.summary(&model.target_name) {
+    if let Some(summary) = columns.summary(&model.target_names) {
         say(&wrapped(&summary, "  "));
     }
     Ok(())
@@ -153,11 +153,8 @@ impl<'m> Fit<'m> {
         };
         let (network, likelihood) = match &predictor.form {
             SavedForm::Draws(_) => (Cow::Borrowed(network), model.likelihood),
-            SavedForm::Linear { noise_variance, .. } => {
-                let likelihood = match model.likelihood.kind() {
-                    TargetKind::Numbers => Likelihood::Gaussian { noise_variance: *noise_variance },
-                    TargetKind::Classes { num_classes } => Likelihood::Categorical { num_classes },
-                };
+            SavedForm::Linear { weights, noise_variances } => {
+                let (likelihood, _) = linear_form(model.likelihood.kind(), weights, noise_variances);
                 (Cow::Owned(Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?), likelihood)
             }
         };
@@ -168,8 +165,9 @@ impl<'m> Fit<'m> {
     fn draws(&self, run: &Path, predictor: &SavedPredictor) -> anyhow::Result<Vec<(Draws, f64)>> {
         let files = match &predictor.form {
             SavedForm::Draws(files) => files,
-            SavedForm::Linear { weights, .. } => {
-                return Ok(vec![(Draws::of_point(Weights { parameters: weights, statistics: &[] }), 1.0)]);
+            SavedForm::Linear { weights, noise_variances } => {
+                let (_, parameters) = linear_form(self.likelihood.kind(), weights, noise_variances);
+                return Ok(vec![(Draws::of_point(Weights { parameters: &parameters, statistics: &[] }), 1.0)]);
             }
         };
         let folder = run.join("draws");

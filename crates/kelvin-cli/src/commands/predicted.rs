@@ -6,9 +6,10 @@
 //! outside   whether a value is like none of the training rows: beyond their range by more than a tenth of it, or an unseen level
 //! answers   log_density in the target's own units, pit
 //! ```
+//! Of several targets the columns of each carry its name, and the log density is that of all of them together.
 
-use anyhow::Context;
-use kelvin::data::{Answers, Cell, NewRows, Standardiser, Table};
+use anyhow::bail;
+use kelvin::data::{Answers, Cell, NewRows, Standardiser, Table, TargetNames};
 use kelvin::likelihood::{Likelihood, TargetKind};
 use kelvin::predictive::NumberMixture;
 use kelvin_study::folder::SavedModel;
@@ -32,35 +33,38 @@ pub struct Columns<'m> {
 
 /// The answers of rows, where the input has them; none where a cell says nothing that the run knows.
 pub enum RowAnswers {
-    /// In the target's own units.
-    Numbers(Vec<Option<f64>>),
+    /// All targets of a row, in their own units.
+    Numbers(Vec<Option<Vec<f64>>>),
     /// Classes.
     Classes(Vec<Option<usize>>),
 }
 
 impl RowAnswers {
-    /// The target's column of a table, where it is there.
+    /// The targets' columns of a table, where all are there.
     pub fn of(table: &Table, model: &SavedModel) -> Option<Self> {
-        let answers = table.answers(table.column(&model.target_name).ok()?);
+        let columns = model.target_names.columns(table).ok()?;
+        if model.likelihood.kind() == TargetKind::Numbers {
+            let of_targets: Vec<Vec<Option<f64>>> = columns.iter().map(|&column| numbers(table, column)).collect();
+            let of_row = |row: usize| of_targets.iter().map(|own| own[row]).collect();
+            return Some(Self::Numbers((0..table.num_rows()).map(of_row).collect()));
+        }
         let place = |name: &str| model.class_names.iter().position(|class| class == name);
-        let number = |word: &str| match Cell::new(word) {
-            Cell::Number(number) => Some(number),
-            _ => None,
-        };
-        Some(match (model.likelihood.kind(), answers) {
-            (TargetKind::Numbers, Answers::Numbers(numbers)) => {
-                Self::Numbers(numbers.iter().map(|&number| (!number.is_nan()).then_some(number)).collect())
-            }
-            (TargetKind::Numbers, Answers::Words(words)) => {
-                Self::Numbers(words.iter().map(|word| number(word)).collect())
-            }
-            (TargetKind::Classes { .. }, Answers::Numbers(numbers)) => {
-                Self::Classes(numbers.iter().map(|number| place(&(number + 0.0).to_string())).collect())
-            }
-            (TargetKind::Classes { .. }, Answers::Words(words)) => {
-                Self::Classes(words.iter().map(|word| place(word)).collect())
-            }
-        })
+        Some(Self::Classes(match table.answers(columns[0]) {
+            Answers::Numbers(numbers) => numbers.iter().map(|number| place(&(number + 0.0).to_string())).collect(),
+            Answers::Words(words) => words.iter().map(|word| place(word)).collect(),
+        }))
+    }
+}
+
+/// The numbers of a column; none where a cell is none.
+fn numbers(table: &Table, column: usize) -> Vec<Option<f64>> {
+    let number = |word: &&str| match Cell::new(word) {
+        Cell::Number(number) => Some(number),
+        _ => None,
+    };
+    match table.answers(column) {
+        Answers::Numbers(numbers) => numbers.iter().map(|&number| (!number.is_nan()).then_some(number)).collect(),
+        Answers::Words(words) => words.iter().map(number).collect(),
     }
 }
 
@@ -69,9 +73,16 @@ impl RowAnswers {
 struct Scores {
     count: f64,
     log_density: f64,
+    right: f64,
+    /// Of each target that is a number.
+    targets: Vec<TargetScores>,
+}
+
+/// Sums over rows with answers, of one target.
+#[derive(Clone, Default)]
+struct TargetScores {
     squares: f64,
     distances: f64,
-    right: f64,
     inside: f64,
 }
 
@@ -79,10 +90,13 @@ impl Scores {
     fn add(&mut self, row: &Self) {
         self.count += row.count;
         self.log_density += row.log_density;
-        self.squares += row.squares;
-        self.distances += row.distances;
         self.right += row.right;
-        self.inside += row.inside;
+        self.targets.resize(row.targets.len(), TargetScores::default());
+        for (sum, own) in self.targets.iter_mut().zip(&row.targets) {
+            sum.squares += own.squares;
+            sum.distances += own.distances;
+            sum.inside += own.inside;
+        }
     }
 }
 
@@ -103,18 +117,26 @@ impl<'m> Columns<'m> {
     ) -> Self {
         let mut names: Vec<String> = match likelihood.kind() {
             TargetKind::Numbers => {
-                let quantiles = quantiles.iter().map(|&p| quantile_name(p));
-                ["mean".into(), "std".into()].into_iter().chain(quantiles).collect()
+                let of_target = |target: usize| {
+                    let quantiles = quantiles.iter().map(|&p| quantile_name(p));
+                    let columns = ["mean".to_owned(), "std".into()].into_iter().chain(quantiles);
+                    let columns = columns.chain(["aleatoric".into(), "epistemic".into()]);
+                    columns.map(|column| column_of(model, target, column)).collect::<Vec<_>>()
+                };
+                (0..likelihood.num_targets()).flat_map(of_target).collect()
             }
             TargetKind::Classes { .. } => {
                 let classes = model.class_names.iter().map(|name| format!("p({name})"));
-                std::iter::once("class".into()).chain(classes).collect()
+                let doubts = ["aleatoric".into(), "epistemic".into()];
+                std::iter::once("class".into()).chain(classes).chain(doubts).collect()
             }
         };
-        names.extend(["aleatoric".into(), "epistemic".into()]);
         names.extend(standardiser.map(|_| "outside".to_owned()));
         match &answers {
-            Some(RowAnswers::Numbers(_)) => names.extend(["log_density".into(), "pit".into()]),
+            Some(RowAnswers::Numbers(_)) => {
+                names.push("log_density".into());
+                names.extend((0..likelihood.num_targets()).map(|target| column_of(model, target, "pit".into())));
+            }
             Some(RowAnswers::Classes(_)) => names.push("log_density".into()),
             None => {}
         }
@@ -145,8 +167,10 @@ impl<'m> Columns<'m> {
             TargetKind::Numbers => {
                 let this = &*self;
                 let number = |row: usize| {
-                    let mixture = NumberMixture::of_powers(this.likelihood, of_row(row))?;
-                    this.number_cells(first + row, &mixture)
+                    let targets = 0..this.likelihood.num_targets();
+                    let mixture = |target| NumberMixture::of_powers(this.likelihood, target, of_row(row));
+                    let mixtures = targets.map(mixture).collect::<Result<Vec<_>, _>>()?;
+                    this.number_cells(first + row, &mixtures)
                 };
                 (0..num_rows).into_par_iter().map(number).collect::<anyhow::Result<_>>()?
             }
@@ -171,32 +195,39 @@ impl<'m> Columns<'m> {
         Ok(looked_at.into_iter().enumerate().map(with_flag).collect())
     }
 
-    fn number_cells(&self, row: usize, mixture: &NumberMixture) -> anyhow::Result<OfRow> {
-        let standardiser = self.standardiser.context("a regression needs the scale of its target")?;
-        let mean = standardiser.target_value(mixture.mean());
-        let std = |variance: f64| standardiser.target_std(variance.sqrt());
-        let mut cells = vec![mean, std(mixture.variance())];
-        cells.extend(mixture.quantiles(self.quantiles)?.into_iter().map(|y| standardiser.target_value(y)));
-        cells.extend([std(mixture.aleatoric_variance()), std(mixture.epistemic_variance())]);
+    /// Given what is said of each target.
+    fn number_cells(&self, row: usize, mixtures: &[NumberMixture]) -> anyhow::Result<OfRow> {
+        let units = self.standardiser.map_or(&[][..], |standardiser| &standardiser.targets);
+        if units.len() != mixtures.len() {
+            bail!("a regression needs the scale of its target");
+        }
+        let mut cells = Vec::new();
+        for (mixture, units) in mixtures.iter().zip(units) {
+            let std = |variance: f64| units.std * variance.sqrt();
+            cells.extend([units.original(mixture.mean()), std(mixture.variance())]);
+            cells.extend(mixture.quantiles(self.quantiles)?.into_iter().map(|y| units.original(y)));
+            cells.extend([std(mixture.aleatoric_variance()), std(mixture.epistemic_variance())]);
+        }
         let cells = cells.into_iter().map(Value::from).collect();
         let Some(RowAnswers::Numbers(answers)) = &self.answers else {
             return Ok(OfRow { cells, of_answer: Vec::new(), score: None });
         };
-        let Some(truth) = answers[row] else {
-            return Ok(OfRow { cells, of_answer: vec![Value::Null; 2], score: None });
+        let Some(truths) = &answers[row] else {
+            return Ok(OfRow { cells, of_answer: vec![Value::Null; 1 + mixtures.len()], score: None });
         };
-        let standardised = (truth - standardiser.target_value(0.0)) / standardiser.target_std(1.0);
-        let log_density = mixture.log_density(standardised) - standardiser.target_std(1.0).ln();
-        let pit = mixture.cumulative(standardised);
-        let score = Scores {
-            count: 1.0,
-            log_density,
-            squares: (truth - mean).powi(2),
-            distances: (truth - mean).abs(),
-            inside: f64::from(u8::from((0.05..=0.95).contains(&pit))),
-            ..Scores::default()
-        };
-        Ok(OfRow { cells, of_answer: vec![Value::from(log_density), Value::from(pit)], score: Some(score) })
+        let standardised: Vec<f64> =
+            truths.iter().zip(units).map(|(truth, units)| (truth - units.mean) / units.std).collect();
+        let scale: f64 = units.iter().map(|units| units.std.ln()).sum();
+        let log_density = NumberMixture::joint_log_density(mixtures, &standardised) - scale;
+        let (mut of_answer, mut targets) = (vec![Value::from(log_density)], Vec::new());
+        for (((mixture, units), truth), y) in mixtures.iter().zip(units).zip(truths).zip(&standardised) {
+            let (error, pit) = (truth - units.original(mixture.mean()), mixture.cumulative(*y));
+            of_answer.push(Value::from(pit));
+            let inside = f64::from(u8::from((0.05..=0.95).contains(&pit)));
+            targets.push(TargetScores { squares: error.powi(2), distances: error.abs(), inside });
+        }
+        let score = Scores { count: 1.0, log_density, targets, ..Scores::default() };
+        Ok(OfRow { cells, of_answer, score: Some(score) })
     }
 
     /// Given the probabilities of the classes by each draw.
@@ -226,20 +257,27 @@ impl<'m> Columns<'m> {
     }
 
     /// How well the rows with answers were predicted; nothing where there were none.
-    pub fn summary(&self, target: &str) -> Option<String> {
-        let Scores { count, log_density, squares, distances, right, inside } = self.scores;
+    pub fn summary(&self, targets: &TargetNames) -> Option<String> {
+        let Scores { count, log_density, right, .. } = self.scores;
         if count == 0.0 {
             return None;
         }
         let lpd = fixed(log_density / count, 3);
-        let scores = match self.likelihood.kind() {
-            TargetKind::Numbers => format!(
-                "LPD {lpd} nats in its own units, RMSE {}, MAE {}, inside 90 % intervals {} %",
-                significant((squares / count).sqrt(), 3),
-                significant(distances / count, 3),
-                fixed(100.0 * inside / count, 1)
-            ),
-            TargetKind::Classes { .. } => {
+        let errors = |own: &TargetScores| {
+            format!(
+                "RMSE {}, MAE {}, inside 90 % intervals {} %",
+                significant((own.squares / count).sqrt(), 3),
+                significant(own.distances / count, 3),
+                fixed(100.0 * own.inside / count, 1)
+            )
+        };
+        let scores = match (self.likelihood.kind(), &self.scores.targets[..]) {
+            (TargetKind::Numbers, [own]) => format!("LPD {lpd} nats in its own units, {}", errors(own)),
+            (TargetKind::Numbers, several) => {
+                let each = targets.iter().zip(several).map(|(name, own)| format!("`{name}` {}", errors(own)));
+                format!("LPD {lpd} nats in their own units; {}", each.collect::<Vec<_>>().join("; "))
+            }
+            (TargetKind::Classes { .. }, _) => {
                 format!(
                     "log loss {}, right answers {} %",
                     fixed(-log_density / count, 3),
@@ -247,7 +285,16 @@ impl<'m> Columns<'m> {
                 )
             }
         };
-        Some(format!("`{target}` is there in {count} rows: {scores}"))
+        let are = if targets.len() > 1 { "are" } else { "is" };
+        Some(format!("{} {are} there in {count} rows: {scores}", targets.quoted()))
+    }
+}
+
+/// The column of a target, which carries its name where there are several.
+fn column_of(model: &SavedModel, target: usize, column: String) -> String {
+    match &model.target_names[..] {
+        [_] => column,
+        names => format!("{column}({})", names[target]),
     }
 }
 

@@ -48,6 +48,9 @@ pub fn unknown_network(network: &Network) -> Option<String> {
 /// What of a posterior the kernels do not have, if anything.
 pub fn unknown_model(posterior: &Posterior) -> Option<String> {
     let remedy = "sample on the CPU (--device cpu)";
+    if let Likelihood::Independent { num_targets, .. } = posterior.likelihood() {
+        return Some(format!("its kernels have one target a row, and there are {num_targets}; {remedy}"));
+    }
     if let Some(Tensor { name, .. }) = posterior.other_tensors().next() {
         return Some(format!("its kernels know a network's parameters alone, and θ also holds `{name}`; {remedy}"));
     }

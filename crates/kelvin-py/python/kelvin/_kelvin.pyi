@@ -36,6 +36,7 @@ def fit_table(
     progress: Optional[Callable[..., None]],
     model: Optional[str] = None,
     numbers: Optional[np.ndarray] = None,
+    targets: Optional[Sequence[str]] = None,
     labels: Optional[np.ndarray] = None,
     classes: Optional[Sequence[str]] = None,
     weights: Optional[np.ndarray] = None,

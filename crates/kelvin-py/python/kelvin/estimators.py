@@ -104,7 +104,7 @@ class _Estimator(BaseEstimator):
             columns = columns_of(self, X, reset=True)
             if y is None:
                 raise InputError("requires y to be passed, but the target y is None")
-            y = column_or_1d(y, dtype=np.float64 if numeric else None, warn=True)
+            y = _numbers_of(y) if numeric else column_or_1d(y, warn=True)
             check_consistent_length(columns[0][1] if columns else [], y)
             if len(y) < FEWEST_ROWS:
                 raise InputError(f"found {len(y)} rows while a minimum of {FEWEST_ROWS} is required")
@@ -113,8 +113,16 @@ class _Estimator(BaseEstimator):
             return columns, y
         with numbers_alone():
             X, y = validate_data(
-                self, X, y, dtype=np.float64, y_numeric=numeric, ensure_min_samples=FEWEST_ROWS, ensure_all_finite="allow-nan"
+                self,
+                X,
+                y,
+                dtype=np.float64,
+                y_numeric=numeric,
+                multi_output=numeric,
+                ensure_min_samples=FEWEST_ROWS,
+                ensure_all_finite="allow-nan",
             )
+        y = _numbers_of(y) if numeric else y
         return [(f"x{index}", np.ascontiguousarray(X[:, index])) for index in range(X.shape[1])], y
 
     def _fit(self, columns: List[Column], **answers: Any) -> None:
@@ -224,6 +232,27 @@ class _Estimator(BaseEstimator):
         return {"text/plain": repr(self), "text/html": self._html()}
 
 
+def _numbers_of(y: Any) -> np.ndarray:
+    """One number for each row, or a row of numbers for each where there are several targets.
+
+    >>> _numbers_of([1, 2]), _numbers_of([[1, 2], [3, 4]]).shape
+    (array([1., 2.]), (2, 2))
+    """
+    found = np.asarray(y, dtype=np.float64)
+    return found if found.ndim == 2 and found.shape[1] > 1 else column_or_1d(y, dtype=np.float64, warn=True)
+
+
+def _target_names(y: Any) -> Optional[List[str]]:
+    """What several targets are called, where they have names."""
+    if not is_frame(y) or len(y.columns) < 2:
+        return None
+    names = [str(name) for name in y.columns]
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise InputError(f"y has two columns called `{twice}`\n  name each once")
+    return names
+
+
 def share(name: str, found: Any) -> float:
     """A number strictly between 0 and 1."""
     value = float(found) if isinstance(found, numbers.Real) else found
@@ -251,7 +280,8 @@ def _plain(value: Any) -> Any:
 class Regressor(RegressorMixin, _Estimator):
     """A Bayesian neural network that predicts numbers with their uncertainty, at a temperature chosen from the data.
 
-    It does what ``kelvin run --data`` does with the same rows, settings and seed, to the same bits.
+    It does what ``kelvin run --data`` does with the same rows, settings and seed, to the same bits. Where ``y`` has several columns, one network predicts them
+    together: targets share its hidden layers, and have outputs and noise of their own. Predictions then have a column for each.
 
     Parameters
     ----------
@@ -319,10 +349,17 @@ class Regressor(RegressorMixin, _Estimator):
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "Regressor":
-        """Fits rows `X` and the numbers `y` to predict; a row whose `sample_weight` is w counts as w such rows."""
+        """Fits rows `X` and the numbers `y` to predict, or several columns of them; a row whose `sample_weight` is w counts as w such rows."""
+        names = _target_names(y)
         columns, y, weights = self._learned_rows(X, y, sample_weight, numeric=True)
-        self._fit(columns, numbers=np.ascontiguousarray(y, dtype=np.float64), weights=weights)
+        numbers = np.ascontiguousarray(y, dtype=np.float64).reshape(len(y), -1)
+        self._fit(columns, numbers=numbers, targets=names, weights=weights)
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _numbers(self, X: Any, probabilities: Sequence[float] = ()) -> Dict[str, Any]:
         rows = self._rows(X)
@@ -336,7 +373,8 @@ class Regressor(RegressorMixin, _Estimator):
         return (found["mean"], found["std"]) if return_std else found["mean"]
 
     def predict_quantiles(self, X: Any, probabilities: Sequence[float]) -> np.ndarray:
-        """The quantiles of each row's predictive distribution, exact ones of the mixture over draws: an array [rows, probabilities]."""
+        """The quantiles of each row's predictive distribution, exact ones of the mixture over draws: an array [rows, probabilities], of several targets
+        [rows, probabilities, targets]."""
         return np.stack(self._numbers(X, np.atleast_1d(probabilities))["quantiles"], axis=1)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Tuple[np.ndarray, np.ndarray]:

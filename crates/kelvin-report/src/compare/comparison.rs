@@ -144,8 +144,10 @@ impl Run {
         self.predictions.first().and_then(|(_, own)| own.first()).map_or(Vec::new(), Predictions::truths)
     }
 
-    fn target_std(&self) -> f64 {
-        self.findings.problem.target_units.map_or(1.0, |units| units.std)
+    /// What each target was divided by; 1 for classes.
+    fn target_stds(&self) -> Vec<f64> {
+        let units = &self.findings.problem.target_units;
+        if units.is_empty() { vec![1.0] } else { units.iter().map(|units| units.std).collect() }
     }
 
     /// β̂*: one value of a run, one for each repetition of a sweep.
@@ -176,11 +178,15 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     let have_one_kind = std::mem::discriminant(&a.likelihood.kind()) == std::mem::discriminant(&b.likelihood.kind());
     let (points_a, points_b) = (first.truths(), second.truths());
     // Truths were standardised in single precision and brought back.
-    let scale = first.target_std().max(second.target_std());
-    let is_same = |a: &(usize, f64), b: &(usize, f64)| a.0 == b.0 && (a.1 - b.1).abs() <= 1e-5 * (scale + a.1.abs());
+    let (stds_a, stds_b) = (first.target_stds(), second.target_stds());
+    let num_points = points_a.len() / stds_a.len();
+    let scales = stds_a.iter().zip(&stds_b).flat_map(|(a, b)| std::iter::repeat_n(a.max(*b), num_points));
+    let mut points = points_a.iter().zip(&points_b).zip(scales);
+    let mut are_same = || points.all(|((a, b), scale)| a.0 == b.0 && (a.1 - b.1).abs() <= 1e-5 * (scale + a.1.abs()));
     if have_one_kind
         && points_a.len() == points_b.len()
-        && points_a.iter().zip(&points_b).all(|(a, b)| is_same(a, b))
+        && stds_a.len() == stds_b.len()
+        && are_same()
         && (&a.classes, a.image) == (&b.classes, b.image)
         // Images have no truth but their label.
         && (a.image.is_none() || a.data == b.data)
@@ -192,10 +198,17 @@ fn are_paired(first: &Run, second: &Run) -> Result<bool> {
     }
     let about = |run: &Run| {
         let problem = &run.findings.problem;
-        let kind = if problem.likelihood.kind() == TargetKind::Numbers { "a number" } else { "a class" };
+        let kind = match (problem.likelihood.kind(), problem.target.len()) {
+            (TargetKind::Numbers, 0 | 1) => "a number",
+            (TargetKind::Numbers, _) => "numbers",
+            (TargetKind::Classes { .. }, _) => "a class",
+        };
         format!(
-            "{} predicts `{}` of {} ({kind}, {} test points)",
-            run.folder, problem.target, problem.data, problem.test_rows
+            "{} predicts {} of {} ({kind}, {} test points)",
+            run.folder,
+            problem.target.quoted(),
+            problem.data,
+            problem.test_rows
         )
     };
     Err(refused(format!(
@@ -237,14 +250,15 @@ pub fn compare_pair(first: &Run, second: &Run) -> Result<(Pair, Vec<Compared>)> 
             let of = if kind == Kind::Bayes { kind.name().into() } else { format!("{} {short}", kind.name()) };
             push(of, "log density", &|run, own| {
                 // Densities are of standardised units, and each run has its own.
-                own.log_densities(model).iter().map(|density| density - run.target_std().ln()).collect()
+                let scale: f64 = run.target_stds().iter().map(|std| std.ln()).sum();
+                own.log_densities(model).iter().map(|density| density - scale).collect()
             });
         }
         if is_classes {
             push(kind.name().into(), "accuracy", &|_, own| right_answers(own));
         } else {
-            let std = first.target_std();
-            push(kind.name().into(), "squared error", &|_, own| squared_errors(own, std));
+            let stds = first.target_stds();
+            push(kind.name().into(), "squared error", &|_, own| squared_errors(own, &stds));
         }
     }
     let sentence = sentence(first, second, &compared, is_classes, paired);
@@ -261,10 +275,18 @@ fn right_answers(predictions: &Predictions) -> Vec<f64> {
     }
 }
 
-/// Of the predictive mean, in units of the first run's standard deviation.
-fn squared_errors(predictions: &Predictions, std: f64) -> Vec<f64> {
+/// Of the predictive mean, in units of the first run's standard deviation; the mean over targets.
+fn squared_errors(predictions: &Predictions, stds: &[f64]) -> Vec<f64> {
     match predictions {
-        Predictions::Numbers(points) => points.iter().map(|point| ((point.mean - point.truth) / std).powi(2)).collect(),
+        Predictions::Numbers(targets) => {
+            let share = 1.0 / targets.len() as f64;
+            let mut sums = vec![0.0; targets.first().map_or(0, |own| own.points.len())];
+            for (own, std) in targets.iter().zip(stds) {
+                let errors = own.points.iter().map(|point| ((point.mean - point.truth) / std).powi(2));
+                sums.iter_mut().zip(errors).for_each(|(sum, error)| *sum += share * error);
+            }
+            sums
+        }
         Predictions::Classes(_) => Vec::new(),
     }
 }

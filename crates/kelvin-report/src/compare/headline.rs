@@ -1,8 +1,11 @@
 //! What a person who will use the predictions wants to know first: the error to expect, whether intervals hold, and what else would do as well.
 
-use kelvin::predictive::Scores;
-use kelvin_study::findings::{BETA_STAR, CrossValidation, Findings, ModelDifference, ModelKind, ModelScores, Told};
+use kelvin::predictive::{RegressionScores, Scores};
+use kelvin_study::findings::{
+    BETA_STAR, CrossValidation, Findings, ModelDifference, ModelKind, ModelScores, TargetScores, Told,
+};
 use kelvin_study::number::{fixed, significant};
+use kelvin_study::problem::Units;
 
 use crate::compare::predicting::{predicting_text, trials_text};
 
@@ -33,7 +36,7 @@ fn best_draws(found: &CrossValidation) -> Option<&ModelScores> {
 
 fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
     let Some(best) = predicting_scores(findings, found) else { return Vec::new() };
-    let target = &findings.problem.target;
+    let targets = &findings.problem.target;
     let over = if found.is_complete {
         format!("cross-validation over all {} rows, {} folds", found.num_rows, found.divisions)
     } else {
@@ -45,12 +48,17 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
             significant(rmse, 3),
             significant(mae, 3)
         ),
+        _ if !best.targets.is_empty() => {
+            let of = |(name, own): (&String, &TargetScores)| format!("{} in `{name}`", significant(own.rmse, 3));
+            let each: Vec<String> = targets.iter().zip(&best.targets).map(of).collect();
+            errors_of_each(each)
+        }
         (_, _, Some(accuracy)) => {
             format!("expect {} % right answers and a log loss of {}", fixed(100.0 * accuracy, 1), fixed(-best.lpd, 3))
         }
         _ => return Vec::new(),
     };
-    let mut lines = vec![format!("Predicting `{target}` of new rows ({over}): {expected}.")];
+    let mut lines = vec![format!("Predicting {} of new rows ({over}): {expected}.", targets.quoted())];
     if let Some(coverage) = best.coverage {
         // Three standard errors of a share.
         let error = 3.0 * (0.09 / found.num_rows as f64).sqrt();
@@ -63,10 +71,10 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
         .filter(|other| other.what != best.what)
         .map(|other| format!("{} {}", other.what.label, point_of(other)))
         .collect();
-    let what = if best.rmse.is_some() {
-        "The error of others on the same rows"
-    } else {
-        "Right answers of others on the same rows"
+    let what = match (best.rmse, best.accuracy) {
+        (Some(_), _) => "The error of others on the same rows",
+        (_, Some(_)) => "Right answers of others on the same rows",
+        _ => "The LPD of others on the same rows",
     };
     lines.push(format!("{what}: {}.", others.join("; ")));
     lines.push(
@@ -77,31 +85,48 @@ fn of_folds(findings: &Findings, found: &CrossValidation) -> Vec<String> {
     lines
 }
 
+/// Errors of several targets, each as "3 in `a`".
+fn errors_of_each(each: Vec<String>) -> String {
+    format!("expect errors of {} (root mean square), each in the target's own units", each.join(", "))
+}
+
 fn point_of(scores: &ModelScores) -> String {
     match (scores.rmse, scores.accuracy) {
         (Some(rmse), _) => significant(rmse, 3),
         (_, Some(accuracy)) => format!("{} %", fixed(100.0 * accuracy, 1)),
-        _ => "–".into(),
+        _ => fixed(scores.lpd, 3),
     }
 }
 
 fn of_test_rows(findings: &Findings) -> Option<String> {
     let row = findings.shown_row()?;
-    let (target, count) = (&findings.problem.target, findings.problem.test_rows);
+    let (target, count) = (findings.problem.target.quoted(), findings.problem.test_rows);
     let text = match &row.test {
         Scores::Regression(scores) => {
-            let std = findings.problem.target_units.map_or(1.0, |units| units.std);
+            let units = &findings.problem.target_units;
             let lpd = row.validation.lpd();
             let taken = if lpd.standard > lpd.tempered { &scores.standard } else { &scores.tempered };
+            let rmse = |scores: &RegressionScores, units: &Units| significant(scores.mse.sqrt() * units.std, 3);
+            let expected = match units[..] {
+                [_, _, ..] => {
+                    let names = findings.problem.target.iter();
+                    let of_targets = row.test_targets.iter().zip(units).zip(names);
+                    let each =
+                        of_targets.map(|((own, units), name)| format!("{} in `{name}`", rmse(&own.standard, units)));
+                    errors_of_each(each.collect())
+                }
+                _ => {
+                    let units = units.first().copied().unwrap_or(Units::ORIGINAL);
+                    format!("expect an error of {} (root mean square) in the target's own units", rmse(taken, &units))
+                }
+            };
             format!(
-                "Predicting `{target}` of new rows ({count} test rows): expect an error of {} (root mean square) in the target's own \
-                 units; 90 % intervals held {} % of them.",
-                significant(taken.mse.sqrt() * std, 3),
+                "Predicting {target} of new rows ({count} test rows): {expected}; 90 % intervals held {} % of them.",
                 fixed(100.0 * taken.coverage_90, 0)
             )
         }
         Scores::Classification(scores) => format!(
-            "Predicting `{target}` ({count} test rows): expect {} % right answers and a log loss of {}.",
+            "Predicting {target} ({count} test rows): expect {} % right answers and a log loss of {}.",
             fixed(100.0 * scores.standard.accuracy, 1),
             fixed(-scores.standard.lpd, 3)
         ),
@@ -176,6 +201,7 @@ mod tests {
 
     fn scores(kind: ModelKind, label: &str, lpd: f64) -> ModelScores {
         ModelScores {
+            targets: Vec::new(),
             what: what(kind, label),
             lpd,
             row_error: 0.02,

@@ -9,7 +9,7 @@ use kelvin_study::experiment::Experiment;
 
 use super::array::{Array, Coordinate, Element, f64_bytes};
 use kelvin_study::findings::ChainFindings;
-use kelvin_study::problem::Units;
+use kelvin_study::problem::{Units, in_units};
 
 pub struct Predicted<'e> {
     pub experiment: &'e Experiment,
@@ -20,7 +20,7 @@ pub struct Predicted<'e> {
 
 /// The answers of the test rows.
 enum Answers<'e> {
-    Numbers { targets: &'e [f32], likelihood: Likelihood, units: Units },
+    Numbers { targets: &'e [f32], likelihood: Likelihood, units: Vec<Units> },
     Classes { labels: &'e [u32], num_classes: usize },
 }
 
@@ -36,8 +36,7 @@ impl<'e> Predicted<'e> {
         let likelihood = problem.likelihood;
         let targets = match (&problem.test.targets, likelihood.kind()) {
             (Targets::Real(targets), TargetKind::Numbers) => {
-                let units = Units::of(problem).unwrap_or(Units { mean: 0.0, std: 1.0 });
-                Answers::Numbers { targets, likelihood, units }
+                Answers::Numbers { targets, likelihood, units: problem.target_units() }
             }
             (Targets::Classes(labels), TargetKind::Classes { num_classes }) => Answers::Classes { labels, num_classes },
             _ => return Err(refused("the likelihood does not fit the targets")),
@@ -53,9 +52,16 @@ impl<'e> Predicted<'e> {
         ("row".into(), self.rows.len())
     }
 
+    /// Those of an answer: rows, and targets where a row has several.
+    fn answer_axes(&self) -> Axes {
+        let num_targets = self.experiment.problem.likelihood.num_targets();
+        let of_targets = (num_targets > 1).then(|| ("target".to_owned(), num_targets));
+        std::iter::once(self.row_axis()).chain(of_targets).collect()
+    }
+
     /// Arrays without draws, with their numbers.
     pub fn constants(&self) -> Vec<(Array, Vec<u8>)> {
-        let rows = vec![self.row_axis()];
+        let axes = self.answer_axes();
         let array = |group, name: &str, dims, element, about: &str| Array {
             group,
             name: name.into(),
@@ -66,14 +72,14 @@ impl<'e> Predicted<'e> {
         let mut constants = Vec::new();
         match &self.targets {
             Answers::Numbers { targets, units, .. } => {
-                let values: Vec<f64> = targets.iter().map(|&value| units.original(f64::from(value))).collect();
+                let values = in_units(units, targets.iter().map(|&value| f64::from(value)));
                 let about = "answers of the test rows, in original units";
-                constants.push((array("observed_data", "y", rows, Element::Float64, about), f64_bytes(&values)));
+                constants.push((array("observed_data", "y", axes, Element::Float64, about), f64_bytes(&values)));
             }
             Answers::Classes { labels, .. } => {
                 let bytes = labels.iter().flat_map(|&label| i64::from(label).to_le_bytes()).collect();
                 let about = "labels of the test rows, from 0";
-                constants.push((array("observed_data", "y", rows, Element::Int64, about), bytes));
+                constants.push((array("observed_data", "y", axes, Element::Int64, about), bytes));
             }
         }
         // Images would be most of the file, and are in theirs.
@@ -94,10 +100,10 @@ impl<'e> Predicted<'e> {
             let dims = [per_draw.clone(), more].concat();
             arrays.push(Array { group, name: name.into(), dims, element, about });
         };
-        let rows = || vec![self.row_axis()];
+        let answers = || self.answer_axes();
         let element = match &self.targets {
             Answers::Numbers { .. } => {
-                push("posterior_predictive", "mean", rows(), Element::Float64, "E[y|x,θ] of the draw".into());
+                push("posterior_predictive", "mean", answers(), Element::Float64, "E[y|x,θ] of the draw".into());
                 Element::Float64
             }
             Answers::Classes { num_classes, .. } => {
@@ -108,10 +114,11 @@ impl<'e> Predicted<'e> {
             }
         };
         for (name, model) in [("y", standard), ("y_tempered", tempered)] {
-            push("posterior_predictive", name, rows(), element, format!("an answer drawn from {model}"));
+            push("posterior_predictive", name, answers(), element, format!("an answer drawn from {model}"));
         }
         for (name, model) in [("y", standard), ("y_tempered", tempered)] {
-            push("log_likelihood", name, rows(), Element::Float64, format!("log density of the answer under {model}"));
+            let rows = vec![self.row_axis()];
+            push("log_likelihood", name, rows, Element::Float64, format!("log density of the answer under {model}"));
         }
         arrays
     }
@@ -121,6 +128,10 @@ impl<'e> Predicted<'e> {
         let mut coordinates = vec![Coordinate::of_numbers("row", self.rows.iter().copied())];
         if let Some(table) = problem.table() {
             coordinates.push(Coordinate::of_words("feature", &table.dataset.feature_names));
+        }
+        if self.answer_axes().len() > 1 {
+            let names = problem.table().map_or(&[][..], |table| &table.dataset.target_names);
+            coordinates.push(Coordinate::of_words("target", names));
         }
         if !problem.class_names().is_empty() {
             coordinates.push(Coordinate::of_words("class", problem.class_names()));
@@ -145,14 +156,15 @@ impl<'e> Predicted<'e> {
                 key.fill_normal(&mut noise);
                 let distributions = |model: PredictiveModel| {
                     let rows = outputs.chunks_exact(likelihood.num_values());
-                    rows.map(move |row| likelihood.number_distribution(row, model.power(chain.beta)))
+                    let of = move |row, target| likelihood.number_distribution_of(target, row, model.power(chain.beta));
+                    rows.flat_map(move |row| (0..likelihood.num_targets()).map(move |target| of(row, target)))
                 };
                 let replicated = |model: PredictiveModel| {
-                    let answers = distributions(model).zip(&noise).map(|(row, &z)| row.at(f64::from(z)));
-                    f64_bytes(&answers.map(|answer| units.original(answer)).collect::<Vec<_>>())
+                    let answers = distributions(model).zip(&noise).map(|(answer, &z)| answer.at(f64::from(z)));
+                    f64_bytes(&in_units(units, answers))
                 };
-                let means = distributions(PredictiveModel::Standard).map(|row: NumberDistribution| row.mean());
-                let means: Vec<f64> = means.map(|mean| units.original(mean)).collect();
+                let means = distributions(PredictiveModel::Standard).map(|answer: NumberDistribution| answer.mean());
+                let means = in_units(units, means);
                 Ok([
                     f64_bytes(&means),
                     replicated(PredictiveModel::Standard),

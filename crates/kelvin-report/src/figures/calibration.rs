@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use kelvin::predictive::{PitValues, PredictiveModel, ReliabilityDiagram};
 
-use super::figure::{Figure, Models, dash_of, look_of};
+use super::figure::{Figure, Models, OfTarget, dash_of, look_of};
 use crate::chart::{Axis, Chart, Colour, Dash, Line, Reference};
 use kelvin_study::findings::{ClassPrediction, NumberPrediction};
 
@@ -22,7 +22,7 @@ fn pit_values(points: &[NumberPrediction], model: PredictiveModel) -> Result<Pit
     Ok(PitValues::new(points.iter().map(|point| *point.pit.get(model)).collect())?)
 }
 
-pub(super) fn pit_histogram(points: &[NumberPrediction]) -> Result<Figure> {
+pub(super) fn pit_histogram(of: OfTarget<'_>, points: &[NumberPrediction]) -> Result<Figure> {
     let chart = |models: Models| {
         let outline = |model| {
             let (name, colour) = look_of(model);
@@ -40,7 +40,7 @@ pub(super) fn pit_histogram(points: &[NumberPrediction]) -> Result<Figure> {
             Line::new("by chance (± 2 SD)", Colour::Muted, vec![(0.0, 1.0), (1.0, 1.0)]).with_std(&[chance; 2]);
         (band.marker, band.dash) = (crate::chart::Marker::None, Dash::Dotted);
         let chart = Chart::new(
-            "Where test truths fall in their predictive distributions",
+            of.titled("Where test truths fall in their predictive distributions"),
             Axis::linear("predictive probability of less than the truth").between(0.0, 1.0),
             Axis::linear("density").between(0.0, 1.08 * highest),
         );
@@ -48,13 +48,13 @@ pub(super) fn pit_histogram(points: &[NumberPrediction]) -> Result<Figure> {
     };
     let caption = "Probability integral transform of the truth on test rows. Flat is calibrated, a hump is too wide, horns at \
                    the ends are too narrow.";
-    Figure::by_model("calibration", caption, chart)
+    Figure::by_model(of.named("calibration"), caption, chart)
 }
 
-pub(super) fn interval_coverage(points: &[NumberPrediction]) -> Result<Figure> {
+pub(super) fn interval_coverage(of: OfTarget<'_>, points: &[NumberPrediction]) -> Result<Figure> {
     let chart = |models: Models| {
         let mut chart = Chart::new(
-            "Coverage of central intervals on test rows",
+            of.titled("Coverage of central intervals on test rows"),
             Axis::linear("nominal coverage").between(0.0, 1.0),
             Axis::linear("share of truths inside").between(0.0, 1.0),
         )
@@ -75,7 +75,7 @@ pub(super) fn interval_coverage(points: &[NumberPrediction]) -> Result<Figure> {
     };
     let caption = "Share of test truths inside their central predictive interval, against the share it promises, ± SD of that \
                    many rows. Above the diagonal intervals are too wide, below too narrow.";
-    Figure::by_model("coverage", caption, chart)
+    Figure::by_model(of.named("coverage"), caption, chart)
 }
 
 /// Standard deviation of a share among this many points.
@@ -121,6 +121,8 @@ mod tests {
     use crate::figures::Plot;
     use kelvin::predictive::ByModel;
 
+    const ONLY: OfTarget<'_> = OfTarget { target: "y", number: None };
+
     fn point(pit: f64) -> NumberPrediction {
         let both = |value| ByModel { standard: value, tempered: value };
         NumberPrediction {
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn coverage_counts_truths_inside_their_intervals() {
         let points: Vec<_> = [0.01, 0.3, 0.6, 0.99].map(point).to_vec();
-        let figure = interval_coverage(&points).unwrap();
+        let figure = interval_coverage(ONLY, &points).unwrap();
         let Plot::Chart(chart) = &figure.drawings[1].plot else { panic!("one chart") };
         let csv = chart.to_csv();
         assert!(csv.contains("\nSM-PD,0.5,0.5,"), "two of four lie in the middle half: {csv}");
@@ -147,6 +149,6 @@ mod tests {
 
     #[test]
     fn a_damaged_probability_is_an_error() {
-        assert!(pit_histogram(&[point(1.5)]).is_err());
+        assert!(pit_histogram(ONLY, &[point(1.5)]).is_err());
     }
 }

@@ -11,7 +11,7 @@ pub(super) const BETA_AXIS: &str = "inverse temperature β";
 #[derive(Clone, Debug)]
 pub struct Figure {
     /// File name without ending, also its name on the page.
-    pub name: &'static str,
+    pub name: String,
     /// What the figure shows and how to read it.
     pub caption: String,
     /// Its views, the first being the one that is seen first.
@@ -155,19 +155,21 @@ impl Plot {
 
 impl Figure {
     /// A figure with a single view.
-    pub fn new(name: &'static str, plot: impl Into<Plot>, caption: impl Into<String>) -> Self {
-        let drawing = Drawing { models: Models::Both, file: Some(name.into()), plot: plot.into(), rescaled: None };
+    pub fn new(name: impl Into<String>, plot: impl Into<Plot>, caption: impl Into<String>) -> Self {
+        let name = name.into();
+        let drawing = Drawing { models: Models::Both, file: Some(name.clone()), plot: plot.into(), rescaled: None };
         Self { name, caption: caption.into(), drawings: vec![drawing], scale_switch: None }
     }
 
     /// A figure with a view for both models and one for each; only the first becomes a file.
     pub(super) fn by_model<P: Into<Plot>>(
-        name: &'static str,
+        name: impl Into<String>,
         caption: impl Into<String>,
         plot: impl Fn(Models) -> Result<P>,
     ) -> Result<Self> {
+        let name = name.into();
         let drawing = |models: Models| -> Result<Drawing> {
-            let file = (models == Models::Both).then(|| name.to_owned());
+            let file = (models == Models::Both).then(|| name.clone());
             Ok(Drawing { models, file, plot: plot(models)?.into(), rescaled: None })
         };
         let drawings = Models::ALL.into_iter().map(drawing).collect::<Result<_>>()?;
@@ -191,6 +193,25 @@ impl Figure {
             drawing.rescaled = Some(drawing.plot.clone().map(&rescale));
         }
         self
+    }
+}
+
+/// The target that a figure is of: of several each has its own, with a number in its name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfTarget<'t> {
+    pub target: &'t str,
+    pub number: Option<usize>,
+}
+
+impl OfTarget<'_> {
+    /// A figure's name.
+    pub fn named(self, name: &str) -> String {
+        self.number.map_or_else(|| name.to_owned(), |number| format!("{name}_{number}"))
+    }
+
+    /// A chart's title.
+    pub fn titled(self, title: &str) -> String {
+        self.number.map_or_else(|| title.to_owned(), |_| format!("{}: {title}", self.target))
     }
 }
 

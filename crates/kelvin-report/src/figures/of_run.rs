@@ -3,7 +3,7 @@
 use kelvin_study::error::Result;
 use kelvin_study::findings::{ChainFindings, Method, Predictions};
 
-use super::figure::Figure;
+use super::figure::{Figure, OfTarget};
 use super::{calibration, chains, grid, predicted, search, theory};
 use crate::run_files::RunFiles;
 
@@ -36,9 +36,13 @@ impl RunFigures {
         };
         let (mut calibration, mut predictions) = (Vec::new(), Vec::new());
         match &run.chosen {
-            Some(Predictions::Numbers(points)) => {
-                calibration = vec![calibration::pit_histogram(points)?, calibration::interval_coverage(points)?];
-                predictions = vec![predicted::predictions(&findings.problem.target, points)];
+            Some(Predictions::Numbers(targets)) => {
+                for (number, (own, target)) in (1..).zip(targets.iter().zip(&*findings.problem.target)) {
+                    let of = OfTarget { target, number: (targets.len() > 1).then_some(number) };
+                    calibration.push(calibration::pit_histogram(of, &own.points)?);
+                    calibration.push(calibration::interval_coverage(of, &own.points)?);
+                    predictions.push(predicted::predictions(of, &own.points));
+                }
             }
             Some(Predictions::Classes(points)) => {
                 calibration = vec![calibration::reliability(points)?];

@@ -2,12 +2,13 @@
 
 use kelvin::predictive::PredictiveModel;
 
-use super::figure::{Drawing, Figure, Models, look_of};
+use super::figure::{Drawing, Figure, Models, OfTarget, look_of};
 use crate::chart::{Axis, Chart, Marker, Points, Reference, Spans};
 use kelvin_study::findings::NumberPrediction;
 use kelvin_study::number::significant;
 
-pub(super) fn predictions(target: &str, points: &[NumberPrediction]) -> Figure {
+pub(super) fn predictions(of: OfTarget<'_>, points: &[NumberPrediction]) -> Figure {
+    let target = of.target;
     let inside =
         |model| points.iter().filter(|point| is_inside(point, model)).count() as f64 / points.len().max(1) as f64;
     let caption = format!(
@@ -16,7 +17,7 @@ pub(super) fn predictions(target: &str, points: &[NumberPrediction]) -> Figure {
         100.0 * inside(PredictiveModel::Tempered),
         100.0 * inside(PredictiveModel::Standard),
     );
-    let mut figure = Figure::new("predictions", chart(target, points, PredictiveModel::Tempered), caption);
+    let mut figure = Figure::new(of.named("predictions"), chart(target, points, PredictiveModel::Tempered), caption);
     figure.drawings[0].models = Models::Only(PredictiveModel::Tempered);
     figure.drawings.push(Drawing {
         models: Models::Only(PredictiveModel::Standard),

@@ -6,7 +6,7 @@ use crate::cases::{Cases, model_of};
 use crate::page::page_html::{Block, Picture};
 use crate::run_files::RunFiles;
 use crate::tables::Table;
-use kelvin_study::findings::{ClassPrediction, NumberPrediction, Predictions};
+use kelvin_study::findings::{ClassPrediction, NumberPrediction, Predictions, TargetPredictions};
 use kelvin_study::number::fixed;
 
 /// The most uncertain and the most wrong; nothing where there are no predictions.
@@ -24,9 +24,12 @@ pub fn case_blocks(run: &RunFiles) -> Vec<Block> {
             continue;
         }
         match chosen {
-            Predictions::Numbers(points) => {
-                let own: Vec<&NumberPrediction> = indices.iter().map(|&index| &points[index]).collect();
-                blocks.push(Block::Table(numbers(&format!("{title} (TM)"), &own, model)));
+            Predictions::Numbers(targets) => {
+                for TargetPredictions { target, points } in targets {
+                    let own: Vec<&NumberPrediction> = indices.iter().map(|&index| &points[index]).collect();
+                    let of = if target.is_empty() { String::new() } else { format!(", {target}") };
+                    blocks.push(Block::Table(numbers(&format!("{title} (TM){of}"), &own, model)));
+                }
             }
             Predictions::Classes(points) => {
                 let pictures: Vec<Picture> = indices

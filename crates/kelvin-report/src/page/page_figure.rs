@@ -16,7 +16,7 @@ pub fn figure_html(figure: &Figure) -> String {
         tools_html(figure),
         inline(&figure.caption),
         data_url("text/csv;charset=utf-8", csv.as_bytes()),
-        name = escape(figure.name),
+        name = escape(&figure.name),
     )
 }
 

@@ -193,7 +193,7 @@ fn facts(run: &RunFiles) -> Vec<(String, String)> {
         facts.push(("classes", problem.classes.join(", ")));
         facts.extend(problem.out_of_distribution.iter().map(|other| ("another set", other.clone())));
     } else {
-        facts.extend([("target", problem.target.clone()), ("features", problem.features.join(", "))]);
+        facts.extend([("target", problem.target.to_string()), ("features", problem.features.join(", "))]);
     }
     facts.extend([
         ("training rows", problem.training_rows.to_string()),

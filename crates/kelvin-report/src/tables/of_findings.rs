@@ -31,8 +31,10 @@ pub fn tables_of(findings: &Findings) -> Vec<(&'static str, Table)> {
     }
     let title = format!("{} — scores on {} test rows", findings.name, findings.problem.test_rows);
     let mut tables = vec![("results", run_table(&title, &findings.rows))];
-    let folds =
-        findings.cross_validation.as_ref().map(|found| ("cross_validation", folds_table(&findings.name, found)));
+    let folds = findings
+        .cross_validation
+        .as_ref()
+        .map(|found| ("cross_validation", folds_table(&findings.name, &findings.problem.target, found)));
     tables.extend(folds);
     tables.extend((!findings.audit.is_empty()).then(|| ("audit", audit_table(&findings.name, &findings.audit))));
     let other = out_of_distribution_table(findings.problem.out_of_distribution.as_deref(), &findings.rows);

@@ -77,11 +77,14 @@ const WORTH_A_LOGARITHM: f64 = 0.5;
 const WORTH_A_POWER: f64 = 0.03;
 
 /// Likelihoods that suit the target of a table, the simplest first: those of numbers, the log-normal one where they are positive and less skewed as logarithms, that of a power where one makes them more normal, and those of counts where all are whole numbers from 0 to 1000; those of
-/// counts alone where the task says so. None of classes.
+/// counts alone where the task says so; of several targets those that each of them can have. None of classes.
 pub fn suitable_likelihoods(dataset: &Dataset, task: TaskSetting) -> Vec<LikelihoodName> {
     let Target::Real(numbers) = &dataset.target else { return Vec::new() };
     if task == TaskSetting::Counts {
         return OF_COUNTS.to_vec();
+    }
+    if dataset.num_targets() > 1 {
+        return LikelihoodName::OF_SEVERAL.to_vec();
     }
     let is_count = |number: &f64| number.fract() == 0.0 && (0.0..=LARGEST_COUNT).contains(number);
     let of_counts: &[LikelihoodName] = if numbers.iter().all(is_count) { &OF_COUNTS } else { &[] };
@@ -233,7 +236,7 @@ const MOST_NOISE: f64 = 0.5;
 const LEAST_PRIOR: f64 = 0.1;
 const MOST_PRIOR: f64 = 1.0;
 
-/// A quarter of the variance that ridge regression leaves unexplained on the training rows, in standardised units.
+/// A quarter of the variance that ridge regression leaves unexplained on the training rows, in standardised units; the mean over targets.
 fn linear_noise(dataset: &Dataset, seed: u64) -> f64 {
     let unexplained = || -> Option<f64> {
         let split = Split::random(dataset.num_rows(), seed).ok()?;
@@ -241,13 +244,18 @@ fn linear_noise(dataset: &Dataset, seed: u64) -> f64 {
         let examples = standardiser.examples(dataset, &split.train).ok()?;
         let Targets::Real(targets) = &examples.targets else { return None };
         let inputs: Vec<f64> = examples.inputs.numbers().iter().map(|&x| f64::from(x)).collect();
-        let targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
-        let ridge = LinearRegression::new(&inputs, &targets, examples.num_features, 1.0, 1.0).ok()?;
-        let squares = inputs.chunks_exact(examples.num_features).zip(&targets).map(|(row, target)| {
-            let fitted: f64 = row.iter().zip(ridge.mean()).map(|(x, w)| x * w).sum();
-            (target - fitted).powi(2)
-        });
-        Some(squares.sum::<f64>() / targets.len() as f64)
+        let num_targets = examples.num_targets();
+        let mut sum = 0.0;
+        for target in 0..num_targets {
+            let own: Vec<f64> = targets.iter().skip(target).step_by(num_targets).map(|&y| f64::from(y)).collect();
+            let ridge = LinearRegression::new(&inputs, &own, examples.num_features, 1.0, 1.0).ok()?;
+            let squares = inputs.chunks_exact(examples.num_features).zip(&own).map(|(row, target)| {
+                let fitted: f64 = row.iter().zip(ridge.mean()).map(|(x, w)| x * w).sum();
+                (target - fitted).powi(2)
+            });
+            sum += squares.sum::<f64>() / own.len() as f64;
+        }
+        Some(sum / num_targets as f64)
     };
     (unexplained().unwrap_or(1.0) / 4.0).clamp(LEAST_NOISE, MOST_NOISE)
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! θ_L ~ N(θ̂_L, A⁻¹),   A = Σ_rows Hᵢ ⊗ φᵢφᵢᵀ + λ I
-//! numbers   Hᵢ = β/σ²                        the curvature of −log p(y|x,θ,β) in the output
+//! numbers   Hᵢ = diag(β/σ²)                  the curvature of −log p(y|x,θ,β) in the output
 //! classes   Hᵢ = β² (diag(pᵢ) − pᵢpᵢᵀ),  pᵢ = softmax(β outputs)
 //! ```
 //! φ are the inputs of the last layer with a 1 behind them, found as differences of outputs, which are linear in its weights. λ is the best of a grid
@@ -171,8 +171,8 @@ impl Experiment {
 
 /// The curvature of −log p(y|x,θ,β) in the outputs of a row.
 enum Curvature {
-    /// Of a number: the same in every row.
-    Number { curvature: f64 },
+    /// Of each target that is a number: the same in every row.
+    Numbers { curvatures: Vec<f64> },
     /// Of classes, at this β.
     Classes { beta: f64 },
 }
@@ -181,13 +181,20 @@ impl Curvature {
     /// None of likelihoods whose curvature depends on more than a mean.
     fn of(experiment: &Experiment, choice: &JointChoice) -> Option<Self> {
         let (likelihood, beta) = (experiment.problem.likelihood, choice.inverse_temperature);
-        let noise_variance = match likelihood {
-            Likelihood::LearnedGaussian => choice.position.last().map(|&log_variance| f64::from(log_variance).exp()),
-            other => other.known_noise_variance(),
+        let num_targets = likelihood.num_targets();
+        let noise_variances = match likelihood.of_one_target() {
+            Likelihood::LearnedGaussian => {
+                let own = &choice.position[choice.position.len() - num_targets..];
+                Some(own.iter().map(|&log_variance| f64::from(log_variance).exp()).collect())
+            }
+            one => one.known_noise_variance().map(|variance| vec![variance; num_targets]),
         };
         match likelihood.kind() {
             TargetKind::Classes { .. } => Some(Self::Classes { beta }),
-            TargetKind::Numbers => Some(Self::Number { curvature: beta / noise_variance? }),
+            TargetKind::Numbers => {
+                let curvatures = noise_variances?.iter().map(|variance: &f64| beta / variance).collect();
+                Some(Self::Numbers { curvatures })
+            }
         }
     }
 
@@ -214,8 +221,13 @@ impl Curvature {
 
     /// H of a row, row-major.
     fn at(&self, outputs: &[f64]) -> Vec<f64> {
-        match *self {
-            Self::Number { curvature } => vec![curvature],
+        match self {
+            Self::Numbers { curvatures } => {
+                let mut diagonal = vec![0.0; curvatures.len().pow(2)];
+                let entries = diagonal.iter_mut().step_by(curvatures.len() + 1);
+                entries.zip(curvatures).for_each(|(entry, curvature)| *entry = *curvature);
+                diagonal
+            }
             Self::Classes { beta } => {
                 let largest = outputs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
                 let weights: Vec<f64> = outputs.iter().map(|output| (beta * (output - largest)).exp()).collect();

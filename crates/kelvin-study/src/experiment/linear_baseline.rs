@@ -4,7 +4,7 @@
 //! numbers   y ~ N(a + xᵀw, s²),  w by least squares with λ|w|²,  s² the mean squared error at the validation rows
 //! classes   p ∝ exp(a_c + xᵀw_c),  by maximum likelihood with λ|w|²/2
 //! ```
-//! λ is the best of a grid at the validation rows. A row of weight w counts as w such rows.
+//! λ is the best of a grid at the validation rows; several targets share it, and have an s² each. A row of weight w counts as w such rows.
 
 use kelvin::data::{Examples, Targets};
 use kelvin::exact::LinearRegression;
@@ -36,8 +36,8 @@ pub(crate) struct LinearBaseline {
     num_outputs: usize,
     /// For each input with a 1 behind it, a weight for each output.
     weights: Vec<f64>,
-    /// Of numbers.
-    pub noise_variance: f64,
+    /// Of each target that is a number; 1 for classes.
+    pub noise_variances: Vec<f64>,
     /// λ, the best at the validation rows.
     penalty: f64,
 }
@@ -65,18 +65,21 @@ impl LinearBaseline {
         scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, model)| model)
     }
 
-    /// The same model with weights of other rows: its penalty stays, and its σ², which held-out rows told, in the units of `std` where they had `own_std`.
-    pub fn of_rows(&self, rows: Weighed<'_>, own_std: f64, std: f64) -> Option<Self> {
+    /// The same model with weights of other rows: its penalty stays, and its σ², which held-out rows told, in the units of `stds` where they had
+    /// `own_stds`.
+    pub fn of_rows(&self, rows: Weighed<'_>, own_stds: &[f64], stds: &[f64]) -> Option<Self> {
         match &rows.rows.targets {
             Targets::Real(targets) => {
-                let noise_variance = self.noise_variance * (own_std / std).powi(2);
-                Some(Self { noise_variance, ..Self::least_squares(rows, targets, self.penalty)? })
+                let units = own_stds.iter().zip(stds).map(|(own, other)| (own / other).powi(2));
+                let noise_variances = self.noise_variances.iter().zip(units).map(|(variance, unit)| variance * unit);
+                let noise_variances = noise_variances.collect();
+                Some(Self { noise_variances, ..Self::least_squares(rows, targets, self.penalty)? })
             }
             Targets::Classes(labels) => Some(Self::logistic(rows, labels, self.num_outputs, self.penalty)),
         }
     }
 
-    /// Outputs of a row: 1, or the number of classes.
+    /// Outputs of a row: the number of targets, or of classes.
     pub fn num_outputs(&self) -> usize {
         self.num_outputs
     }
@@ -88,25 +91,35 @@ impl LinearBaseline {
 
     fn least_squares(train: Weighed<'_>, targets: &[f32], penalty: f64) -> Option<Self> {
         let width = train.rows.num_features + 1;
+        let num_targets = train.rows.num_targets();
         let mut inputs = with_ones(train.rows, 1);
         let mut targets: Vec<f64> = targets.iter().map(|&y| f64::from(y)).collect();
         if train.weights.is_some() {
             // w (y − xᵀθ)² is the square of √w y − √w xᵀθ.
-            for (row, (inputs, target)) in inputs.chunks_exact_mut(width).zip(&mut targets).enumerate() {
+            let rows = inputs.chunks_exact_mut(width).zip(targets.chunks_exact_mut(num_targets));
+            for (row, (inputs, targets)) in rows.enumerate() {
                 let root = train.weight(row).sqrt();
-                inputs.iter_mut().chain([target]).for_each(|value| *value *= root);
+                inputs.iter_mut().chain(targets).for_each(|value| *value *= root);
             }
         }
-        let fit = LinearRegression::new(&inputs, &targets, width, 1.0, 1.0 / penalty).ok()?;
-        Some(Self { num_outputs: 1, weights: fit.mean().to_vec(), noise_variance: 1.0, penalty })
+        let mut weights = vec![0.0; width * num_targets];
+        for target in 0..num_targets {
+            let own: Vec<f64> = targets.iter().skip(target).step_by(num_targets).copied().collect();
+            let fit = LinearRegression::new(&inputs, &own, width, 1.0, 1.0 / penalty).ok()?;
+            weights.iter_mut().skip(target).step_by(num_targets).zip(fit.mean()).for_each(|(to, weight)| *to = *weight);
+        }
+        Some(Self { num_outputs: num_targets, weights, noise_variances: vec![1.0; num_targets], penalty })
     }
 
     fn ridge(train: Weighed<'_>, targets: &[f32], validation: &Examples, penalty: f64) -> Option<Self> {
         let mut model = Self::least_squares(train, targets, penalty)?;
         let Targets::Real(held_out) = &validation.targets else { return None };
-        let errors =
-            model.outputs(validation).into_iter().zip(held_out).map(|(mean, &y)| (f64::from(y) - mean).powi(2));
-        model.noise_variance = (errors.sum::<f64>() / held_out.len() as f64).max(1e-12);
+        let outputs = model.outputs(validation);
+        let squares = || outputs.iter().zip(held_out).map(|(mean, &y)| (f64::from(y) - mean).powi(2));
+        for (target, variance) in model.noise_variances.iter_mut().enumerate() {
+            let sum = squares().skip(target).step_by(model.num_outputs).sum::<f64>();
+            *variance = (sum / validation.len() as f64).max(1e-12);
+        }
         Some(model)
     }
 
@@ -144,10 +157,10 @@ impl LinearBaseline {
                 *w = next;
             }
         }
-        Self { num_outputs: num_classes, weights, noise_variance: 1.0, penalty }
+        Self { num_outputs: num_classes, weights, noise_variances: vec![1.0], penalty }
     }
 
-    /// The mean of y, or the logits, of each row.
+    /// The means of the targets, or the logits, of each row.
     pub fn outputs(&self, rows: &Examples) -> Vec<f64> {
         let inputs = with_ones(rows, 1);
         let outputs =
@@ -155,14 +168,17 @@ impl LinearBaseline {
         outputs.collect()
     }
 
-    /// Log density of each row's answer.
+    /// Log density of each row's answers.
     pub fn log_densities(&self, rows: &Examples) -> Vec<f64> {
         let outputs = self.outputs(rows);
         match &rows.targets {
             Targets::Real(targets) => {
-                let (variance, norm) = (self.noise_variance, (std::f64::consts::TAU * self.noise_variance).ln());
-                let density = |(mean, &y): (&f64, &f32)| -0.5 * (norm + (f64::from(y) - mean).powi(2) / variance);
-                outputs.iter().zip(targets).map(density).collect()
+                let density = |((mean, &y), variance): ((&f64, &f32), &f64)| {
+                    let norm = (std::f64::consts::TAU * variance).ln();
+                    -0.5 * (norm + (f64::from(y) - mean).powi(2) / variance)
+                };
+                let rows = outputs.chunks_exact(self.num_outputs).zip(targets.chunks_exact(self.num_outputs));
+                rows.map(|(means, row)| means.iter().zip(row).zip(&self.noise_variances).map(density).sum()).collect()
             }
             Targets::Classes(labels) => {
                 let rows = outputs.chunks_exact(self.num_outputs).zip(labels);
@@ -221,7 +237,7 @@ mod tests {
         for (found, expected) in model.weights.iter().zip([2.0, -1.0, 0.5]) {
             assert!((found - expected).abs() < 1e-3, "{:?}", model.weights);
         }
-        assert!(model.noise_variance < 1e-5);
+        assert!(model.noise_variances[0] < 1e-5);
     }
 
     #[test]

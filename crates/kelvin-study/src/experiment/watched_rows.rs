@@ -10,7 +10,7 @@ const MOST_ROWS: usize = 64;
 /// R̂ and ESS of fewer draws a chain are mostly chance.
 const FEWEST_DRAWS: usize = 20;
 
-/// The mean of y given θ, or the probability of the true class, of every draw at the watched rows, draw by draw.
+/// The mean of each target given θ, or the probability of the true class, of every draw at the watched rows, draw by draw.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WatchedRows {
     likelihood: Likelihood,
@@ -23,7 +23,7 @@ impl WatchedRows {
     /// Evenly spaced rows of these targets, and no draws yet.
     pub fn new(likelihood: Likelihood, targets: &Targets) -> Self {
         let num_rows = match targets {
-            Targets::Real(numbers) => numbers.len(),
+            Targets::Real(numbers) => numbers.len() / likelihood.num_targets(),
             Targets::Classes(labels) => labels.len(),
         };
         let count = num_rows.min(MOST_ROWS);
@@ -37,8 +37,10 @@ impl WatchedRows {
             TargetKind::Numbers => {
                 let width = self.likelihood.num_values();
                 let values = |row: usize| &outputs[row * width..(row + 1) * width];
-                let mean = |&row: &usize| self.likelihood.number_distribution(values(row), 1.0).mean();
-                self.predictions.extend(self.rows.iter().map(mean));
+                let targets = 0..self.likelihood.num_targets();
+                let mean = |row: usize, target| self.likelihood.number_distribution_of(target, values(row), 1.0).mean();
+                let means = |&row: &usize| targets.clone().map(move |target| mean(row, target));
+                self.predictions.extend(self.rows.iter().flat_map(means));
             }
             TargetKind::Classes { .. } => {
                 let densities = self.likelihood.log_densities(outputs, &self.targets);
@@ -55,11 +57,16 @@ impl WatchedRows {
     /// Takes up what was stored; `None` where it does not fit.
     pub fn restore(&mut self, state: &[f64]) -> Option<()> {
         self.predictions = state.to_vec();
-        self.predictions.len().is_multiple_of(self.rows.len().max(1)).then_some(())
+        self.predictions.len().is_multiple_of(self.num_points().max(1)).then_some(())
+    }
+
+    /// Predictions of a draw.
+    fn num_points(&self) -> usize {
+        self.rows.len() * self.likelihood.num_targets()
     }
 
     fn series(&self, place: usize) -> Vec<f64> {
-        self.predictions.iter().skip(place).step_by(self.rows.len().max(1)).copied().collect()
+        self.predictions.iter().skip(place).step_by(self.num_points().max(1)).copied().collect()
     }
 }
 
@@ -76,11 +83,11 @@ impl EffectivePredictions {
     /// Of chains of the same length; none of fewer than twenty draws, or where no prediction varies.
     pub fn of(chains: &[&WatchedRows]) -> Option<Self> {
         let first = chains.first()?;
-        let (num_rows, len) = (first.rows.len(), first.predictions.len());
-        if len < FEWEST_DRAWS * num_rows || chains.iter().any(|chain| chain.predictions.len() != len) {
+        let (num_points, len) = (first.num_points(), first.predictions.len());
+        if len < FEWEST_DRAWS * num_points || chains.iter().any(|chain| chain.predictions.len() != len) {
             return None;
         }
-        let found: Vec<(f64, f64)> = (0..num_rows)
+        let found: Vec<(f64, f64)> = (0..num_points)
             .into_par_iter()
             .filter_map(|place| {
                 let series: Vec<Vec<f64>> = chains.iter().map(|chain| chain.series(place)).collect();

@@ -54,11 +54,11 @@ pub struct HeldOutModel {
 /// What one model predicts at the rows that a fold holds out.
 pub(crate) struct ModelPredictions {
     pub what: HeldOutModel,
-    /// Of each row's answer, in standardised units.
+    /// Of each row's answers, in standardised units.
     pub log_densities: Vec<f64>,
-    /// The predictive mean in original units, or the most probable class.
+    /// The predictive mean of each row's targets in original units, or the most probable class.
     pub points: Vec<f64>,
-    /// The predictive probability of a value below the answer; empty for classes.
+    /// The predictive probability of a value below each answer; empty for classes.
     pub pit: Vec<f64>,
     /// Of the mean log density, between chains.
     pub monte_carlo_error: f64,
@@ -68,10 +68,10 @@ pub(crate) struct ModelPredictions {
 pub(crate) struct FoldPredictions {
     /// The rows of the table that it holds out.
     pub rows: Vec<usize>,
-    /// Their answers in original units, or their classes.
+    /// Their answers in original units, all of a row side by side, or their classes.
     pub truths: Vec<f64>,
-    /// What its targets were divided by; 1 for classes.
-    pub target_std: f64,
+    /// What each of its targets was divided by; 1 for classes.
+    pub target_stds: Vec<f64>,
     /// β̂* of the fold.
     pub beta_star: f64,
     /// The same models in every fold.
@@ -100,20 +100,34 @@ pub struct CrossValidation {
 pub struct ModelScores {
     /// Which model.
     pub what: HeldOutModel,
-    /// Mean log predictive density of a row in nats; numbers in units of the table's standard deviation.
+    /// Mean log predictive density of a row in nats; numbers in units of the table's standard deviations.
     pub lpd: f64,
     /// Its standard error over rows.
     pub row_error: f64,
     /// Its Monte-Carlo standard error.
     pub monte_carlo_error: f64,
-    /// Root mean squared error in the target's own units; none for classes.
+    /// Root mean squared error in the target's own units; none for classes, and of several targets.
     pub rmse: Option<f64>,
-    /// Mean absolute error in the target's own units; none for classes.
+    /// Mean absolute error in the target's own units; none for classes, and of several targets.
     pub mae: Option<f64>,
     /// Share of rows whose most probable class is right; none for numbers.
     pub accuracy: Option<f64>,
-    /// Share of rows inside their central 90 % interval; none for classes.
+    /// Share of rows inside their central 90 % interval; none for classes. Of several targets the mean of their shares.
     pub coverage: Option<f64>,
+    /// The scores of each of several targets, in their order; empty where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub targets: Vec<TargetScores>,
+}
+
+/// How well one of several targets is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetScores {
+    /// Root mean squared error in the target's own units.
+    pub rmse: f64,
+    /// Mean absolute error in the target's own units.
+    pub mae: f64,
+    /// Share of rows inside their central 90 % interval.
+    pub coverage: f64,
 }
 
 /// Whether one model predicts better than another.
@@ -199,10 +213,10 @@ impl ByRow {
 }
 
 impl CrossValidation {
-    /// Of all folds; `table_std` is the standard deviation of all targets, 1 for classes. None of no folds.
-    pub(crate) fn of(folds: &[FoldPredictions], table_std: f64, is_complete: bool) -> Option<Self> {
+    /// Of all folds; `table_stds` are the standard deviations of the targets over all rows, 1 for classes. None of no folds.
+    pub(crate) fn of(folds: &[FoldPredictions], table_stds: &[f64], is_complete: bool) -> Option<Self> {
         let first = folds.first()?;
-        let scores = |index: usize| Self::scores(folds, index, table_std);
+        let scores = |index: usize| Self::scores(folds, index, table_stds);
         let models: Vec<ModelScores> = (0..first.models.len()).map(scores).collect();
         let one = first.models.iter().position(|model| model.what.kind == ModelKind::Bayes)?;
         let others = (0..first.models.len()).filter(|&index| index != one);
@@ -219,36 +233,50 @@ impl CrossValidation {
         })
     }
 
-    pub(super) fn scores(folds: &[FoldPredictions], index: usize, table_std: f64) -> ModelScores {
-        let (mut densities, mut squares, mut distances) = (ByRow::default(), ByRow::default(), ByRow::default());
-        let (mut right, mut inside) = (ByRow::default(), ByRow::default());
+    pub(super) fn scores(folds: &[FoldPredictions], index: usize, table_stds: &[f64]) -> ModelScores {
+        let (mut densities, mut right) = (ByRow::default(), ByRow::default());
+        let num_targets = table_stds.len();
+        let mut of_targets: Vec<[ByRow; 3]> = (0..num_targets).map(|_| Default::default()).collect();
         let is_classes = folds.iter().all(|fold| fold.models[index].pit.is_empty());
         for fold in folds {
             let model = &fold.models[index];
-            let scale = (table_std / fold.target_std).ln();
+            let scale: f64 = table_stds.iter().zip(&fold.target_stds).map(|(table, fold)| (table / fold).ln()).sum();
             for (place, &row) in fold.rows.iter().enumerate() {
                 densities.add(row, model.log_densities[place] + scale);
-                let error = model.points[place] - fold.truths[place];
-                if is_classes {
-                    right.add(row, f64::from(u8::from(error == 0.0)));
-                } else {
-                    squares.add(row, error * error);
-                    distances.add(row, error.abs());
-                    inside.add(row, f64::from(u8::from((model.pit[place] - 0.5).abs() <= 0.5 * INTERVAL)));
+                for (target, [squares, distances, inside]) in of_targets.iter_mut().enumerate() {
+                    let point = place * num_targets + target;
+                    let error = model.points[point] - fold.truths[point];
+                    if is_classes {
+                        right.add(row, f64::from(u8::from(error == 0.0)));
+                    } else {
+                        squares.add(row, error * error);
+                        distances.add(row, error.abs());
+                        inside.add(row, f64::from(u8::from((model.pit[point] - 0.5).abs() <= 0.5 * INTERVAL)));
+                    }
                 }
             }
         }
         let (lpd, row_error) = densities.mean_and_error();
-        let of_numbers = |rows: &ByRow| (!is_classes).then(|| rows.mean_and_error().0);
+        let mean = |rows: &ByRow| rows.mean_and_error().0;
+        let of_target = |[squares, distances, inside]: &[ByRow; 3]| TargetScores {
+            rmse: mean(squares).sqrt(),
+            mae: mean(distances),
+            coverage: mean(inside),
+        };
+        let of_targets: Vec<TargetScores> =
+            if is_classes { Vec::new() } else { of_targets.iter().map(of_target).collect() };
+        let coverages = || of_targets.iter().map(|own| own.coverage);
+        let only = if let [own] = of_targets[..] { Some(own) } else { None };
         ModelScores {
             what: folds[0].models[index].what.clone(),
             lpd,
             row_error,
             monte_carlo_error: monte_carlo_error(folds, |fold| fold.models[index].monte_carlo_error),
-            rmse: of_numbers(&squares).map(f64::sqrt),
-            mae: of_numbers(&distances),
-            accuracy: is_classes.then(|| right.mean_and_error().0),
-            coverage: of_numbers(&inside),
+            rmse: only.map(|own| own.rmse),
+            mae: only.map(|own| own.mae),
+            accuracy: is_classes.then(|| mean(&right)),
+            coverage: (!is_classes).then(|| coverages().sum::<f64>() / num_targets as f64),
+            targets: if only.is_some() { Vec::new() } else { of_targets },
         }
     }
 
@@ -313,7 +341,7 @@ mod tests {
         FoldPredictions {
             rows: rows.into(),
             truths: rows.iter().map(|&row| row as f64).collect(),
-            target_std,
+            target_stds: vec![target_std],
             beta_star: 0.1,
             models: vec![
                 model(ModelKind::Bayes, bayes, &points, 0.03),
@@ -325,7 +353,7 @@ mod tests {
     #[test]
     fn scores_and_differences_worked_by_hand() {
         let folds = [fold(&[0, 1], 2.0, &[0.0, 1.0], &[-1.0, -1.0]), fold(&[2, 3], 1.0, &[0.0, 1.0], &[-1.0, -1.0])];
-        let found = CrossValidation::of(&folds, 2.0, true).unwrap();
+        let found = CrossValidation::of(&folds, &[2.0], true).unwrap();
         assert_eq!((found.num_rows, found.divisions, found.betas.len()), (4, 2, 2));
         let chosen = found.best_of(ModelKind::Chosen).unwrap();
         // Densities 0 and 1 in units of 2, and 0 and 1 in units of 1 where the table's unit is 2.
@@ -342,10 +370,31 @@ mod tests {
         assert_eq!(difference.told, Told::Better);
     }
 
+    /// Two rows of two targets, whose units are 2 and 5 in the fold and 4 and 5 in the table: errors 1 and 1, then 3 and 1.
+    #[test]
+    fn targets_have_scores_of_their_own_and_one_density() {
+        let own = model(ModelKind::Bayes, &[0.5, 1.5], &[1.0, 4.0, 1.0, 1.0], 0.0);
+        let models = vec![ModelPredictions { pit: vec![0.5, 0.97, 0.5, 0.5], ..own }];
+        let truths = vec![0.0, 1.0, 0.0, 0.0];
+        let fold = FoldPredictions { rows: vec![0, 1], truths, target_stds: vec![2.0, 5.0], beta_star: 1.0, models };
+        let found = CrossValidation::of(&[fold], &[4.0, 5.0], true).unwrap().models.remove(0);
+        assert!((found.lpd - (1.0 + 2f64.ln())).abs() < 1e-12);
+        assert_eq!((found.rmse, found.mae, found.accuracy, found.coverage), (None, None, None, Some(0.75)));
+        let expected = [
+            TargetScores { rmse: 1.0, mae: 1.0, coverage: 1.0 },
+            TargetScores { rmse: 5f64.sqrt(), mae: 2.0, coverage: 0.5 },
+        ];
+        for (found, expected) in found.targets.iter().zip(expected) {
+            let close = (found.rmse - expected.rmse).abs() < 1e-12;
+            assert!(close && (found.mae, found.coverage) == (expected.mae, expected.coverage), "{found:?}");
+        }
+        assert_eq!(found.targets.len(), 2);
+    }
+
     #[test]
     fn rows_that_come_twice_count_once() {
         let folds = [fold(&[7, 1], 1.0, &[1.0, 0.0], &[0.0, 0.0]), fold(&[7, 2], 1.0, &[3.0, 4.0], &[0.0, 0.0])];
-        let found = CrossValidation::of(&folds, 1.0, false).unwrap();
+        let found = CrossValidation::of(&folds, &[1.0], false).unwrap();
         assert_eq!(found.num_rows, 3);
         // Rows 1, 2 and 7 differ by 0, 4 and 2.
         assert!((found.differences[0].mean - 2.0).abs() < 1e-12);

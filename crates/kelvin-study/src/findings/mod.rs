@@ -16,13 +16,15 @@ mod trials;
 mod which_way;
 
 pub use command::RunCommand;
-pub use cross_validation::{CrossValidation, HeldOutModel, ModelDifference, ModelKind, ModelScores, Told};
+pub use cross_validation::{
+    CrossValidation, HeldOutModel, ModelDifference, ModelKind, ModelScores, TargetScores, Told,
+};
 pub(crate) use cross_validation::{FoldPredictions, ModelPredictions};
 pub use grid_choice::{Criterion, distinct_repetitions, grid_choice};
 pub use metrics_file::metrics_csv;
 pub use predicting::{Candidate, JudgedOn, Predicting};
 pub(crate) use prediction_warnings::{agreement_warning, prediction_warnings};
-pub use predictions::{ClassPrediction, NumberPrediction, Predictions};
+pub use predictions::{ClassPrediction, NumberPrediction, Predictions, TargetPredictions};
 pub(crate) use results::FinishedSearch;
 pub use results::{Agreement, ChainFindings, FINDINGS, Findings, ProblemFacts, SamplingFacts, SearchFindings, Visit};
 pub(crate) use row::with_draws;

@@ -83,12 +83,12 @@ impl HeldOutModel {
 /// Models of these folds from the best to the worst, those whose score is a finite number; `is_candidate` is asked by their places.
 pub(super) fn ranked(
     folds: &[FoldPredictions],
-    table_std: f64,
+    table_stds: &[f64],
     is_candidate: impl Fn(usize) -> bool,
 ) -> Vec<(usize, Candidate)> {
     let num_models = folds.first().map_or(0, |fold| fold.models.len());
     let scores = (0..num_models).filter(|&index| is_candidate(index));
-    let scores = scores.map(|index| (index, CrossValidation::scores(folds, index, table_std).lpd));
+    let scores = scores.map(|index| (index, CrossValidation::scores(folds, index, table_stds).lpd));
     let mut scores: Vec<(usize, f64)> = scores.filter(|(_, lpd)| lpd.is_finite()).collect();
     scores.sort_by(|a, b| b.1.total_cmp(&a.1));
     let Some(&(best, _)) = scores.first() else { return Vec::new() };
@@ -121,9 +121,9 @@ impl Predicting {
     }
 
     /// The choice between the models of these folds; none of no folds, or where no score is a finite number.
-    pub(crate) fn of(folds: &[FoldPredictions], table_std: f64, judged_on: JudgedOn) -> Option<Self> {
+    pub(crate) fn of(folds: &[FoldPredictions], table_stds: &[f64], judged_on: JudgedOn) -> Option<Self> {
         let models = &folds.first()?.models;
-        let candidates = ranked(folds, table_std, |index| models[index].what.simplicity().is_some());
+        let candidates = ranked(folds, table_stds, |index| models[index].what.simplicity().is_some());
         let candidates: Vec<Candidate> = candidates.into_iter().map(|(_, candidate)| candidate).collect();
         let as_good = candidates.iter().filter(|candidate| candidate.is_as_good());
         let what = as_good.min_by_key(|candidate| candidate.what.simplicity())?.what.clone();
@@ -155,11 +155,11 @@ mod tests {
         };
         let models = levels.iter().enumerate().map(model).collect();
         let rows = (0..100).collect();
-        vec![FoldPredictions { rows, truths: vec![0.0; 100], target_std: 1.0, beta_star: 1.0, models }]
+        vec![FoldPredictions { rows, truths: vec![0.0; 100], target_stds: vec![1.0], beta_star: 1.0, models }]
     }
 
     fn chosen(levels: &[(ModelKind, f64)], noise: f64) -> ModelKind {
-        Predicting::of(&folds(levels, noise), 1.0, JudgedOn::Folds).unwrap().what.kind
+        Predicting::of(&folds(levels, noise), &[1.0], JudgedOn::Folds).unwrap().what.kind
     }
 
     #[test]
@@ -172,14 +172,14 @@ mod tests {
         assert_eq!(chosen(&[(Bayes, 0.02), (Ensemble, 0.0), (Linear, -0.01)], 0.5), Linear);
         assert_eq!(chosen(&[(Grid, 5.0), (Bayes, 0.0)], 0.5), Bayes);
         assert_eq!(chosen(&[(Bayes, f64::NAN), (Chosen, 0.0)], 0.5), Chosen);
-        assert!(Predicting::of(&[], 1.0, JudgedOn::Folds).is_none());
+        assert!(Predicting::of(&[], &[1.0], JudgedOn::Folds).is_none());
     }
 
     #[test]
     fn a_model_is_not_excused_by_its_own_draws() {
         use ModelKind::{Bayes, Chosen};
         let mut folds = folds(&[(Chosen, 0.1), (Bayes, 0.0)], 0.5);
-        let chosen = |folds: &[FoldPredictions]| Predicting::of(folds, 1.0, JudgedOn::Folds).unwrap().what.kind;
+        let chosen = |folds: &[FoldPredictions]| Predicting::of(folds, &[1.0], JudgedOn::Folds).unwrap().what.kind;
         folds[0].models[1].monte_carlo_error = 10.0;
         assert_eq!(chosen(&folds), Chosen, "the simpler one is 0.1 ± 0.05 behind, and its chains say nothing");
         folds[0].models[0].monte_carlo_error = 0.2;
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn candidates_are_listed_from_the_best_with_their_distances() {
         let levels = [(ModelKind::Linear, -1.0), (ModelKind::Bayes, 0.0), (ModelKind::Chosen, 0.25)];
-        let found = Predicting::of(&folds(&levels, 0.5), 1.0, JudgedOn::Validation).unwrap();
+        let found = Predicting::of(&folds(&levels, 0.5), &[1.0], JudgedOn::Validation).unwrap();
         let kinds: Vec<ModelKind> = found.candidates.iter().map(|candidate| candidate.what.kind).collect();
         assert_eq!(kinds, [ModelKind::Chosen, ModelKind::Bayes, ModelKind::Linear]);
         let last = &found.candidates[2];

@@ -8,7 +8,7 @@ use kelvin::predictive::{BaseRate, PitValues, PredictionAgreement, PredictiveMod
 
 use crate::error::{ExperimentError, Result};
 use crate::experiment::{ChainGroup, Experiment};
-use crate::findings::predictions::Predictions;
+use crate::findings::predictions::{Predictions, TargetPredictions};
 use crate::findings::row::Row;
 
 /// Draws of larger networks are not evaluated once more for R̂ of predictions.
@@ -46,26 +46,26 @@ pub(crate) fn prediction_warnings(
     };
     let limits = Limits::default();
     let mut warnings = Vec::new();
-    if let Predictions::Numbers(points) = predictions {
-        let values = PitValues::new(points.iter().map(|point| *point.pit.get(taken)).collect());
-        let values = values.map_err(ExperimentError::from)?;
-        let (worst_interval, worst_quantile) = (values.worst_interval(), values.worst_quantile());
-        let check = |stated, worst| limits.check_coverage(&label(taken), stated, worst, points.len());
-        let off = check(Stated::CentralInterval, worst_interval).or_else(|| check(Stated::Quantile, worst_quantile));
-        warnings.extend(off);
+    if let Predictions::Numbers(targets) = predictions {
+        for TargetPredictions { target, points } in targets {
+            let values = PitValues::new(points.iter().map(|point| *point.pit.get(taken)).collect());
+            let values = values.map_err(ExperimentError::from)?;
+            let (worst_interval, worst_quantile) = (values.worst_interval(), values.worst_quantile());
+            let label = if target.is_empty() { label(taken) } else { format!("{}, `{target}`", label(taken)) };
+            let check = |stated, worst| limits.check_coverage(&label, stated, worst, points.len());
+            let off = check(Stated::CentralInterval, worst_interval);
+            warnings.extend(off.or_else(|| check(Stated::Quantile, worst_quantile)));
+        }
     }
     let problem = &experiment.problem;
-    let num_classes = match problem.likelihood.kind() {
-        TargetKind::Classes { num_classes } => num_classes,
-        TargetKind::Numbers => 0,
-    };
-    let base = BaseRate::of(&problem.train.targets, num_classes)
+    let are_classes = problem.likelihood.kind() != TargetKind::Numbers;
+    let base = BaseRate::of(&problem.train.targets, problem.likelihood)
         .and_then(|base| base.log_densities(&problem.test.targets))
         .unwrap_or_default();
     for model in PredictiveModel::BOTH {
         let densities = predictions.log_densities(model);
         if (model == taken || model == PredictiveModel::Tempered) && densities.len() == base.len() {
-            warnings.extend(limits.check_base_rate(&label(model), &densities, &base, num_classes > 0));
+            warnings.extend(limits.check_base_rate(&label(model), &densities, &base, are_classes));
         }
     }
     Ok(warnings)
@@ -101,7 +101,8 @@ mod tests {
                 PredictiveModel::Tempered => 0.4 + 0.2 * (row as f64 + 0.5) / 103.0,
             }),
         };
-        Predictions::Numbers((0..103).map(point).collect())
+        let points = (0..103).map(point).collect();
+        Predictions::Numbers(vec![TargetPredictions { target: String::new(), points }])
     }
 
     fn row(validation_sm: f64, validation_tm: f64) -> Row {

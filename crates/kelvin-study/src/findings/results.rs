@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::experiment::{AuditRow, Experiment, SampledChain};
 use crate::problem::{ProblemSource, Units};
+use kelvin::data::{TargetNames, one_or_several};
 use kelvin::diagnostics::{
     LearningTheory, TrainingDensities, Warning, independent_readings, number_or_nan, numbers_or_nan,
 };
@@ -86,11 +87,11 @@ pub struct ProblemFacts {
     pub data: String,
     /// Gaussian for a regression, categorical for classes.
     pub likelihood: Likelihood,
-    /// The name of the column to predict; "class" for images.
-    pub target: String,
-    /// Mean and standard deviation that a table's numbers were standardised with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub target_units: Option<Units>,
+    /// The names of the columns to predict; "class" for images.
+    pub target: TargetNames,
+    /// Mean and standard deviation that each of a table's targets was standardised with; none for classes.
+    #[serde(default, with = "one_or_several", skip_serializing_if = "Vec::is_empty")]
+    pub target_units: Vec<Units>,
     /// The names of a table's features; empty for images.
     pub features: Vec<String>,
     /// Numbers that the network takes in for a row of a table, where they are not as many as features.
@@ -430,8 +431,8 @@ impl ProblemFacts {
                 ProblemSource::Images(images) => images.name.clone(),
             },
             likelihood: problem.likelihood,
-            target: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
-            target_units: Units::of(problem),
+            target: table.map_or("class".into(), |table| table.dataset.target_names.clone()),
+            target_units: problem.target_units(),
             features: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
             inputs: table
                 .filter(|table| table.standardiser.num_inputs() != table.dataset.num_features())

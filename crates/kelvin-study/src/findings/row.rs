@@ -6,7 +6,7 @@ use crate::experiment::{
 };
 use kelvin::data::Corruption;
 use kelvin::draws::Draws;
-use kelvin::predictive::{ByModel, Scores};
+use kelvin::predictive::{ByModel, Predictive, RegressionScores, Scores};
 use kelvin::selection::JointChoice;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,9 @@ pub struct Row {
     pub validation: Scores,
     /// Scores on the test rows.
     pub test: Scores,
+    /// Scores of each of several targets on the test rows, whatever the others of a row are; empty where there is one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub test_targets: Vec<ByModel<RegressionScores>>,
     /// How well uncertainty separates images of another data set from the test images; none if no other set is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
@@ -152,7 +155,8 @@ struct What<'a> {
 
 impl What<'_> {
     fn scored(self, predictives: &HeldOutPredictives, measured: Option<Measured>) -> Result<Row, ExperimentError> {
-        let HeldOutScores { validation, test, out_of_distribution, corrupted } = HeldOutScores::of(predictives)?;
+        let HeldOutScores { validation, test, test_targets, out_of_distribution, corrupted } =
+            HeldOutScores::of(predictives)?;
         let Self { method, label, repetition, beta, num_draws, seconds } = self;
         Ok(Row {
             method,
@@ -162,6 +166,7 @@ impl What<'_> {
             num_draws,
             validation,
             test,
+            test_targets,
             out_of_distribution,
             corrupted,
             measured,
@@ -176,6 +181,8 @@ pub struct HeldOutScores {
     pub validation: Scores,
     /// On the test rows.
     pub test: Scores,
+    /// Those of each of several targets; empty where there is one.
+    pub test_targets: Vec<ByModel<RegressionScores>>,
     /// On images of another data set; none if none is named, or for a regression.
     pub out_of_distribution: Option<ByModel<OutOfDistributionScores>>,
     /// On the test images, corrupted.
@@ -196,6 +203,10 @@ impl HeldOutScores {
         Ok(Self {
             validation: validation.scores()?,
             test: test.scores()?,
+            test_targets: match test {
+                Predictive::Regression(several) if several.num_targets() > 1 => several.scores_by_target()?,
+                _ => Vec::new(),
+            },
             out_of_distribution: other.flatten(),
             corrupted: corrupted.collect::<Result<_, ExperimentError>>()?,
         })

@@ -52,7 +52,7 @@ impl Iterator for RowBlocks<'_> {
             Inputs::Bytes(bytes) => Inputs::Bytes(bytes[values].into()),
         };
         // Outputs do not ask for answers.
-        let targets = self.likelihood.kind().unknown_targets(rows.len());
+        let targets = self.likelihood.unknown_targets(rows.len());
         Some(Examples { inputs, num_features: self.num_features, targets })
     }
 }

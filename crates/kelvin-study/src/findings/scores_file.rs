@@ -1,17 +1,18 @@
 //! scores.csv: one line for each method, β and set of rows (also another set and corrupted images, where asked for), every score a column.
 
 use crate::csv_text::csv_text;
-use kelvin::predictive::Scores;
+use kelvin::predictive::{RegressionScores, Scores};
 use serde_json::{Map, Value};
 
-use crate::findings::results::Findings;
+use crate::findings::results::{Findings, ProblemFacts};
 use crate::findings::row::{CorruptedScores, Row};
+use crate::problem::Units;
 
-/// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE is also given in original units.
+/// The rows as CSV; scores carry the suffix `_sm` or `_tm`, MSE of one target is also given in original units. Of several targets LPD is of rows and
+/// the other scores are means over targets; those of each on the test rows carry its name.
 pub fn scores_csv(findings: &Findings) -> String {
-    let target_std = findings.problem.target_units.map(|units| units.std);
     // Made twice, so that those of thousands of rows are never in memory together.
-    let lines = || findings.rows.iter().flat_map(|row| lines(row, target_std));
+    let lines = || findings.rows.iter().flat_map(|row| lines(row, &findings.problem));
     let mut header: Vec<String> = Vec::new();
     for line in lines() {
         for key in line.keys() {
@@ -34,7 +35,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
+fn lines(row: &Row, problem: &ProblemFacts) -> Vec<Map<String, Value>> {
     let other = row.out_of_distribution.as_ref().map(|scores| {
         let mut line = named_line(row, "out_of_distribution");
         add_by_model(&mut line, [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]);
@@ -45,9 +46,18 @@ fn lines(row: &Row, target_std: Option<f64>) -> Vec<Map<String, Value>> {
         .map(|(set, scores)| {
             let mut line = named_line(row, set);
             add_scores(&mut line, scores);
-            if let (Scores::Regression(scores), Some(std)) = (scores, target_std) {
-                let original = scores.standard.in_original_units(std).ok();
-                line.insert("mse_original_units".into(), original.map_or(Value::Null, |scores| scores.mse.into()));
+            let mse_in_units = |scores: &RegressionScores, units: &Units| {
+                scores.in_original_units(units.std).map_or(Value::Null, |scores| scores.mse.into())
+            };
+            if let (Scores::Regression(scores), [units]) = (scores, &problem.target_units[..]) {
+                line.insert("mse_original_units".into(), mse_in_units(&scores.standard, units));
+            }
+            let of_targets = row.test_targets.iter().zip(&problem.target_units).zip(&*problem.target);
+            for ((scores, units), name) in of_targets.filter(|_| set == "test") {
+                let mut own = Map::new();
+                add_by_model(&mut own, [serde_json::to_value(scores.standard), serde_json::to_value(scores.tempered)]);
+                own.insert("mse_original_units".into(), mse_in_units(&scores.standard, units));
+                line.extend(own.into_iter().map(|(score, value)| (format!("{score}({name})"), value)));
             }
             let measured = row.measured.as_ref();
             let mut put = |name: &str, value: Option<f64>| {

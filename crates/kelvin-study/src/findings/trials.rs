@@ -38,10 +38,10 @@ impl Trials {
     pub(crate) fn of(
         tried: Tried,
         folds: &[FoldPredictions],
-        table_std: f64,
+        table_stds: &[f64],
         judged_on: JudgedOn,
     ) -> Option<(usize, Self)> {
-        let found = ranked(folds, table_std, |_| true);
+        let found = ranked(folds, table_stds, |_| true);
         let as_good = found.iter().filter(|(_, candidate)| candidate.is_as_good());
         let (place, chosen) = as_good.min_by_key(|(place, _)| *place)?;
         let (place, chosen) = (*place, chosen.what.label.clone());
@@ -73,8 +73,8 @@ mod tests {
         let chosen = |levels: &[f64]| {
             let models = levels.iter().enumerate().map(model).collect();
             let (rows, truths) = ((0..100).collect(), vec![0.0; 100]);
-            let folds = [FoldPredictions { rows, truths, target_std: 1.0, beta_star: 1.0, models }];
-            Trials::of(Tried::Likelihood, &folds, 1.0, JudgedOn::Folds).map(|(place, trials)| (place, trials.chosen))
+            let folds = [FoldPredictions { rows, truths, target_stds: vec![1.0], beta_star: 1.0, models }];
+            Trials::of(Tried::Likelihood, &folds, &[1.0], JudgedOn::Folds).map(|(place, trials)| (place, trials.chosen))
         };
         // The error of a difference to the next is 0.05.
         assert_eq!(chosen(&[0.0, 0.03, 0.02]), Some((0, "choice 0".into())));

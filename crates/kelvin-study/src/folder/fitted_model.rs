@@ -16,7 +16,7 @@ use crate::error::{Context, Result, StudyError, refused};
 use crate::findings::{Findings, ModelKind, RowBlocks, outputs_of_draws};
 use crate::folder::hashes::{HASHES, Hashes};
 use crate::folder::links::check_keeps_to_itself;
-use crate::folder::model::{MODEL, SavedForm, SavedModel, SavedPredictor};
+use crate::folder::model::{MODEL, SavedForm, SavedModel, SavedPredictor, linear_form};
 
 /// What is not part of a model: it can be made again, or belongs to a run that is going on.
 const LEFT_OUT: [&str; 6] = ["figures", "tables", "exports", "report.html", "checkpoints", HASHES];
@@ -43,7 +43,7 @@ struct Predictor {
     draws: Vec<(Draws, f64)>,
 }
 
-/// What is predicted for numbers, a value for each row, in the target's own units.
+/// What is predicted for numbers, in the target's own units: a value for each row, or one for each of its targets, row after row.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NumberPredictions {
     /// Mean of the predictive distribution.
@@ -163,27 +163,29 @@ impl FittedModel {
     /// Where it predicts classes, a probability is not between 0 and 1, or draws cannot be evaluated.
     pub fn numbers(&self, engine: &dyn Engine, inputs: &Inputs, probabilities: &[f64]) -> Result<NumberPredictions> {
         let likelihood = self.predictor.likelihood;
-        let (TargetKind::Numbers, Some(units)) = (likelihood.kind(), self.standardiser()) else {
+        let (TargetKind::Numbers, Some(standardiser)) = (likelihood.kind(), self.standardiser()) else {
             return Err(StudyError::WrongQuestion("the model predicts classes, and numbers were asked for".into()));
         };
-        let width = likelihood.num_values();
+        let (width, num_targets) = (likelihood.num_values(), likelihood.num_targets());
         let mut all = NumberPredictions { quantiles: vec![Vec::new(); probabilities.len()], ..Default::default() };
         self.for_blocks(engine, inputs, |outputs, num_rows| {
-            let rows = (0..num_rows).into_par_iter().map(|row| -> Result<_> {
+            let points = (0..num_rows * num_targets).into_par_iter().map(|point| -> Result<_> {
+                let (row, target) = (point / num_targets, point % num_targets);
                 let of_row = outputs.iter().map(|(output, power)| (&output[row * width..][..width], *power));
-                let mixture = NumberMixture::of_powers(likelihood, of_row)?;
+                let mixture = NumberMixture::of_powers(likelihood, target, of_row)?;
                 let quantiles = mixture.quantiles(probabilities)?;
                 Ok((mixture, quantiles))
             });
-            for row in rows.collect::<Vec<_>>() {
-                let (mixture, quantiles) = row?;
-                let std = |variance: f64| units.target_std(variance.sqrt());
-                all.mean.push(units.target_value(mixture.mean()));
+            for (point, found) in points.collect::<Vec<_>>().into_iter().enumerate() {
+                let (mixture, quantiles) = found?;
+                let units = &standardiser.targets[point % num_targets];
+                let std = |variance: f64| units.std * variance.sqrt();
+                all.mean.push(units.original(mixture.mean()));
                 all.std.push(std(mixture.variance()));
                 all.aleatoric.push(std(mixture.aleatoric_variance()));
                 all.epistemic.push(std(mixture.epistemic_variance()));
                 for (to, quantile) in all.quantiles.iter_mut().zip(quantiles) {
-                    to.push(units.target_value(quantile));
+                    to.push(units.original(quantile));
                 }
             }
             Ok(())
@@ -245,13 +247,10 @@ impl Predictor {
                 let draws = files.iter().map(|file| Ok((load(folder, &file.file, layout)?, file.power)));
                 (network.clone(), model.likelihood, draws.collect::<Result<Vec<_>>>()?)
             }
-            SavedForm::Linear { weights, noise_variance } => {
-                let likelihood = match model.likelihood.kind() {
-                    TargetKind::Numbers => Likelihood::Gaussian { noise_variance: *noise_variance },
-                    TargetKind::Classes { num_classes } => Likelihood::Categorical { num_classes },
-                };
+            SavedForm::Linear { weights, noise_variances } => {
+                let (likelihood, parameters) = linear_form(model.likelihood.kind(), weights, noise_variances);
                 let network = Network::dense(network.num_inputs(), &[], likelihood.num_outputs())?;
-                let draws = Draws::of_point(Weights { parameters: weights, statistics: &[] });
+                let draws = Draws::of_point(Weights { parameters: &parameters, statistics: &[] });
                 (network, likelihood, vec![(draws, 1.0)])
             }
         };

@@ -21,7 +21,7 @@ pub use fitted_model::{ClassPredictions, FittedModel, NumberPredictions, write_f
 pub use hashes::{HASHES, Hashes, file_hash};
 pub use links::check_keeps_to_itself;
 pub(crate) use model::MODEL;
-pub use model::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
+pub use model::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows, linear_form};
 pub use parts::{PartState, PartStatus, Parts};
 pub use provenance::{ChainOrigin, Continued, Provenance, chains_differ, data_hashes};
 pub use record::{DataHashes, RunRecord, differing_settings};

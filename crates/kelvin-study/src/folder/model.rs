@@ -1,7 +1,7 @@
 //! model.json: what `predict` needs beside the draws.
 
-use kelvin::data::{FeatureKind, Standardiser};
-use kelvin::likelihood::{Likelihood, TargetKind};
+use kelvin::data::{FeatureKind, Standardiser, TargetNames, one_or_several};
+use kelvin::likelihood::{EachNumber, Likelihood, TargetKind};
 use kelvin::network::Network;
 use kelvin::predictive::PredictiveModel;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,9 @@ use crate::problem::{Problem, TableSource};
 /// The name of the file of the fitted model in a run folder.
 pub(crate) const MODEL: &str = "model.json";
 /// The format of model.json that this kelvin writes; it also reads those before. Files without a number are of the first.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
+/// That of models of one target, which kelvins before several could be had read, too.
+const FORMAT_OF_ONE_TARGET: u32 = 2;
 
 /// Fitted models without their draws, which are in files of their own.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,8 +30,9 @@ pub struct SavedModel {
     pub network: Network,
     /// The columns a table must have; none for images, whose shape is the network's input.
     pub feature_names: Vec<String>,
-    /// The column that was learned.
-    pub target_name: String,
+    /// The columns that were learned.
+    #[serde(rename = "target_name")]
+    pub target_names: TargetNames,
     /// The classes, in the order of their labels.
     pub class_names: Vec<String>,
     /// Training statistics of a table; none for images, which are divided by 255.
@@ -86,8 +89,9 @@ pub enum SavedForm {
     Linear {
         /// For each input, and then for a 1, a weight for each output.
         weights: Vec<f32>,
-        /// σ² of numbers; 1 for classes.
-        noise_variance: f64,
+        /// σ² of each target that is a number; 1 for classes.
+        #[serde(with = "one_or_several", rename = "noise_variance")]
+        noise_variances: Vec<f64>,
     },
 }
 
@@ -109,12 +113,12 @@ impl SavedModel {
     pub(crate) fn of(problem: &Problem, beta: f64, findings: &Findings, draws: Vec<String>) -> Self {
         let table = problem.table();
         Self {
-            format: FORMAT,
+            format: if problem.likelihood.num_targets() > 1 { FORMAT } else { FORMAT_OF_ONE_TARGET },
             inverse_temperature: beta,
             likelihood: problem.likelihood,
             network: problem.network.clone(),
             feature_names: table.map_or(Vec::new(), |table| table.dataset.feature_names.clone()),
-            target_name: table.map_or("class".into(), |table| table.dataset.target_name.clone()),
+            target_names: table.map_or("class".into(), |table| table.dataset.target_names.clone()),
             class_names: problem.class_names().to_vec(),
             standardiser: table.map(|table| table.standardiser.clone()),
             feature_ranges: table.map(feature_ranges),
@@ -175,6 +179,20 @@ impl SavedForm {
     pub(crate) fn draws(files: &[String], power: f64) -> Self {
         Self::Draws(files.iter().map(|file| SavedDraws { file: file.clone(), power }).collect())
     }
+}
+
+/// A linear model as the likelihood and the parameters of a network without hidden layers, followed by those of the likelihood.
+pub fn linear_form(kind: TargetKind, weights: &[f32], noise_variances: &[f64]) -> (Likelihood, Vec<f32>) {
+    let mut parameters = weights.to_vec();
+    let likelihood = match (kind, noise_variances) {
+        (TargetKind::Classes { num_classes }, _) => Likelihood::Categorical { num_classes },
+        (TargetKind::Numbers, &[noise_variance]) => Likelihood::Gaussian { noise_variance },
+        (TargetKind::Numbers, several) => {
+            parameters.extend(several.iter().map(|variance| variance.ln() as f32));
+            Likelihood::Independent { each: EachNumber::LearnedGaussian, num_targets: several.len() }
+        }
+    };
+    (likelihood, parameters)
 }
 
 /// The smallest and largest training value of each number or date; 0 and 0 of other columns, whose levels the standardiser knows.

@@ -30,7 +30,7 @@ fn check_parts(model: &SavedModel) -> Result<()> {
     let network = &model.network;
     let beta = model.inverse_temperature;
     ensure(beta.is_finite() && beta > 0.0, || format!("inverse_temperature must be a finite number > 0, got {beta}"))?;
-    let target = match &model.standardiser {
+    let num_targets = match &model.standardiser {
         Some(standardiser) => {
             let ranges = model.feature_ranges.as_ref().map(Vec::len);
             check_columns(&model.feature_names, network, standardiser, ranges)?
@@ -40,7 +40,7 @@ fn check_parts(model: &SavedModel) -> Result<()> {
             ensure(names == 0, || {
                 format!("there are {names} feature_names, and no standardiser that says how to scale them")
             })?;
-            false
+            0
         }
     };
     let (needed, outputs) = (model.likelihood.num_outputs(), network.num_outputs());
@@ -48,7 +48,14 @@ fn check_parts(model: &SavedModel) -> Result<()> {
     model.likelihood.check_settings().context("its likelihood cannot be used")?;
     match model.likelihood.kind() {
         TargetKind::Numbers => {
-            ensure(target, || "a regression needs the scale of its target, and there is none".into())?;
+            let needed = model.likelihood.num_targets();
+            ensure(num_targets > 0, || "a regression needs the scale of its target, and there is none".into())?;
+            ensure(num_targets == needed && model.target_names.len() == needed, || {
+                let names = model.target_names.len();
+                format!(
+                    "the likelihood is of {needed} targets, and there are {num_targets} scales and {names} names of them"
+                )
+            })?;
         }
         TargetKind::Classes { num_classes } => {
             let names = model.class_names.len();
@@ -63,9 +70,10 @@ fn check_parts(model: &SavedModel) -> Result<()> {
 fn check_predictors(model: &SavedModel) -> Result<()> {
     if let Some(rows) = &model.all_rows {
         let ranges = Some(rows.feature_ranges.len());
-        let target = check_columns(&model.feature_names, &rows.network, &rows.standardiser, ranges)?;
+        let num_targets = check_columns(&model.feature_names, &rows.network, &rows.standardiser, ranges)?;
         let is_number = model.likelihood.kind() == TargetKind::Numbers;
-        ensure(target == is_number, || "all_rows has another kind of target than the model".into())?;
+        let needed = if is_number { model.likelihood.num_targets() } else { 0 };
+        ensure(num_targets == needed, || "all_rows has another kind of target than the model".into())?;
         let (needed, outputs) = (model.likelihood.num_outputs(), rows.network.num_outputs());
         ensure(needed == outputs, || {
             format!("the likelihood needs {needed} outputs and the network of all_rows has {outputs}")
@@ -84,9 +92,9 @@ fn check_predictors(model: &SavedModel) -> Result<()> {
                     check_name(&format!("`{label}`"), &file.file)?;
                 }
             }
-            SavedForm::Linear { weights, noise_variance } => {
+            SavedForm::Linear { weights, noise_variances } => {
                 let outputs = match model.likelihood.kind() {
-                    TargetKind::Numbers => 1,
+                    TargetKind::Numbers => model.likelihood.num_targets(),
                     TargetKind::Classes { num_classes } => num_classes,
                 };
                 let rows = model.all_rows.as_ref().filter(|_| *on_all_rows);
@@ -96,22 +104,26 @@ fn check_predictors(model: &SavedModel) -> Result<()> {
                 ensure(weights.iter().all(|weight| weight.is_finite()), || {
                     format!("a weight of `{label}` is no number")
                 })?;
-                ensure(noise_variance.is_finite() && *noise_variance > 0.0, || {
-                    format!("the noise variance of `{label}` must be > 0, got {noise_variance}")
-                })?;
+                let (needed, found) = (model.likelihood.num_targets(), noise_variances.len());
+                ensure(needed == found, || format!("`{label}` has {found} noise variances and needs {needed}"))?;
+                for noise_variance in noise_variances {
+                    ensure(noise_variance.is_finite() && *noise_variance > 0.0, || {
+                        format!("the noise variance of `{label}` must be > 0, got {noise_variance}")
+                    })?;
+                }
             }
         }
     }
     Ok(())
 }
 
-/// Refuses columns and scales that do not fit the network; whether the target has a scale.
+/// Refuses columns and scales that do not fit the network; how many targets have a scale.
 fn check_columns(
     names: &[String],
     network: &Network,
     standardiser: &Standardiser,
     ranges: Option<usize>,
-) -> Result<bool> {
+) -> Result<usize> {
     let (names, scales) = (names.len(), standardiser.features.len());
     let inputs = network.num_inputs();
     let (columns, encoded) = match &standardiser.encoder {
@@ -123,13 +135,13 @@ fn check_columns(
     })?;
     let ranges = ranges.unwrap_or(names);
     ensure(ranges == names, || format!("there are {names} feature_names and {ranges} feature_ranges"))?;
-    for scale in standardiser.features.iter().chain(&standardiser.target) {
+    for scale in standardiser.features.iter().chain(&standardiser.targets) {
         let usable = scale.mean.is_finite() && scale.std.is_finite() && scale.std > 0.0;
         ensure(usable, || {
             format!("a scale must have a finite mean and a std > 0, got {} and {}", scale.mean, scale.std)
         })?;
     }
-    Ok(standardiser.target.is_some())
+    Ok(standardiser.targets.len())
 }
 
 /// Refuses a name of draws that would lead out of their folder.

@@ -4,18 +4,32 @@ use super::experiment::{Settings, TaskSetting};
 use super::likelihood::LikelihoodName;
 use super::model::ModelSettings;
 use crate::error::ExperimentError;
-use kelvin::data::Target;
+use kelvin::data::{Dataset, Target};
 use kelvin::likelihood::{Likelihood, YeoJohnson};
 
 impl Settings {
-    /// The likelihood in force for a target, as [`ModelSettings::build_likelihood`]; negative binomial for counts where none is named.
+    /// The likelihood in force for the targets of a table, each of which has what [`ModelSettings::build_likelihood`] gives; negative binomial for counts
+    /// where none is named.
     ///
     /// # Errors
-    /// If the one that is named is not for such targets.
-    pub fn build_likelihood(&self, target: &Target, train: &[usize]) -> Result<Likelihood, ExperimentError> {
+    /// If the one that is named is not for such targets, or not for so many.
+    pub fn build_likelihood(&self, table: &Dataset, train: &[usize]) -> Result<Likelihood, ExperimentError> {
         let counts = (self.data.task == TaskSetting::Counts).then_some(LikelihoodName::NegativeBinomial);
         let likelihood = self.model.likelihood.or(counts);
-        ModelSettings { likelihood, ..self.model.clone() }.build_likelihood(target, train)
+        let model = ModelSettings { likelihood, ..self.model.clone() };
+        let num_targets = table.num_targets();
+        if let Some(name) = likelihood.filter(|name| num_targets > 1 && name.is_of_numbers() && !name.is_of_several()) {
+            let several = LikelihoodName::OF_SEVERAL.map(|name| format!("\"{}\"", name.name())).join(", ");
+            let reason = format!(
+                "\"{}\" is for one target, and {num_targets} are to be predicted; choose one of {several}, or learn each target in a run of its own",
+                name.name()
+            );
+            return Err(ExperimentError::DoesNotApply { key: "model.likelihood", reason: reason.into() });
+        }
+        let one = model.build_likelihood(&table.target, train)?;
+        let of_targets = one.of_targets(num_targets);
+        of_targets
+            .map_err(|error| ExperimentError::DoesNotApply { key: "data.target", reason: error.to_string().into() })
     }
 }
 
@@ -180,7 +194,8 @@ mod tests {
         assert_eq!(poisson, Likelihood::Poisson { log_mean: 2f64.ln() });
         let mut settings = preset("concrete").unwrap().settings();
         settings.data.task = TaskSetting::Counts;
-        let built = |settings: &Settings| settings.build_likelihood(&numbers(), &[1, 2]).unwrap();
+        let table = Dataset::from_arrays("t", &["x"], &[0.0, 1.0, 2.0], "y", numbers()).unwrap();
+        let built = |settings: &Settings| settings.build_likelihood(&table, &[1, 2]).unwrap();
         assert_eq!(built(&settings), Likelihood::NegativeBinomial { log_mean: 2f64.ln() });
         settings.model.likelihood = Some(LikelihoodName::Poisson);
         assert_eq!(built(&settings), Likelihood::Poisson { log_mean: 2f64.ln() });

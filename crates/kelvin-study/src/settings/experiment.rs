@@ -11,7 +11,7 @@ use crate::settings::likelihood::LikelihoodName;
 use crate::settings::model::ModelSettings;
 use crate::settings::sampler::SamplerSettings;
 use crate::settings::stopping::StoppingSettings;
-use kelvin::data::{ColumnKind, CorruptionKind, Halves, Roles, Task};
+use kelvin::data::{ColumnKind, CorruptionKind, Halves, Roles, TargetNames, Task};
 use kelvin::sampler::{AscentObjective, ClipScope, LogBeta, PriorShare};
 
 /// Everything that decides an experiment's numbers.
@@ -43,9 +43,9 @@ pub struct Settings {
 pub struct DataSettings {
     /// A known data set (a table or images), or the path of a CSV file.
     pub source: String,
-    /// The column to predict; empty for a known data set's own.
+    /// The column to predict, or a list of columns of numbers that one network predicts together; empty for a known data set's own.
     #[serde(default)]
-    pub target: String,
+    pub target: TargetNames,
     /// Columns to leave out.
     #[serde(default)]
     pub drop: Vec<String>,

@@ -29,6 +29,15 @@ pub enum LikelihoodName {
 }
 
 impl LikelihoodName {
+    /// Those whose noise is learned and that each of several targets can have, the simplest first.
+    pub const OF_SEVERAL: [Self; 4] =
+        [Self::LearnedGaussian, Self::VaryingGaussian, Self::StudentT, Self::VaryingStudentT];
+
+    /// Whether each of several targets can have it.
+    pub fn is_of_several(self) -> bool {
+        self == Self::Gaussian || Self::OF_SEVERAL.contains(&self)
+    }
+
     /// Whether it is of numbers; of classes otherwise.
     pub fn is_of_numbers(self) -> bool {
         self != Self::Categorical

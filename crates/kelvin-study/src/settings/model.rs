@@ -299,7 +299,7 @@ impl ModelSettings {
             PriorName::GaussianFreeNorms => Box::new(GaussianFreeNorms::new(variance, &network.layout())?),
             PriorName::Layerwise => Box::new(LayerwiseGaussian::new(variance, &network.layout())?),
             PriorName::LearnedScales => {
-                let of = ScaleGroups { each_input: self.prior_ard, spread_output: likelihood.spread_output() };
+                let of = ScaleGroups { each_input: self.prior_ard, spread_outputs: &likelihood.spread_outputs() };
                 Box::new(LearnedScales::new(network, variance, of)?)
             }
             PriorName::Laplace => Box::new(Laplace::new(variance)?),

@@ -120,7 +120,7 @@ impl Cost {
         match (data, work) {
             (SourceData::Table(table), Workload::Study(RunCommand::Run | RunCommand::RunGrid)) => {
                 let every: Vec<usize> = (0..table.num_rows()).collect();
-                let learns_noise = !settings.build_likelihood(&table.target, &every)?.identifies_beta();
+                let learns_noise = !settings.build_likelihood(table, &every)?.identifies_beta();
                 let num_choices = num_trials(settings, learns_noise && settings.sampler.adapt);
                 Ok(found.with_trials(num_choices, settings, &network, table.num_rows(), rows))
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kelvin::data::{Split, Target};
+use kelvin::data::{Dataset, Split, Target};
 
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::Experiment;
@@ -48,16 +48,16 @@ pub(crate) fn judged(
     let mut predictions: Vec<FoldPredictions> =
         folds.iter().map(|fold| fold.predictions(HeldOutRows::Test)).collect::<Result<_>>()?;
     keep_common(&mut predictions);
-    let table_std = standard_deviation(&table.dataset.target);
+    let table_stds = standard_deviations(&table.dataset);
     let is_complete = own.experiment.settings.run.folds.is_some();
-    let found = CrossValidation::of(&predictions, table_std, is_complete);
+    let found = CrossValidation::of(&predictions, &table_stds, is_complete);
     let predicting = match (folds.is_empty(), is_complete) {
         (true, _) => {
             let validation = [own.predictions(HeldOutRows::Validation)?];
-            Predicting::of(&validation, table_std, JudgedOn::Validation)
+            Predicting::of(&validation, &table_stds, JudgedOn::Validation)
         }
-        (false, true) => Predicting::of(&predictions, table_std, JudgedOn::Folds),
-        (false, false) => Predicting::of(&predictions, table_std, JudgedOn::Splits),
+        (false, true) => Predicting::of(&predictions, &table_stds, JudgedOn::Folds),
+        (false, false) => Predicting::of(&predictions, &table_stds, JudgedOn::Splits),
     };
     Ok((found, predicting))
 }
@@ -71,12 +71,16 @@ fn keep_common(folds: &mut [FoldPredictions]) {
     }
 }
 
-/// The standard deviation of all targets; 1 for classes.
-pub(crate) fn standard_deviation(target: &Target) -> f64 {
-    let Target::Real(numbers) = target else { return 1.0 };
-    let n = numbers.len() as f64;
-    let mean = numbers.iter().sum::<f64>() / n;
-    (numbers.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+/// The standard deviation of each target over all rows; 1 for classes.
+pub(crate) fn standard_deviations(dataset: &Dataset) -> Vec<f64> {
+    let Target::Real(numbers) = &dataset.target else { return vec![1.0] };
+    let n = dataset.num_rows() as f64;
+    let of_target = |target: usize| {
+        let numbers = || numbers.iter().skip(target).step_by(dataset.num_targets());
+        let mean = numbers().sum::<f64>() / n;
+        (numbers().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+    };
+    (0..dataset.num_targets()).map(of_target).collect()
 }
 
 #[cfg(test)]
@@ -90,7 +94,7 @@ mod tests {
         let fold = |kinds: &[ModelKind]| FoldPredictions {
             rows: vec![0],
             truths: vec![0.0],
-            target_std: 1.0,
+            target_stds: vec![1.0],
             beta_star: 1.0,
             models: kinds
                 .iter()

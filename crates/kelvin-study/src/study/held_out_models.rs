@@ -9,7 +9,7 @@ use kelvin::predictive::{NumberMixture, Predictive, PredictiveModel};
 use crate::error::{ExperimentError, Result, refused};
 use crate::experiment::{Baselines, ChainGroup, Experiment, SampledChain, lpd_error};
 use crate::findings::{FinishedSearch, FoldPredictions, HeldOutModel, Method, ModelKind, ModelPredictions};
-use crate::problem::Units;
+use crate::problem::{Units, in_units};
 
 /// A division of the rows that was searched and sampled: the run's own, or a fold.
 pub(crate) struct FinishedPart<'a> {
@@ -50,18 +50,21 @@ pub(crate) fn fold_predictions(
     let table = experiment.problem.table().ok_or_else(|| refused("images have no folds"))?;
     let units = units_of(experiment);
     let truths = match &rows.of(experiment).examples().targets {
-        Targets::Real(numbers) => numbers.iter().map(|&y| units.original(f64::from(y))).collect(),
+        Targets::Real(numbers) => in_units(&units, numbers.iter().map(|&y| f64::from(y))),
         Targets::Classes(labels) => labels.iter().map(|&label| f64::from(label)).collect(),
     };
     let rows = match rows {
         HeldOutRows::Validation => table.split.val.clone(),
         HeldOutRows::Test => table.split.test.clone(),
     };
-    Ok(FoldPredictions { rows, truths, target_std: units.std, beta_star, models })
+    let target_stds = units.iter().map(|units| units.std).collect();
+    Ok(FoldPredictions { rows, truths, target_stds, beta_star, models })
 }
 
-pub(crate) fn units_of(experiment: &Experiment) -> Units {
-    Units::of(&experiment.problem).unwrap_or(Units { mean: 0.0, std: 1.0 })
+/// The units of each target; those of classes are 1.
+pub(crate) fn units_of(experiment: &Experiment) -> Vec<Units> {
+    let units = experiment.problem.target_units();
+    if units.is_empty() { vec![Units::ORIGINAL] } else { units }
 }
 
 impl HeldOutRows {
@@ -110,27 +113,28 @@ impl<'a> FinishedPart<'a> {
     /// What every model predicts at rows that were held out.
     pub fn predictions(&self, rows: HeldOutRows) -> Result<FoldPredictions> {
         let units = units_of(self.experiment);
-        let mut models: Vec<ModelPredictions> = self.linear(rows, units).into_iter().collect();
-        models.extend(self.of_searches(rows, units)?);
-        models.extend(self.of_baselines(rows, units)?);
+        let mut models: Vec<ModelPredictions> = self.linear(rows, &units).into_iter().collect();
+        models.extend(self.of_searches(rows, &units)?);
+        models.extend(self.of_baselines(rows, &units)?);
         for (method, group) in &self.groups {
             models.extend(of_chains(*method, group, rows, self.experiment)?);
         }
         fold_predictions(self.experiment, rows, self.beta, models)
     }
 
-    fn linear(&self, rows: HeldOutRows, units: Units) -> Option<ModelPredictions> {
+    fn linear(&self, rows: HeldOutRows, units: &[Units]) -> Option<ModelPredictions> {
         let model = self.baselines.linear.as_ref()?;
         let rows = rows.of(self.experiment).examples();
         let outputs = model.outputs(rows);
         let (points, pit) = match &rows.targets {
             Targets::Real(targets) => {
-                let below = |(mean, &y): (&f64, &f32)| {
-                    let mixture = NumberMixture::normal(&[*mean as f32], model.noise_variance).ok()?;
+                let below = |((mean, &y), &noise_variance): ((&f64, &f32), &f64)| {
+                    let mixture = NumberMixture::normal(&[*mean as f32], noise_variance).ok()?;
                     Some(mixture.cumulative(f64::from(y)))
                 };
-                let pit: Option<Vec<f64>> = outputs.iter().zip(targets).map(below).collect();
-                (outputs.iter().map(|&mean| units.original(mean)).collect(), pit?)
+                let variances = model.noise_variances.iter().cycle();
+                let pit: Option<Vec<f64>> = outputs.iter().zip(targets).zip(variances).map(below).collect();
+                (in_units(units, outputs.iter().copied()), pit?)
             }
             Targets::Classes(_) => (outputs.chunks_exact(model.num_outputs()).map(largest).collect(), Vec::new()),
         };
@@ -139,7 +143,7 @@ impl<'a> FinishedPart<'a> {
     }
 
     /// Gaussians over weights around the chosen network, each with the noise or temperature that the search found.
-    fn of_baselines(&self, rows: HeldOutRows, units: Units) -> Result<Vec<ModelPredictions>> {
+    fn of_baselines(&self, rows: HeldOutRows, units: &[Units]) -> Result<Vec<ModelPredictions>> {
         let beta = self.searches[self.chosen].choice.inverse_temperature;
         let mut found = Vec::new();
         for (kind, draws) in of_weights(&self.baselines) {
@@ -151,7 +155,7 @@ impl<'a> FinishedPart<'a> {
     }
 
     /// The chosen network alone, and the networks of all starts as an ensemble, each with the noise or temperature that it found.
-    fn of_searches(&self, rows: HeldOutRows, units: Units) -> Result<Vec<ModelPredictions>> {
+    fn of_searches(&self, rows: HeldOutRows, units: &[Units]) -> Result<Vec<ModelPredictions>> {
         let experiment = self.experiment;
         let point = |search: &FinishedSearch| -> Result<Predictive, ExperimentError> {
             let draws = Draws::of_point(search.choice.weights());
@@ -208,7 +212,7 @@ pub(crate) fn of_chains(
             (_, PredictiveModel::Standard) => format!("{} SM", group.label),
             (_, PredictiveModel::Tempered) => format!("{} TM", group.label),
         };
-        let mut own = averaged(kind, model, beta, label, std::slice::from_ref(&pooled), units)?;
+        let mut own = averaged(kind, model, beta, label, std::slice::from_ref(&pooled), &units)?;
         // Of a single chain nothing is known.
         own.monte_carlo_error = errors.as_ref().map_or(0.0, |errors| *errors.get(model));
         found.push(own);
@@ -223,7 +227,7 @@ fn averaged(
     beta: Option<f64>,
     label: String,
     parts: &[Predictive],
-    units: Units,
+    units: &[Units],
 ) -> Result<ModelPredictions> {
     let mut log_densities: Vec<Vec<f64>> = Vec::new();
     let (mut points, mut pit, mut votes): (Vec<f64>, Vec<f64>, Vec<f64>) = Default::default();
@@ -249,7 +253,7 @@ fn averaged(
     if num_classes > 0 {
         points = votes.chunks_exact(num_classes).map(largest).collect();
     } else {
-        points.iter_mut().for_each(|mean| *mean = units.original(*mean));
+        points = in_units(units, points.into_iter());
     }
     let mixture = |row: usize| {
         let most = log_densities.iter().map(|own| own[row]).fold(f64::NEG_INFINITY, f64::max);

@@ -13,6 +13,7 @@ use crate::experiment::{ChainGroup, ChainSpec, Experiment, SampledChain, Slot, W
 use crate::findings::{BETA_STAR, HeldOutModel, Method, ModelKind, Predicting, with_draws};
 use crate::folder::{SavedDraws, SavedForm, SavedModel, SavedPredictor, SavedRows};
 use crate::number::significant;
+use crate::problem::Problem;
 use crate::settings::DrawsSetting;
 use crate::study::held_out_models::{FinishedPart, around_network, linear_model, networks, of_weights};
 use crate::study::stages::{Asked, Part, PartRows, Stages, divergence_warnings};
@@ -68,7 +69,7 @@ pub(crate) fn saved_predictors(
         let linear = own.baselines.linear.as_ref();
         found.extend(linear.map(|model| {
             let weights = model.weights().iter().map(|&weight| weight as f32).collect();
-            let form = SavedForm::Linear { weights, noise_variance: model.noise_variance };
+            let form = SavedForm::Linear { weights, noise_variances: model.noise_variances.clone() };
             predictor(linear_model(experiment.problem.likelihood.kind()), form)
         }));
     }
@@ -132,13 +133,13 @@ pub(crate) fn learned_from_all_rows(
     let rows = SavedRows::of(&problem);
     let (forms, warnings) = match predicting.what.kind {
         ModelKind::Linear => {
-            let target_std = |problem: &crate::problem::Problem| problem.target_std().unwrap_or(1.0);
-            let stds = (target_std(&own.experiment.problem), target_std(&problem));
+            let stds = |problem: &Problem| problem.target_units().iter().map(|units| units.std).collect::<Vec<f64>>();
+            let (own_stds, stds) = (stds(&own.experiment.problem), stds(&problem));
             let linear =
-                own.baselines.linear.as_ref().and_then(|own| own.of_rows(Weighed::of(&problem), stds.0, stds.1));
+                own.baselines.linear.as_ref().and_then(|own| own.of_rows(Weighed::of(&problem), &own_stds, &stds));
             let Some(model) = linear else { return Ok(Vec::new()) };
             let weights = model.weights().iter().map(|&weight| weight as f32).collect();
-            let form = SavedForm::Linear { weights, noise_variance: model.noise_variance };
+            let form = SavedForm::Linear { weights, noise_variances: model.noise_variances };
             (vec![(predicting.what.clone(), form)], Vec::new())
         }
         ModelKind::Bayes | ModelKind::Chosen => {

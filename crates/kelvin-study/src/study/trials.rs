@@ -15,7 +15,7 @@ use crate::experiment::{ChainGroup, ChainSpec, Experiment, SampledChain, Slot};
 use crate::findings::{HeldOutModel, JudgedOn, Method, ModelKind, ModelPredictions, Trials, Tried, with_draws};
 use crate::number::significant;
 use crate::settings::{LikelihoodName, Settings};
-use crate::study::cross_validate::{splits, standard_deviation};
+use crate::study::cross_validate::{splits, standard_deviations};
 use crate::study::held_out_models::{HeldOutRows, fold_predictions, of_chains, units_of};
 use crate::study::stages::{Asked, Part, PartRows, Stages};
 
@@ -193,14 +193,15 @@ fn tried(
         for ((_, choice, experiment), chains) in experiments.iter().zip(sampled) {
             let mut found = predictions(experiment, choice, chains, rows, label(choice))?;
             // Likelihoods have their targets in units of their own: those of a division are compared in the first one's.
-            let scale = (units_of(&experiments[0].2).std / units_of(experiment).std).ln();
+            let (first, own) = (units_of(&experiments[0].2), units_of(experiment));
+            let scale: f64 = first.iter().zip(&own).map(|(first, own)| (first.std / own.std).ln()).sum();
             found.log_densities.iter_mut().for_each(|log_density| *log_density += scale);
             models.push(found);
         }
         of_divisions.push(fold_predictions(&experiments[0].2, rows, 1.0, models)?);
     }
-    let std = standard_deviation(&table.dataset.target);
-    Trials::of(tried, &of_divisions, std, judged_on).ok_or_else(|| {
+    let stds = standard_deviations(&table.dataset);
+    Trials::of(tried, &of_divisions, &stds, judged_on).ok_or_else(|| {
         refused(
             "none of the short chains that try models gave predictions that are finite numbers\n  name one with --likelihood, or look for columns with \
              extreme values",
@@ -224,11 +225,11 @@ fn predictions(
     };
     let group = ChainGroup { label, inverse_temperature: choice.beta, chains: with_draws(chains.iter()) };
     if group.chains.is_empty() {
-        let count = rows.of(experiment).num_rows();
-        let nothing = vec![f64::NAN; count];
+        let rows = rows.of(experiment).num_rows();
+        let nothing = vec![f64::NAN; rows * experiment.problem.likelihood.num_targets()];
         return Ok(ModelPredictions {
             what,
-            log_densities: nothing.clone(),
+            log_densities: vec![f64::NAN; rows],
             points: nothing.clone(),
             pit: nothing,
             monte_carlo_error: 0.0,

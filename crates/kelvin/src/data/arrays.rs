@@ -4,9 +4,11 @@ use super::column_kind::FeatureKind;
 use super::dataset::Dataset;
 use super::error::DataError;
 use super::target::Target;
+use super::target_names::TargetNames;
 
 impl Dataset {
-    /// Rows that are in memory: `features` is row-major, one number for each of `feature_names` in every row of the target.
+    /// Rows that are in memory: `features` is row-major, one number for each of `feature_names` in every row of the target; so are
+    /// the numbers of several targets.
     ///
     /// Columns that are the same in every row are left out and named in [`Dataset::dropped_constant`], as from a table.
     ///
@@ -16,12 +18,14 @@ impl Dataset {
         name: &str,
         feature_names: &[&str],
         features: &[f64],
-        target_name: &str,
+        target_names: impl Into<TargetNames>,
         target: Target,
     ) -> Result<Self, DataError> {
-        let name = name.to_owned();
+        let (name, target_names) = (name.to_owned(), target_names.into());
+        let num_targets = target_names.len().max(1);
         let num_rows = match &target {
-            Target::Real(values) => values.len(),
+            Target::Real(values) if values.len().is_multiple_of(num_targets) => values.len() / num_targets,
+            Target::Real(_) => 0,
             Target::Classes { labels, .. } => labels.len(),
         };
         let num_features = feature_names.len();
@@ -39,8 +43,8 @@ impl Dataset {
         }
         match &target {
             Target::Real(values) => {
-                if let Some(row) = values.iter().position(|value| !value.is_finite()) {
-                    return Err(not_finite(row, target_name, values[row]));
+                if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+                    return Err(not_finite(at / num_targets, &target_names[at % num_targets], values[at]));
                 }
             }
             Target::Classes { labels, names } => {
@@ -55,13 +59,13 @@ impl Dataset {
         let dropped_constant: Vec<String> = named(&mut (0..num_features).filter(|at| !kept.contains(at)));
         if kept.is_empty() {
             let columns = feature_names.iter().map(|&name| name.to_owned()).collect();
-            let (file, target) = (name, target_name.to_owned());
+            let (file, target) = (name, target_names.to_string());
             return Err(DataError::NoFeatures { file, target, columns, left_out: dropped_constant });
         }
         Ok(Self {
             feature_names: named(&mut kept.iter().copied()),
             features: features.chunks(num_features).flat_map(|row| kept.iter().map(|&at| row[at])).collect(),
-            target_name: target_name.to_owned(),
+            target_names,
             kinds: vec![FeatureKind::Number; kept.len()],
             target,
             row_weights: None,

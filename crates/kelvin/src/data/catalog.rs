@@ -50,7 +50,7 @@ impl KnownDataset {
             }
         };
         let roles = Roles {
-            target: target.to_owned(),
+            target: target.into(),
             drop: drop.iter().map(|&column| column.to_owned()).chain(asked.drop.iter().cloned()).collect(),
             task: asked.task.or(Some(Task::Regression)),
             kinds: asked.kinds.clone(),

@@ -9,7 +9,8 @@ use super::error::{DataError, shown};
 use super::features::{Features, Wishes, text_of};
 use super::levels::Levels;
 use super::table::Table;
-use super::target::Target;
+use super::target::{Target, Task};
+use super::target_names::TargetNames;
 
 /// Levels that are named.
 const MOST_NAMED: usize = 6;
@@ -35,22 +36,24 @@ pub struct ColumnReport {
 /// Where a column is not there, or has cells that cannot be used.
 pub fn column_reports(
     table: &Table,
-    target: Option<&str>,
+    targets: &TargetNames,
     kinds: &BTreeMap<String, ColumnKind>,
 ) -> Result<(Vec<ColumnReport>, Vec<String>), DataError> {
     for name in kinds.keys() {
         table.column(name)?;
     }
-    let target_column = target.map(|name| table.column(name)).transpose()?;
-    let columns: Vec<usize> = (0..table.columns().len()).filter(|column| Some(*column) != target_column).collect();
+    let target_columns = if targets.is_empty() { Vec::new() } else { targets.columns(table)? };
+    let columns: Vec<usize> = (0..table.columns().len()).filter(|column| !target_columns.contains(column)).collect();
+    // Several are numbers; of one it is guessed.
+    let task = (target_columns.len() > 1).then_some(Task::Regression);
     let features = Features::read(table, &columns, &[], Wishes { kinds, keeps_duplicates: false })?;
     let mut notes = table.notes().to_vec();
     notes.extend(features.notes.iter().cloned());
     let mut report = |(at, name): (usize, &String)| -> Result<ColumnReport, DataError> {
         let column = name.clone();
-        if Some(at) == target_column {
-            let (answers, missing) = Target::from_column(table, at, None)?;
-            notes.extend(answers.note(name, None));
+        if target_columns.contains(&at) {
+            let (answers, missing) = Target::from_column(table, at, task)?;
+            notes.extend(answers.note(name, task));
             let (taken_for, contents) = target_contents(&answers);
             return Ok(ColumnReport { column, taken_for, contents, num_missing: missing.len(), num_inputs: 0 });
         }
@@ -121,7 +124,7 @@ mod tests {
             text += &format!("{size},{colour},{},2024-01-{:02},7,{}\n", ["yes", "no"][row % 2], row + 1, row % 4);
         }
         let table = Table::from_bytes("t.csv", text.as_bytes()).unwrap();
-        let (reports, notes) = column_reports(&table, Some("y"), &BTreeMap::new()).unwrap();
+        let (reports, notes) = column_reports(&table, &"y".into(), &BTreeMap::new()).unwrap();
         let told: Vec<_> = reports
             .iter()
             .map(|report| (report.taken_for.as_str(), report.contents.as_str(), report.num_missing, report.num_inputs))
@@ -137,11 +140,18 @@ mod tests {
         assert_eq!(told, expected);
         assert!(notes[0].contains("taken for classes"), "{notes:?}");
         let asked = [("size".to_owned(), ColumnKind::Drop), ("on".to_owned(), ColumnKind::Text)].into();
-        let (reports, _) = column_reports(&table, None, &asked).unwrap();
+        let (reports, _) = column_reports(&table, &TargetNames::default(), &asked).unwrap();
         assert_eq!(
             (reports[0].contents.as_str(), reports[2].contents.as_str()),
             ("asked for", "2 levels: no (10), yes (10)")
         );
-        assert!(column_reports(&table, Some("why"), &asked).is_err());
+        assert!(column_reports(&table, &"why".into(), &asked).is_err());
+        let both = vec!["y".to_owned(), "flat".to_owned()];
+        let error = column_reports(&table, &both.into(), &BTreeMap::new()).unwrap_err();
+        assert!(matches!(error, DataError::ConstantTarget { .. }), "{error}");
+        let both = vec!["y".to_owned(), "size".to_owned()];
+        let (reports, _) = column_reports(&table, &both.into(), &BTreeMap::new()).unwrap();
+        let told = |at: usize| (reports[at].taken_for.as_str(), reports[at].contents.as_str(), reports[at].num_missing);
+        assert_eq!((told(0), told(5)), (("target, a number", "0.5 to 19.5", 1), ("target, a number", "0 to 3", 0)));
     }
 }

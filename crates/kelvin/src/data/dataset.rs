@@ -8,8 +8,9 @@ use super::error::DataError;
 use super::features::{Features, LeftOut, LeftOutReason, Wishes};
 use super::table::Table;
 use super::target::{Target, Task};
+use super::target_names::TargetNames;
 
-/// Features (row-major) and target of every row of a table that has an answer, in the table's order and units.
+/// Features (row-major) and targets of every row of a table that has an answer, in the table's order and units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
     /// The file's name as it was given.
@@ -20,8 +21,8 @@ pub struct Dataset {
     pub kinds: Vec<FeatureKind>,
     /// `num_rows() × num_features()` numbers, row after row; NaN where a value is missing.
     pub features: Vec<f64>,
-    /// The column that is predicted.
-    pub target_name: String,
+    /// The columns that are predicted: several of numbers, or one.
+    pub target_names: TargetNames,
     /// The answers.
     pub target: Target,
     /// What each row counts for where it is learned from: as many such rows. None where each counts once.
@@ -39,8 +40,8 @@ pub struct Dataset {
 /// What the columns of a table are for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Roles {
-    /// The column to predict.
-    pub target: String,
+    /// The columns to predict.
+    pub target: TargetNames,
     /// Columns to leave out.
     pub drop: Vec<String>,
     /// What is predicted; guessed where it is not given.
@@ -52,34 +53,40 @@ pub struct Roles {
 }
 
 impl Dataset {
-    /// Takes `target` (any column) as the answer and every other column but those in `drop` as features, each for what its cells say.
+    /// Takes `target` (any column, or several of numbers) as the answer and every other column but those in `drop` as features, each for what its cells say.
     ///
     /// Without a `task` it is guessed: classification where no target is a number, or where all are integers with at
     /// most 20 different values and at least five rows for each on average; regression otherwise. Classes are numbered
     /// in the order of their names: numerically where all are numbers, alphabetically otherwise. Features that are the
     /// same in every row are left out and named in [`Dataset::dropped_constant`], those that are empty, say the same as another or name
     /// the rows in [`Dataset::left_out`].
-    pub fn from_table(table: &Table, target: &str, drop: &[String], task: Option<Task>) -> Result<Self, DataError> {
-        Self::with_roles(table, &Roles { target: target.to_owned(), drop: drop.to_vec(), task, ..Roles::default() })
+    pub fn from_table(
+        table: &Table,
+        target: impl Into<TargetNames>,
+        drop: &[String],
+        task: Option<Task>,
+    ) -> Result<Self, DataError> {
+        Self::with_roles(table, &Roles { target: target.into(), drop: drop.to_vec(), task, ..Roles::default() })
     }
 
     /// The same with kinds that were asked for.
     pub fn with_roles(table: &Table, roles: &Roles) -> Result<Self, DataError> {
         let Roles { target, drop, task, kinds, keeps_duplicates } = roles;
-        let target_column = table.column(target)?;
+        let target_columns = target.columns(table)?;
         let dropped = drop.iter().map(|name| table.column(name.trim())).collect::<Result<Vec<_>, _>>()?;
-        if dropped.contains(&target_column) {
-            return Err(DataError::TargetDropped { target: target.to_owned() });
+        let named = |column: &&usize| table.columns()[**column].clone();
+        if let Some(target) = target_columns.iter().find(|column| dropped.contains(column)).as_ref().map(named) {
+            return Err(DataError::TargetDropped { target });
         }
         for name in kinds.keys() {
             table.column(name)?;
         }
-        if kinds.contains_key(target) {
-            return Err(DataError::KindOfTarget { target: target.to_owned() });
+        if let Some(target) = target.iter().find(|target| kinds.contains_key(*target)) {
+            return Err(DataError::KindOfTarget { target: target.clone() });
         }
-        let (answers, rows_without_target) = Target::from_column(table, target_column, *task)?;
+        let (answers, rows_without_target) = Target::from_columns(table, &target_columns, *task)?;
         let columns: Vec<usize> =
-            (0..table.columns().len()).filter(|column| *column != target_column && !dropped.contains(column)).collect();
+            (0..table.columns().len()).filter(|at| !target_columns.contains(at) && !dropped.contains(at)).collect();
         let wishes = Wishes { kinds, keeps_duplicates: *keeps_duplicates };
         let features = Features::read(table, &columns, &rows_without_target, wishes)?;
         let is_constant = |left: &LeftOut| left.reason == LeftOutReason::Constant;
@@ -87,17 +94,20 @@ impl Dataset {
             let told = |left: &LeftOut| format!("{} ({})", left.column, left.reason);
             return Err(DataError::NoFeatures {
                 file: table.name().to_owned(),
-                target: target.to_owned(),
+                target: target.to_string(),
                 columns: table.columns().to_vec(),
                 left_out: features.left_out.iter().map(told).collect(),
             });
         }
         let mut notes = table.notes().to_vec();
         notes.extend(features.notes);
-        notes.extend(answers.note(target, *task));
+        if let [target] = &target[..] {
+            notes.extend(answers.note(target, *task));
+        }
         if !rows_without_target.is_empty() {
             let (without, of) = (rows_without_target.len(), table.num_rows());
-            notes.push(format!("{without} of {of} rows have no `{target}` and are left out"));
+            let lack = if target.len() > 1 { "lack one of" } else { "have no" };
+            notes.push(format!("{without} of {of} rows {lack} {} and are left out", target.quoted()));
         }
         let columns: Vec<&[f64]> = features.columns.iter().map(AsRef::as_ref).collect();
         Ok(Self {
@@ -105,7 +115,7 @@ impl Dataset {
             feature_names: features.names,
             kinds: features.kinds,
             features: row_major(&columns),
-            target_name: target.to_owned(),
+            target_names: target.clone(),
             target: answers,
             row_weights: None,
             dropped_constant: features
@@ -123,9 +133,14 @@ impl Dataset {
     /// How many rows there are.
     pub fn num_rows(&self) -> usize {
         match &self.target {
-            Target::Real(values) => values.len(),
+            Target::Real(values) => values.len() / self.num_targets(),
             Target::Classes { labels, .. } => labels.len(),
         }
+    }
+
+    /// Columns that are predicted.
+    pub fn num_targets(&self) -> usize {
+        self.target_names.len().max(1)
     }
 
     /// Numbers in a row.

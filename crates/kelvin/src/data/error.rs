@@ -145,6 +145,18 @@ pub enum DataError {
         counted(.missing.len(), "column"), listed(.missing), listed(.columns)
     )]
     MissingFeatures { file: String, missing: Vec<String>, columns: Vec<String> },
+    /// A target that was named twice.
+    #[error("the target `{target}` is named twice\n  name it once")]
+    TargetTwice { target: String },
+    /// One of several targets is none of numbers.
+    #[error(
+        "{file}: several targets are numbers, and `{target}` was taken for classes\n  if it is a number, use `--task regression`; \
+         else learn it in a run of its own"
+    )]
+    ClassesAmongTargets { file: String, target: String },
+    /// No row has all of several targets.
+    #[error("{file}: no row has all of the targets {}\n  learn them in runs of their own", listed(.targets))]
+    NoCommonRows { file: String, targets: Vec<String> },
     /// The target is among the columns to leave out.
     #[error("`{target}` is the target and is also to be dropped\n  take it from `--drop`, or choose another target")]
     TargetDropped { target: String },

@@ -8,7 +8,7 @@ use super::augment::scaled;
 /// What a row's answer is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Targets {
-    /// A (standardised) number for each row.
+    /// (Standardised) numbers: one for each row, or as many for each, row after row, as there are targets.
     Real(Vec<f32>),
     /// A class for each row, from 0.
     Classes(Vec<u32>),
@@ -67,8 +67,16 @@ impl Examples {
     /// How many rows there are.
     pub fn len(&self) -> usize {
         match &self.targets {
-            Targets::Real(values) => values.len(),
+            Targets::Real(_) => self.inputs.len().checked_div(self.num_features).unwrap_or(0),
             Targets::Classes(labels) => labels.len(),
+        }
+    }
+
+    /// Targets of a row.
+    pub fn num_targets(&self) -> usize {
+        match &self.targets {
+            Targets::Real(values) => values.len().checked_div(self.len()).unwrap_or(1),
+            Targets::Classes(_) => 1,
         }
     }
 
@@ -92,7 +100,7 @@ impl Examples {
             },
             num_features: self.num_features,
             targets: match &self.targets {
-                Targets::Real(values) => Targets::Real(picked(values, 1, rows)),
+                Targets::Real(values) => Targets::Real(picked(values, self.num_targets(), rows)),
                 Targets::Classes(labels) => Targets::Classes(picked(labels, 1, rows)),
             },
         }

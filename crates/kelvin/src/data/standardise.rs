@@ -6,6 +6,7 @@ use super::dataset::Dataset;
 use super::encoder::{Encoder, RawRows, Scaling};
 use super::error::DataError;
 use super::examples::{Examples, Targets};
+use super::one_or_several;
 use super::target::Target;
 
 /// Where a column's numbers lie and how far they spread.
@@ -37,6 +38,11 @@ impl Scale {
     fn standardised(&self, value: f64) -> f32 {
         ((value - self.mean) / self.std) as f32
     }
+
+    /// A standardised number back in the table's units; a standard deviation is multiplied by `std` alone.
+    pub fn original(&self, standardised: f64) -> f64 {
+        self.mean + self.std * standardised
+    }
 }
 
 /// What the training rows say of columns, their means and standard deviations among it: what a trained model needs to read new rows.
@@ -48,8 +54,9 @@ impl Scale {
 pub struct Standardiser {
     /// One for each input of the network.
     pub features: Vec<Scale>,
-    /// That of the target, in a regression.
-    pub target: Option<Scale>,
+    /// Those of the targets, in a regression.
+    #[serde(default, with = "one_or_several", rename = "target")]
+    pub targets: Vec<Scale>,
     /// How features become inputs; none where each is one number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoder: Option<Encoder>,
@@ -83,23 +90,23 @@ impl Standardiser {
                 }
             }
         }
-        let target = match &dataset.target {
-            Target::Classes { .. } => None,
-            Target::Real(values) if train.iter().all(|&row| values[row] == values[train[0]]) => {
-                let (target, num_rows) = (dataset.target_name.clone(), train.len());
-                return Err(DataError::ConstantTrainingTarget { file: file(), target, num_rows });
+        let mut targets = Vec::new();
+        if let Target::Real(values) = &dataset.target {
+            for (place, name) in dataset.target_names.iter().enumerate() {
+                let of_target = train.iter().map(|&row| values[row * dataset.num_targets() + place]);
+                if of_target.clone().all(|value| value == values[train[0] * dataset.num_targets() + place]) {
+                    let (target, num_rows) = (name.clone(), train.len());
+                    return Err(DataError::ConstantTrainingTarget { file: file(), target, num_rows });
+                }
+                targets.push(Scale::of(of_target).ok_or_else(|| too_large(name))?);
             }
-            Target::Real(values) => {
-                let scale = Scale::of(train.iter().map(|&row| values[row]));
-                Some(scale.ok_or_else(|| too_large(&dataset.target_name))?)
-            }
-        };
-        Ok(Self { features, target, encoder })
+        }
+        Ok(Self { features, targets, encoder })
     }
 
     /// The same for a target that is not to be scaled, such as counts.
     pub fn with_the_target_as_it_is(self) -> Self {
-        Self { target: self.target.map(|_| Scale { mean: 0.0, std: 1.0 }), ..self }
+        Self { targets: vec![Scale { mean: 0.0, std: 1.0 }; self.targets.len()], ..self }
     }
 
     /// Rows of a data set, standardised; classes stay as they are.
@@ -112,12 +119,16 @@ impl Standardiser {
         let targets = match &dataset.target {
             Target::Classes { labels, .. } => Targets::Classes(rows.iter().map(|&row| labels[row]).collect()),
             Target::Real(values) => {
-                let scale = self.target_scale();
-                let target = |&row: &usize| {
-                    let place = || (dataset.name.clone(), dataset.table_row(row), dataset.target_name.clone());
-                    within_reach(&scale, values[row], place)
-                };
-                Targets::Real(rows.iter().map(target).collect::<Result<_, _>>()?)
+                let width = self.targets.len();
+                let mut targets = Vec::with_capacity(rows.len() * width);
+                for &row in rows {
+                    let of_row = self.targets.iter().zip(&values[row * width..][..width]).zip(&*dataset.target_names);
+                    for ((scale, &value), name) in of_row {
+                        let place = || (dataset.name.clone(), dataset.table_row(row), name.clone());
+                        targets.push(within_reach(scale, value, place)?);
+                    }
+                }
+                Targets::Real(targets)
             }
         };
         Ok(Examples { inputs: inputs.into(), num_features: self.features.len(), targets })
@@ -184,27 +195,6 @@ impl Standardiser {
         }
         Ok(inputs)
     }
-
-    /// A standardised target back in the table's units; likewise a predicted mean.
-    pub fn target_value(&self, standardised: f64) -> f64 {
-        let scale = self.target_scale();
-        scale.mean + scale.std * standardised
-    }
-
-    /// The standard deviation of a standardised target back in the table's units.
-    pub fn target_std(&self, standardised: f64) -> f64 {
-        self.target_scale().std * standardised
-    }
-
-    /// The variance of a standardised target back in the table's squared units.
-    pub fn target_variance(&self, standardised: f64) -> f64 {
-        self.target_scale().std.powi(2) * standardised
-    }
-
-    /// Classes are not scaled.
-    fn target_scale(&self) -> Scale {
-        self.target.unwrap_or(Scale { mean: 0.0, std: 1.0 })
-    }
 }
 
 /// The scale of an input whose numbers in the training rows are these.
@@ -246,7 +236,7 @@ mod tests {
         let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
         assert_eq!(standardiser.encoder, None, "numbers are inputs as they are");
         assert_eq!(standardiser.features, [Scale { mean: 2.0, std: 1.0 }, Scale { mean: 5.0, std: 1.0 }]);
-        assert_eq!(standardiser.target, Some(Scale { mean: 20.5, std: 10.0 }));
+        assert_eq!(standardiser.targets, [Scale { mean: 20.5, std: 10.0 }]);
         let examples = standardiser.examples(&data, &[1, 2]).unwrap();
         assert_eq!(examples.inputs, vec![1.0, 0.0, 98.0, 1.0].into());
         assert_eq!(examples.targets, Targets::Real(vec![1.0, -2.0]));
@@ -304,9 +294,7 @@ mod tests {
     fn targets_come_back() {
         let data = dataset("a,y\n1,10.5\n3,30.5\n");
         let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
-        assert_eq!(standardiser.target_value(-2.0), 0.5);
-        assert_eq!(standardiser.target_std(0.5), 5.0);
-        assert_eq!(standardiser.target_variance(0.25), 25.0);
+        assert_eq!(standardiser.targets[0].original(-2.0), 0.5);
     }
 
     #[test]
@@ -314,14 +302,14 @@ mod tests {
         let data = dataset("a,y\n1,4\n3,30\n5,0\n");
         let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap().with_the_target_as_it_is();
         assert_eq!(standardiser.examples(&data, &[1, 2]).unwrap().targets, Targets::Real(vec![30.0, 0.0]));
-        assert_eq!((standardiser.target_value(7.0), standardiser.target_std(2.0)), (7.0, 2.0));
+        assert_eq!(standardiser.targets[0].original(7.0), 7.0);
     }
 
     #[test]
     fn classes_are_left_alone() {
         let data = dataset("a,y\n1,no\n3,yes\n5,no\n");
         let standardiser = Standardiser::fit(&data, &[0, 1]).unwrap();
-        assert_eq!(standardiser.target, None);
+        assert_eq!(standardiser.targets, []);
         assert_eq!(standardiser.examples(&data, &[2, 1]).unwrap().targets, Targets::Classes(vec![0, 1]));
     }
 
@@ -358,8 +346,7 @@ mod tests {
         let standardiser = Standardiser::fit(&data, &[0, 1, 2]).unwrap();
         let text = serde_json::to_string(&standardiser).unwrap();
         let read: Standardiser = serde_json::from_str(&text).unwrap();
-        let pairs =
-            [(read.features[0], standardiser.features[0]), (read.target.unwrap(), standardiser.target.unwrap())];
+        let pairs = [(read.features[0], standardiser.features[0]), (read.targets[0], standardiser.targets[0])];
         for (found, expected) in pairs {
             assert!((found.mean / expected.mean - 1.0).abs() < 1e-15 && (found.std / expected.std - 1.0).abs() < 1e-15);
         }

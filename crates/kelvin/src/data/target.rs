@@ -44,7 +44,7 @@ impl fmt::Display for Task {
 /// The answers of a data set's rows, as they were in the table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Target {
-    /// A number for each row.
+    /// A number for each row; of several targets those of a row side by side, row after row.
     Real(Vec<f64>),
     /// A class for each row.
     Classes {
@@ -86,6 +86,49 @@ impl Target {
         };
         target.check(table, column)?;
         Ok((target, missing))
+    }
+
+    /// Takes several columns of numbers, or one of any kind, and tells the rows that lack an answer in one of them.
+    pub(super) fn from_columns(
+        table: &Table,
+        columns: &[usize],
+        task: Option<Task>,
+    ) -> Result<(Self, Vec<usize>), DataError> {
+        if let [column] = columns {
+            return Self::from_column(table, *column, task);
+        }
+        let file = || table.name().to_owned();
+        let are_classes = |column: usize| {
+            let target = table.columns()[column].clone();
+            Err(DataError::ClassesAmongTargets { file: file(), target })
+        };
+        if let (Some(Task::Classification), [first, ..]) = (task, columns) {
+            return are_classes(*first);
+        }
+        let mut of_columns = Vec::new();
+        for &column in columns {
+            match Self::from_column(table, column, task)? {
+                (Self::Real(numbers), missing) => of_columns.push((numbers.into_iter(), missing)),
+                (Self::Classes { .. }, _) => return are_classes(column),
+            }
+        }
+        let missing: BTreeSet<usize> = of_columns.iter().flat_map(|(_, missing)| missing).copied().collect();
+        let mut all = Vec::new();
+        for row in 0..table.num_rows() {
+            for (numbers, own_missing) in &mut of_columns {
+                let number = if own_missing.binary_search(&row).is_ok() { None } else { numbers.next() };
+                all.extend(number.filter(|_| !missing.contains(&row)));
+            }
+        }
+        if all.is_empty() {
+            let targets = columns.iter().map(|&column| table.columns()[column].clone()).collect();
+            return Err(DataError::NoCommonRows { file: file(), targets });
+        }
+        for (place, &column) in columns.iter().enumerate() {
+            let own = all.iter().skip(place).step_by(columns.len()).copied();
+            Self::Real(own.collect()).check(table, column)?;
+        }
+        Ok((Self::Real(all), missing.into_iter().collect()))
     }
 
     /// How a target of whole numbers was taken where nothing was asked for, and how to have it otherwise.

@@ -17,7 +17,7 @@ pub(crate) struct DrawnScores<'a> {
     likelihood: Likelihood,
     own: &'a [f32],
     key: NoiseKey,
-    /// A standard normal number for each row, where targets are numbers.
+    /// A standard normal number for each target of each row, where targets are numbers.
     normals: Vec<f32>,
     sums: RowSums,
     /// What each row counts for, where it is not once; and the rows of the pass.
@@ -28,7 +28,7 @@ impl<'a> DrawnScores<'a> {
     pub(crate) fn new(likelihood: Likelihood, own: &'a [f32], num_rows: usize, key: NoiseKey) -> Self {
         let mut normals = Vec::new();
         if likelihood.kind() == TargetKind::Numbers {
-            normals.resize(num_rows, 0.0);
+            normals.resize(num_rows * likelihood.num_targets(), 0.0);
             key.fill_normal(&mut normals);
         }
         Self { likelihood, own, key, normals, sums: RowSums::default(), weighed: None }
@@ -55,10 +55,14 @@ impl<'a> DrawnScores<'a> {
         let rows = outputs.chunks_exact(self.likelihood.num_outputs()).enumerate();
         match self.likelihood.kind() {
             TargetKind::Numbers => Targets::Real(
-                rows.map(|(index, outputs)| {
+                rows.flat_map(|(index, outputs)| {
                     let values = [outputs, self.own].concat();
-                    let z = f64::from(self.normals[first_row + index]);
-                    self.likelihood.number_distribution(&values, 1.0).at(z) as f32
+                    let num_targets = self.likelihood.num_targets();
+                    let normals = &self.normals[(first_row + index) * num_targets..][..num_targets];
+                    let draw = move |(target, &z): (usize, &f32)| {
+                        self.likelihood.number_distribution_of(target, &values, 1.0).at(f64::from(z)) as f32
+                    };
+                    normals.iter().enumerate().map(draw)
                 })
                 .collect(),
             ),
@@ -84,7 +88,8 @@ fn draw_class(logits: &[f32], uniform: f64) -> u32 {
 impl OutputGradient for DrawnScores<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
         let targets = self.draw(first_row, outputs);
-        let rows = TargetRows { targets: &targets, rows: Rows::All, first_row: 0 };
+        let num_targets = self.likelihood.num_targets();
+        let rows = TargetRows { targets: &targets, rows: Rows::All, first_row: 0, num_targets, target: 0 };
         let given = self.given();
         match &mut self.weighed {
             None => self.likelihood.ask(|model| model.differentiate(rows, given, outputs, &mut self.sums)),

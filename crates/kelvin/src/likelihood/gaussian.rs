@@ -11,7 +11,6 @@ use super::number::NumberDistribution;
 use super::rows::{Given, RowSums, TargetRows};
 use super::targets::numbers;
 use crate::data::Targets;
-use crate::network::Rows;
 
 /// y ~ N(output, σ²).
 pub(super) struct Gaussian {
@@ -38,9 +37,7 @@ impl Model for Gaussian {
 
     /// The first sum is Σ (y − μ)².
     fn differentiate(&self, targets: TargetRows<'_>, given: Given<'_>, outputs: &mut [f32], sums: &mut RowSums) {
-        let TargetRows { targets, rows, first_row } = targets;
-        let precision = (given.beta / self.noise_variance) as f32;
-        let residuals = Residuals { rows, precision, targets: numbers(targets), first_row, means: outputs };
+        let residuals = Residuals { targets, precision: (given.beta / self.noise_variance) as f32, means: outputs };
         sums.count += residuals.means.len();
         sums.first += crate::vector::dispatch(residuals);
     }
@@ -87,10 +84,8 @@ impl Model for Gaussian {
 
 /// Replaces means by precision · (target − mean) and returns Σ (target − mean)².
 struct Residuals<'a> {
-    rows: Rows<'a>,
+    targets: TargetRows<'a>,
     precision: f32,
-    targets: &'a [f32],
-    first_row: usize,
     means: &'a mut [f32],
 }
 
@@ -100,19 +95,11 @@ impl pulp::NullaryFnOnce for Residuals<'_> {
     #[inline(always)]
     fn call(self) -> f64 {
         const LANES: usize = 16;
-        let Self { rows, precision, targets, first_row, means } = self;
+        let Self { targets, precision, means } = self;
         let mut squares = [0.0f64; LANES];
         for (block, means) in means.chunks_mut(LANES).enumerate() {
-            let first = first_row + block * LANES;
             let mut wanted = [0.0; LANES];
-            match rows.listed() {
-                None => wanted[..means.len()].copy_from_slice(&targets[first..first + means.len()]),
-                Some(picked) => {
-                    for (wanted, &row) in wanted.iter_mut().zip(&picked[first..first + means.len()]) {
-                        *wanted = targets[row as usize];
-                    }
-                }
-            }
+            targets.copy_numbers(block * LANES, &mut wanted[..means.len()]);
             for ((mean, wanted), square) in means.iter_mut().zip(wanted).zip(&mut squares) {
                 let difference = wanted - *mean;
                 *square += f64::from(difference) * f64::from(difference);

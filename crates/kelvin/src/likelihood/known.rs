@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::categorical::Categorical;
 use super::counts::Counts;
 use super::gaussian::Gaussian;
+use super::independent::{EachNumber, Independent};
 use super::learned_gaussian::LearnedGaussian;
 use super::log_normal::LogNormal;
 use super::model::{LikelihoodError, LogBetaCurve, Model, TargetKind, TemperedDensity};
@@ -66,6 +67,13 @@ pub enum Likelihood {
         /// The log of the mean of the training counts.
         log_mean: f64,
     },
+    /// Several numbers of a row, independent given its outputs: each has the outputs and the parameters of one.
+    Independent {
+        /// What each of them has.
+        each: EachNumber,
+        /// How many there are.
+        num_targets: usize,
+    },
     /// y ~ softmax(outputs): one output for each class.
     Categorical {
         /// How many classes.
@@ -86,7 +94,40 @@ impl Likelihood {
             Self::PowerNormal { power, mean, std } => question(&PowerNormal { power, mean, std }),
             Self::Poisson { log_mean } => question(&Counts { log_mean, has_size: false }),
             Self::NegativeBinomial { log_mean } => question(&Counts { log_mean, has_size: true }),
+            Self::Independent { each, num_targets } => question(&Independent { each, num_targets }),
             Self::Categorical { num_classes } => question(&Categorical { num_classes }),
+        }
+    }
+
+    /// The likelihood of so many targets that each have this one, independent given the outputs; of one target it is this one.
+    ///
+    /// # Errors
+    /// If it is not for several targets, or they are too many.
+    pub fn of_targets(self, num_targets: usize) -> Result<Self, LikelihoodError> {
+        let each = match self {
+            _ if num_targets == 1 => return Ok(self),
+            Self::Gaussian { noise_variance } => EachNumber::Gaussian { noise_variance },
+            Self::LearnedGaussian => EachNumber::LearnedGaussian,
+            Self::VaryingGaussian => EachNumber::VaryingGaussian,
+            Self::StudentT => EachNumber::StudentT,
+            Self::VaryingStudentT => EachNumber::VaryingStudentT,
+            _ => return Err(LikelihoodError::OneTarget { likelihood: self.ask(|model| model.name()) }),
+        };
+        let several = Self::Independent { each, num_targets };
+        several.check_settings().map(|()| several)
+    }
+
+    /// The likelihood of one of its targets.
+    pub fn of_one_target(self) -> Self {
+        match self {
+            Self::Independent { each: EachNumber::Gaussian { noise_variance }, .. } => {
+                Self::Gaussian { noise_variance }
+            }
+            Self::Independent { each: EachNumber::LearnedGaussian, .. } => Self::LearnedGaussian,
+            Self::Independent { each: EachNumber::VaryingGaussian, .. } => Self::VaryingGaussian,
+            Self::Independent { each: EachNumber::StudentT, .. } => Self::StudentT,
+            Self::Independent { each: EachNumber::VaryingStudentT, .. } => Self::VaryingStudentT,
+            one => one,
         }
     }
 
@@ -108,9 +149,24 @@ impl Likelihood {
         self.ask(|model| model.num_outputs())
     }
 
-    /// Which of the outputs says how far targets spread, if one does: priors hold its weights closer than others.
-    pub fn spread_output(&self) -> Option<usize> {
-        self.ask(|model| model.spread_output())
+    /// Targets of a row.
+    pub fn num_targets(&self) -> usize {
+        self.ask(|model| model.num_targets())
+    }
+
+    /// Which of the outputs say how far targets spread: priors hold their weights closer than others.
+    pub fn spread_outputs(&self) -> Vec<usize> {
+        let per_target = self.num_outputs() / self.num_targets();
+        let of_target = self.ask(|model| model.spread_output());
+        of_target.into_iter().flat_map(|spread| (spread..self.num_outputs()).step_by(per_target)).collect()
+    }
+
+    /// So many rows of targets that nobody will look at: for rows whose outputs alone are wanted.
+    pub fn unknown_targets(&self, num_rows: usize) -> Targets {
+        match self.kind() {
+            TargetKind::Numbers => Targets::Real(vec![0.0; num_rows * self.num_targets()]),
+            TargetKind::Classes { .. } => Targets::Classes(vec![0; num_rows]),
+        }
     }
 
     /// Adds its own parameters to a layout.
@@ -254,7 +310,15 @@ impl Likelihood {
     /// # Panics
     /// If its targets are classes.
     pub fn number_distribution(&self, values: &[f32], power: f64) -> NumberDistribution {
-        self.ask(|model| model.number_distribution(values, power))
+        self.number_distribution_of(0, values, power)
+    }
+
+    /// The same of one of a row's targets, counted from 0.
+    ///
+    /// # Panics
+    /// If its targets are classes, or are fewer.
+    pub fn number_distribution_of(&self, target: usize, values: &[f32], power: f64) -> NumberDistribution {
+        self.ask(|model| model.number_distribution_of(target, values, power))
     }
 }
 

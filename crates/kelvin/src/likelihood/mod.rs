@@ -8,12 +8,15 @@
 //!
 //! A likelihood may have parameters of its own, such as log σ²: the last numbers of θ, with a prior of their own. Where it is given what
 //! the network says of rows, each row's outputs are followed by them: these are the row's *values*.
+//!
+//! Rows may have several numbers as targets (`independent.rs`): these lie row after row, and p(y | outputs) is of all of a row.
 
 mod categorical;
 mod count;
 mod counts;
 mod drawn;
 mod gaussian;
+mod independent;
 mod known;
 mod learned_gaussian;
 mod log_normal;
@@ -32,6 +35,7 @@ mod yeo_johnson;
 
 pub(crate) use count::least_count;
 pub(crate) use drawn::DrawnScores;
+pub use independent::EachNumber;
 pub use known::Likelihood;
 pub use model::{LikelihoodError, LogBetaCurve, LogLikelihood, TargetKind, TemperedDensity};
 pub use number::NumberDistribution;

@@ -79,6 +79,33 @@ pub enum LikelihoodError {
         /// What was given.
         found: f32,
     },
+    /// A likelihood that only one target can have.
+    #[error(
+        "a {likelihood} likelihood is for one target, and several were asked for; choose \"learned_gaussian\", \
+         \"varying_gaussian\", \"student_t\" or \"varying_student_t\", or learn each target by itself"
+    )]
+    OneTarget {
+        /// The likelihood's name.
+        likelihood: &'static str,
+    },
+    /// Too many targets, or too few.
+    #[error(
+        "a likelihood of several targets is for 2 to {most}, and {found} were asked for; learn some of them by themselves"
+    )]
+    NumTargets {
+        /// How many there are.
+        found: usize,
+        /// How many there can be.
+        most: usize,
+    },
+    /// Another number of targets than rows have.
+    #[error("the likelihood is of {needed} targets a row, and rows have {found}")]
+    TargetsOfRow {
+        /// How many it is of.
+        needed: usize,
+        /// How many rows have.
+        found: usize,
+    },
     /// Targets of another kind.
     #[error("a {likelihood} likelihood needs {needs}, but the targets are {found}")]
     Targets {
@@ -131,6 +158,11 @@ pub(super) trait Model {
     /// What its targets are.
     fn kind(&self) -> TargetKind;
 
+    /// Targets of a row.
+    fn num_targets(&self) -> usize {
+        1
+    }
+
     /// Outputs a network must have.
     fn num_outputs(&self) -> usize;
 
@@ -139,7 +171,7 @@ pub(super) trait Model {
         Ok(())
     }
 
-    /// Which of the outputs says how far targets spread, if one does.
+    /// Which of the outputs of a target says how far it spreads, if one does.
     fn spread_output(&self) -> Option<usize> {
         None
     }
@@ -211,18 +243,14 @@ pub(super) trait Model {
         unreachable!("a {} likelihood has no numbers", self.name())
     }
 
+    /// The same of one of several targets.
+    fn number_distribution_of(&self, target: usize, values: &[f32], power: f64) -> NumberDistribution {
+        let _ = target;
+        self.number_distribution(values, power)
+    }
+
     /// σ², where targets are normal around the output with one variance that is known: what closed forms need.
     fn known_noise_variance(&self) -> Option<f64> {
         None
-    }
-}
-
-impl TargetKind {
-    /// So many targets of this kind that nobody will look at: for rows whose outputs alone are wanted.
-    pub fn unknown_targets(self, count: usize) -> Targets {
-        match self {
-            Self::Numbers => Targets::Real(vec![0.0; count]),
-            Self::Classes { .. } => Targets::Classes(vec![0; count]),
-        }
     }
 }

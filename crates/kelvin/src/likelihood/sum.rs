@@ -23,7 +23,7 @@ impl<'a> LikelihoodSum<'a> {
         Self { likelihood, given, targets, rows, sums: RowSums::default(), weighed: None }
     }
 
-    /// The same with a weight for each target, if any are given.
+    /// The same with a weight for each row, if any are given.
     pub(crate) fn weighed(self, weights: Option<&'a [f32]>) -> Self {
         Self { weighed: weights.map(|weights| (weights, WeighedSums::default())), ..self }
     }
@@ -46,7 +46,8 @@ impl<'a> LikelihoodSum<'a> {
 
 impl OutputGradient for LikelihoodSum<'_> {
     fn differentiate(&mut self, first_row: usize, outputs: &mut [f32]) {
-        let targets = TargetRows { targets: self.targets, rows: self.rows, first_row };
+        let num_targets = self.likelihood.num_targets();
+        let targets = TargetRows { targets: self.targets, rows: self.rows, first_row, num_targets, target: 0 };
         match &mut self.weighed {
             None => self.likelihood.ask(|model| model.differentiate(targets, self.given, outputs, &mut self.sums)),
             Some((weights, sums)) => {

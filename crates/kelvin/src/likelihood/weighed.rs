@@ -2,10 +2,7 @@
 
 use super::known::Likelihood;
 use super::model::LogLikelihood;
-use super::rows::{Given, RowSums, TargetRows};
-
-/// No likelihood has more parameters of its own.
-const MOST_OWN: usize = 4;
+use super::rows::{Given, MOST_OWN, RowSums, TargetRows};
 
 /// What rows that were weighed add up to.
 #[derive(Clone, Copy, Debug, Default)]

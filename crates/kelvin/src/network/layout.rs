@@ -92,6 +92,15 @@ impl Layout {
         range
     }
 
+    /// Adds the tensors of another layout, each as a list of so many.
+    pub(crate) fn push_lists(&mut self, of: &Layout, count: usize) {
+        for Tensor { name, role, range, .. } in &of.tensors {
+            let start = self.len();
+            let len = count * range.len();
+            self.tensors.push(Tensor { name: name.clone(), shape: vec![len], range: start..start + len, role: *role });
+        }
+    }
+
     /// The tensors in order.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors

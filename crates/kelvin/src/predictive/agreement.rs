@@ -57,7 +57,7 @@ impl PredictionAgreement {
     }
 }
 
-/// What each draw predicts for each row: of row i and chain c, one number for each draw. None of chains of unequal length or fewer than twenty
+/// What each draw predicts for each target of each row, or of its true class: of point i and chain c, one number for each draw. None of chains of unequal length or fewer than twenty
 /// draws. Of many rows the first are looked at: as many as fit into memory with all their draws.
 ///
 /// # Errors
@@ -72,17 +72,21 @@ pub fn predictions_by_row<E: From<EngineError> + From<DrawsError>>(
     if num_draws < FEWEST_DRAWS || chains.iter().any(|draws| draws.len() != num_draws) {
         return Ok(None);
     }
-    let num_rows = held_out.num_rows().min((MOST_PREDICTIONS / (num_draws * chains.len())).max(1));
+    let num_targets = likelihood.num_targets();
+    let num_points = num_targets * held_out.num_rows();
+    let num_rows = num_points.min((MOST_PREDICTIONS / (num_draws * chains.len())).max(1));
     let width = likelihood.num_values();
     let mut rows = vec![vec![Vec::with_capacity(num_draws); chains.len()]; num_rows];
     for (chain, draws) in chains.iter().enumerate() {
         for_each_output(engine, held_out, draws, |outputs| {
             let predictions: Vec<f64> = match likelihood.kind() {
-                TargetKind::Numbers => outputs
-                    .chunks_exact(width)
-                    .take(num_rows)
-                    .map(|values| likelihood.number_distribution(values, 1.0).mean())
-                    .collect(),
+                TargetKind::Numbers => {
+                    let mean = |point: usize| {
+                        let values = &outputs[point / num_targets * width..][..width];
+                        likelihood.number_distribution_of(point % num_targets, values, 1.0).mean()
+                    };
+                    (0..num_rows).map(mean).collect()
+                }
                 TargetKind::Classes { .. } => {
                     likelihood.log_densities(&outputs, held_out.targets()).into_iter().map(f64::exp).collect()
                 }

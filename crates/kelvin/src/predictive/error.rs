@@ -48,6 +48,14 @@ pub enum PredictiveError {
     /// Draws of other points were to be added.
     #[error("these are predictions at other points; only draws at the same held-out points can be put together")]
     OtherPoints,
+    /// Targets that are not so many for each row.
+    #[error("{found} targets are not {num_targets} for each row; give all of every row, row after row")]
+    NotWholeRows {
+        /// How many were given.
+        found: usize,
+        /// How many a row has.
+        num_targets: usize,
+    },
     /// A held-out target is infinite or not a number.
     #[error("the target of point {point} is {value}; remove the row or repair it before predicting")]
     NonFiniteTarget {

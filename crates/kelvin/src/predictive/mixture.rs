@@ -33,15 +33,16 @@ impl NumberMixture {
         values: impl IntoIterator<Item = &'v [f32]>,
         power: f64,
     ) -> Result<Self, PredictiveError> {
-        Self::of_powers(likelihood, values.into_iter().map(|values| (values, power)))
+        Self::of_powers(likelihood, 0, values.into_iter().map(|values| (values, power)))
     }
 
-    /// The same of draws that have a power each, as the networks of an ensemble do.
+    /// The same of draws that have a power each, as the networks of an ensemble do; of one of a row's targets, counted from 0.
     ///
     /// # Errors
     /// As [`NumberMixture::of`].
     pub fn of_powers<'v>(
         likelihood: Likelihood,
+        target: usize,
         values: impl IntoIterator<Item = (&'v [f32], f64)>,
     ) -> Result<Self, PredictiveError> {
         let mut parts = Vec::new();
@@ -50,7 +51,7 @@ impl NumberMixture {
             if let Some(output) = values.iter().position(|value| !value.is_finite()) {
                 return Err(PredictiveError::NonFiniteOutput { draw, point: 0, output, value: values[output] });
             }
-            let part = likelihood.number_distribution(values, power);
+            let part = likelihood.number_distribution_of(target, values, power);
             positive("the scale of a mixture's parts", part.scale())?;
             smallest_scale = smallest_scale.min(part.scale());
             largest_scale = largest_scale.max(part.scale());
@@ -99,6 +100,19 @@ impl NumberMixture {
     pub fn log_density(&self, y: f64) -> f64 {
         let mut density = LogMeanExp::new();
         self.parts.iter().for_each(|part| density.add(part.log_density(y)));
+        density.value().unwrap_or(f64::NEG_INFINITY)
+    }
+
+    /// log (1/S) Σ_s Π_k p(y_k | x, θ_s) of mixtures of the same draws, one for each target of a row: given θ they are independent.
+    ///
+    /// # Panics
+    /// If there is not a number for each.
+    pub fn joint_log_density(targets: &[Self], y: &[f64]) -> f64 {
+        assert_eq!(targets.len(), y.len(), "a number for each target");
+        let mut density = LogMeanExp::new();
+        for draw in 0..targets.first().map_or(0, |own| own.parts.len()) {
+            density.add(targets.iter().zip(y).map(|(own, &y)| own.parts[draw].log_density(y)).sum());
+        }
         density.value().unwrap_or(f64::NEG_INFINITY)
     }
 
@@ -237,7 +251,7 @@ mod tests {
     fn each_part_has_its_own_power() {
         let likelihood = Likelihood::Gaussian { noise_variance: 1.0 };
         let values: [(&[f32], f64); 2] = [(&[0.0], 1.0), (&[0.0], 4.0)];
-        let found = NumberMixture::of_powers(likelihood, values).unwrap();
+        let found = NumberMixture::of_powers(likelihood, 0, values).unwrap();
         assert!((found.variance() - 0.625).abs() < 1e-15);
     }
 

@@ -10,6 +10,9 @@ use crate::likelihood::Likelihood;
 /// p̂(y|x) = (1/S) Σ_s p(y | x, θ_s)^b, normalised: b = 1 for the standard and β for the tempered model. For a Gaussian likelihood
 /// (1/S) Σ_s N(y | μ_s(x), σ²/b).
 ///
+/// Of several targets a point is one of a row, row after row, with a density of its own; log p̂ of a row is of all its targets: the average over draws
+/// of the product of their densities.
+///
 /// For each point it keeps running sums of what the scores need: the log density and the PIT value of the target
 /// under both models, and mean and spread of μ_s. The draws themselves are not kept; where quantiles are wanted,
 /// keep them and see [`NumberMixture`](super::NumberMixture).
@@ -19,9 +22,11 @@ pub struct RegressionPredictive {
     inverse_temperature: f64,
     num_draws: usize,
     points: Vec<Point>,
+    /// log p̂ of all targets of each row; empty where a row has one, whose point knows it.
+    joint: Vec<ByModel<LogMeanExp>>,
 }
 
-/// What is known of one held-out point.
+/// What is known of one held-out point: a target of a row.
 #[derive(Clone, Debug, PartialEq)]
 struct Point {
     target: f64,
@@ -42,10 +47,10 @@ impl RegressionPredictive {
         Self::of(Likelihood::Gaussian { noise_variance }, targets, inverse_temperature)
     }
 
-    /// An accumulator for targets of a likelihood of numbers, at inverse temperature β.
+    /// An accumulator for targets of a likelihood of numbers, at inverse temperature β; several targets of a row stand side by side.
     ///
     /// # Errors
-    /// Where there are no targets, or one of these is no number to predict with.
+    /// Where there are no targets or no whole rows of them, or one of these is no number to predict with.
     pub fn of(likelihood: Likelihood, targets: &[f32], inverse_temperature: f64) -> Result<Self, PredictiveError> {
         if let Some(noise_variance) = likelihood.known_noise_variance() {
             positive("the noise variance", noise_variance)?;
@@ -57,6 +62,10 @@ impl RegressionPredictive {
         }
         if targets.is_empty() {
             return Err(PredictiveError::NoPoints);
+        }
+        let num_targets = likelihood.num_targets();
+        if !targets.len().is_multiple_of(num_targets) {
+            return Err(PredictiveError::NotWholeRows { found: targets.len(), num_targets });
         }
         if let Some(point) = targets.iter().position(|target| !target.is_finite()) {
             return Err(PredictiveError::NonFiniteTarget { point, value: targets[point] });
@@ -70,17 +79,22 @@ impl RegressionPredictive {
             cumulative_sum: ByModel::default(),
         };
         let points = targets.iter().map(unseen).collect();
-        Ok(Self { likelihood, inverse_temperature, num_draws: 0, points })
+        let num_joint = if num_targets > 1 { targets.len() / num_targets } else { 0 };
+        Ok(Self { likelihood, inverse_temperature, num_draws: 0, points, joint: vec![ByModel::default(); num_joint] })
     }
 
-    /// Counts one draw, given the likelihood's values at every point; after an error nothing has changed.
+    /// Counts one draw, given the likelihood's values at every row; after an error nothing has changed.
     pub fn add_draw(&mut self, values: &[f32]) -> Result<(), PredictiveError> {
-        let per_point = self.likelihood.num_values();
-        check_outputs(values, self.num_draws, self.points.len(), per_point)?;
+        let (per_row, num_targets) = (self.likelihood.num_values(), self.num_targets());
+        check_outputs(values, self.num_draws, self.num_rows(), per_row)?;
         self.num_draws += 1;
-        for (point, values) in self.points.iter_mut().zip(values.chunks_exact(per_point)) {
+        let mut of_row = ByModel { standard: 0.0, tempered: 0.0 };
+        for (place, point) in self.points.iter_mut().enumerate() {
+            let (row, target) = (place / num_targets, place % num_targets);
+            let values = &values[row * per_row..][..per_row];
             let of_draw = ByModel::from_fn(|model| {
-                self.likelihood.number_distribution(values, model.power(self.inverse_temperature))
+                let power = model.power(self.inverse_temperature);
+                self.likelihood.number_distribution_of(target, values, power)
             });
             // Welford: no difference of large sums.
             let mean = of_draw.standard.mean();
@@ -95,8 +109,18 @@ impl RegressionPredictive {
                     true => *noise + (variance - *noise) / self.num_draws as f64,
                     false => f64::INFINITY,
                 };
-                point.log_density.get_mut(model).add(of_draw.log_density(point.target));
+                let log_density = of_draw.log_density(point.target);
+                point.log_density.get_mut(model).add(log_density);
                 *point.cumulative_sum.get_mut(model) += of_draw.cumulative(point.target);
+                *of_row.get_mut(model) += log_density;
+            }
+            if target + 1 == num_targets {
+                for model in PredictiveModel::BOTH {
+                    let log_density = std::mem::take(of_row.get_mut(model));
+                    if let Some(joint) = self.joint.get_mut(row) {
+                        joint.get_mut(model).add(log_density);
+                    }
+                }
             }
         }
         Ok(())
@@ -108,6 +132,7 @@ impl RegressionPredictive {
     /// Where it has other points.
     pub fn merge(&mut self, other: &Self) -> Result<(), PredictiveError> {
         let same = self.points.len() == other.points.len()
+            && self.joint.len() == other.joint.len()
             && self.points.iter().zip(&other.points).all(|(mine, theirs)| mine.target == theirs.target);
         if !same {
             return Err(PredictiveError::OtherPoints);
@@ -128,6 +153,9 @@ impl RegressionPredictive {
                 point.log_density.get_mut(model).merge(added.log_density.get(model));
                 *point.cumulative_sum.get_mut(model) += added.cumulative_sum.get(model);
             }
+        }
+        for (joint, added) in self.joint.iter_mut().zip(&other.joint) {
+            PredictiveModel::BOTH.iter().for_each(|&model| joint.get_mut(model).merge(added.get(model)));
         }
         Ok(())
     }
@@ -152,6 +180,9 @@ impl RegressionPredictive {
                 state.push(*point.cumulative_sum.get(model));
             }
         }
+        for joint in &self.joint {
+            PredictiveModel::BOTH.iter().for_each(|&model| state.extend(joint.get(model).parts()));
+        }
         state
     }
 
@@ -160,10 +191,11 @@ impl RegressionPredictive {
         let known = self.known_noise_variance();
         let moments = if known.is_some() { 2 } else { 4 };
         let per_point = moments + 8;
-        let (num_draws, points) = state.split_first()?;
-        if points.len() != per_point * self.points.len() {
+        let (num_draws, sums) = state.split_first()?;
+        if sums.len() != per_point * self.points.len() + 6 * self.joint.len() {
             return None;
         }
+        let (points, joint) = sums.split_at(per_point * self.points.len());
         self.num_draws = *num_draws as usize;
         for (point, state) in self.points.iter_mut().zip(points.chunks_exact(per_point)) {
             (point.mean, point.squared_deviations) = (state[0], state[1]);
@@ -177,12 +209,27 @@ impl RegressionPredictive {
                 *point.cumulative_sum.get_mut(model) = sums[3];
             }
         }
+        for (row, sums) in self.joint.iter_mut().zip(joint.chunks_exact(6)) {
+            for (model, sums) in PredictiveModel::BOTH.into_iter().zip(sums.chunks_exact(3)) {
+                *row.get_mut(model) = LogMeanExp::from_parts([sums[0], sums[1], sums[2]]);
+            }
+        }
         Some(())
     }
 
-    /// How many points are held out.
+    /// How many points are held out: targets of rows.
     pub fn num_points(&self) -> usize {
         self.points.len()
+    }
+
+    /// Targets of a row.
+    pub fn num_targets(&self) -> usize {
+        self.likelihood.num_targets()
+    }
+
+    /// How many rows are held out.
+    pub fn num_rows(&self) -> usize {
+        self.points.len() / self.num_targets()
     }
 
     /// How many draws were counted.
@@ -205,17 +252,25 @@ impl RegressionPredictive {
         self.each_point(|point| point.noise_variance.get(model) + point.squared_deviations / self.num_draws as f64)
     }
 
-    /// log p̂(y_i|x_i) of every target.
+    /// log p̂(y_i|x_i) of every row: of all its targets together.
     pub fn log_densities(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
+        if self.joint.is_empty() || self.num_draws == 0 {
+            return self.point_log_densities(model);
+        }
+        Ok(self.joint.iter().map(|joint| joint.get(model).value().unwrap_or(f64::NEG_INFINITY)).collect())
+    }
+
+    /// log p̂(y_i|x_i) of every point: of one target, whatever the others of its row are.
+    pub fn point_log_densities(&self, model: PredictiveModel) -> Result<Vec<f64>, PredictiveError> {
         self.each_point(|point| point.log_density.get(model).value().unwrap_or(f64::NEG_INFINITY))
     }
 
-    /// PIT_i = (1/S) Σ_s P(y < y_i | x_i, θ_s) of every target, from which coverage follows.
+    /// PIT_i = (1/S) Σ_s P(y < y_i | x_i, θ_s) of every point, from which coverage follows.
     pub fn pit_values(&self, model: PredictiveModel) -> Result<PitValues, PredictiveError> {
         PitValues::new(self.each_point(|point| point.cumulative_sum.get(model) / self.num_draws as f64)?)
     }
 
-    /// The scores under one model, in the units of the targets given.
+    /// The scores under one model, in the units of the targets given; of several targets the LPD is of whole rows, and the others are means over points.
     pub fn scores(&self, model: PredictiveModel) -> Result<RegressionScores, PredictiveError> {
         let average = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
         let pit_values = self.pit_values(model)?;
@@ -229,6 +284,17 @@ impl RegressionPredictive {
             coverage_95: pit_values.share_inside(0.95),
             calibration_error: pit_values.calibration_error(),
         })
+    }
+
+    /// The scores of each target by itself, whatever the others of its row are.
+    pub fn scores_by_target(&self) -> Result<Vec<ByModel<RegressionScores>>, PredictiveError> {
+        let num_targets = self.num_targets();
+        let one = |target: usize| Self {
+            points: self.points.iter().skip(target).step_by(num_targets).cloned().collect(),
+            joint: Vec::new(),
+            ..*self
+        };
+        (0..num_targets).map(|target| one(target).both_scores()).collect()
     }
 
     /// The scores under both models.

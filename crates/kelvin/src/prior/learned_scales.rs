@@ -100,11 +100,11 @@ pub struct LearnedScales {
 
 /// What scales are learned of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScaleGroups {
+pub struct ScaleGroups<'a> {
     /// Whether each input has a scale of its own where inputs are read, instead of one for all of them.
     pub each_input: bool,
-    /// Which output says how far targets spread, if one does.
-    pub spread_output: Option<usize>,
+    /// Which outputs say how far targets spread.
+    pub spread_outputs: &'a [usize],
 }
 
 impl LearnedScales {
@@ -112,7 +112,7 @@ impl LearnedScales {
     ///
     /// # Errors
     /// Where the variance is none.
-    pub fn new(network: &Network, variance: f64, of: ScaleGroups) -> Result<Self, PriorError> {
+    pub fn new(network: &Network, variance: f64, of: ScaleGroups<'_>) -> Result<Self, PriorError> {
         let variance = positive(variance)?;
         let program = network.program();
         let outputs = program.output_layers();
@@ -127,7 +127,7 @@ impl LearnedScales {
         };
         let free = learned(false);
         for (number, operation) in program.operations.iter().enumerate() {
-            let spread = of.spread_output.filter(|_| outputs.contains(&number));
+            let has_spread = !of.spread_outputs.is_empty() && outputs.contains(&number);
             match operation {
                 Operation::Dense { from, to, kernel, bias } => {
                     let (units, fan_in) = (bias.len(), kernel.len() / bias.len());
@@ -140,19 +140,20 @@ impl LearnedScales {
                     for row in 0..rows {
                         let len = kernel.len() / rows;
                         let range = kernel.start + row * len..kernel.start + (row + 1) * len;
-                        match spread {
-                            None => push(range, 1, fan_in, of_kernel),
-                            Some(spread) => {
+                        match has_spread {
+                            false => push(range, 1, fan_in, of_kernel),
+                            true => {
                                 for unit in 0..units {
-                                    push(range.start + unit..range.end, units, fan_in, learned(unit == spread));
+                                    let scale = learned(of.spread_outputs.contains(&unit));
+                                    push(range.start + unit..range.end, units, fan_in, scale);
                                 }
                             }
                         }
                     }
-                    match spread {
-                        None => push(bias.clone(), 1, 1, free),
+                    match has_spread {
+                        false => push(bias.clone(), 1, 1, free),
                         // A level of its own for each: no more of a spread than of a mean.
-                        Some(_) => bias.clone().for_each(|place| push(place..place + 1, 1, 1, free)),
+                        true => bias.clone().for_each(|place| push(place..place + 1, 1, 1, free)),
                     }
                 }
                 Operation::Conv { kernel, bias, .. } => {
@@ -213,9 +214,9 @@ mod tests {
 
     fn every() -> Vec<LearnedScales> {
         let both = [false, true];
-        let groups = both
-            .into_iter()
-            .flat_map(|each_input| [None, Some(1)].map(|spread_output| ScaleGroups { each_input, spread_output }));
+        let groups = both.into_iter().flat_map(|each_input| {
+            [[].as_slice(), &[1]].map(|spread_outputs| ScaleGroups { each_input, spread_outputs })
+        });
         groups.map(|of| LearnedScales::new(&network(), VARIANCE, of).unwrap()).collect()
     }
 
@@ -250,7 +251,7 @@ mod tests {
         let fixed = |activation, each_input| {
             let network = Network::table(3, &[4, 4], 1, activation, true).unwrap();
             let prior =
-                LearnedScales::new(&network, VARIANCE, ScaleGroups { each_input, spread_output: None }).unwrap();
+                LearnedScales::new(&network, VARIANCE, ScaleGroups { each_input, spread_outputs: &[] }).unwrap();
             let layout = network.layout();
             let name_of = |group: &Group| {
                 layout.tensors().iter().find(|tensor| tensor.range.contains(&group.range.start)).unwrap().name.clone()

@@ -76,6 +76,12 @@ impl SmallModel {
         let posterior = laboratory.posterior();
         let (network, examples) = (posterior.network(), posterior.examples());
         let likelihood = posterior.likelihood();
+        if likelihood.num_targets() > 1 {
+            let num_targets = likelihood.num_targets();
+            return Err(refused(format!(
+                "its fits are of one target a row, and there are {num_targets}; choose by LPD"
+            )));
+        }
         let loss = match (likelihood.kind(), likelihood.known_noise_variance()) {
             (TargetKind::Numbers, Some(noise_variance)) => RowLoss::Gaussian { noise_variance },
             (TargetKind::Numbers, None) => {
