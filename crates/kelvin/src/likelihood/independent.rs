@@ -137,12 +137,13 @@ impl Model for Independent {
     }
 
     fn log_prior(&self, own: &[f32]) -> f64 {
-        self.each.ask(|model| own.chunks_exact(self.num_own().max(1)).map(|own| model.log_prior(own)).sum())
+        let num_own = (own.len() / self.num_targets).max(1);
+        self.each.ask(|model| own.chunks_exact(num_own).map(|own| model.log_prior(own)).sum())
     }
 
     fn add_prior_energy_gradient(&self, own: &[f32], scale: f64, gradient: &mut [f32]) {
-        let width = self.num_own().max(1);
-        for (own, gradient) in own.chunks_exact(width).zip(gradient.chunks_exact_mut(width)) {
+        let num_own = (own.len() / self.num_targets).max(1);
+        for (own, gradient) in own.chunks_exact(num_own).zip(gradient.chunks_exact_mut(num_own)) {
             self.each.ask(|model| model.add_prior_energy_gradient(own, scale, gradient));
         }
     }
