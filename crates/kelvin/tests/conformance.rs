@@ -17,6 +17,8 @@ use kelvin::temperature::{Schedule, Temperature, Tempering};
 const NUM_ROWS: usize = 24;
 const BATCH_SIZE: usize = 7;
 const NUM_STEPS: u64 = 120;
+/// For each there is a test of every check in `for_each_network`.
+const NUM_PROBLEMS: usize = 10;
 
 /// Every rule there is, as one type.
 #[derive(Clone, Debug)]
@@ -162,7 +164,7 @@ impl Problem {
 
 /// A regression for the fused evaluator, a classification for the dense one, images with batch norm and images with the layers that need none, GELUs; then networks with a skip or tanh, under
 /// likelihoods with parameters or outputs of their own and priors with learned scales.
-fn problems() -> [Problem; 10] {
+fn problems() -> [Problem; NUM_PROBLEMS] {
     let mut inputs = vec![0.0; 3 * NUM_ROWS];
     NoiseKey { seed: 4, purpose: Purpose::Split, chain: 0, step: 0 }.fill_normal(&mut inputs);
     let targets: Vec<f32> = inputs.chunks_exact(3).map(|x| x[0] - x[1] * x[2]).collect();
@@ -319,6 +321,11 @@ macro_rules! for_each_network {
             #[test]
             fn counts() {
                 for_rules(8, $check);
+            }
+
+            #[test]
+            fn several_targets() {
+                for_rules(9, $check);
             }
         }
     )*};
