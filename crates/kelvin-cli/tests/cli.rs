@@ -235,6 +235,8 @@ fn predictions_of_a_run_are_in_the_target_s_units() {
 
     succeeds(here, &["predict", "run", "--input", "new.csv", "--output", "out.csv"]);
     assert_eq!(std::fs::read_to_string(here.join("out.csv")).unwrap(), out);
+    let (same, _) = succeeds(here, &["predict", "run", "--input", "new.csv", "--output", "-"]);
+    assert!(same == out && !here.join("-").exists(), "{same}");
     let (json, _) = succeeds(here, &["predict", "run", "--input", "new.csv", "--json"]);
     let first: Value = serde_json::from_str(json.lines().next().unwrap()).unwrap();
     assert_eq!(first["mean"].as_f64().unwrap(), number(&predictions[0], "mean"));

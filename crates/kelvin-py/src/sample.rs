@@ -167,8 +167,9 @@ impl LockstepObserver<PyErr> for Keeper<'_> {
     }
 
     fn stepped(&mut self, steps: u64) -> PyResult<ControlFlow<()>> {
+        // The end is always told of, however short the way was.
         if let Some(progress) = self.progress
-            && self.shown.elapsed() >= SHOW_EVERY
+            && (self.shown.elapsed() >= SHOW_EVERY || steps == self.num_steps)
         {
             self.shown = Instant::now();
             let rate = steps as f64 / self.began.elapsed().as_secs_f64();

@@ -479,7 +479,7 @@ pub struct PredictArguments {
     /// A CSV file with the run's feature columns, `-` for standard input; for images an idx file (.gz or not), or a CIFAR-10 batch (.bin)
     #[arg(long, value_name = "FILE")]
     pub input: PathBuf,
-    /// Write here instead of to standard output
+    /// Write here instead of to standard output, which is `-`
     #[arg(long, value_name = "FILE.csv")]
     pub output: Option<PathBuf>,
     /// Quantiles of a number's distribution, as columns q05, q50, q95

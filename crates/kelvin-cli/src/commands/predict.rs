@@ -25,7 +25,9 @@ use kelvin_study::folder::{SavedForm, SavedModel, SavedPredictor, check_keeps_to
 
 pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
     check_keeps_to_itself(&arguments.run)?;
-    if let Some(output) = &arguments.output {
+    // As `--input -` is standard input.
+    let output = arguments.output.as_deref().filter(|path| *path != Path::new("-"));
+    if let Some(output) = output {
         remove_leftovers(output);
     }
     if let Some(wrong) = arguments.quantiles.iter().find(|&&p| !(p > 0.0 && p < 1.0)) {
@@ -75,7 +77,7 @@ pub fn predict(arguments: &PredictArguments) -> anyhow::Result<()> {
         }
         Ok(())
     };
-    match &arguments.output {
+    match output {
         None => {
             let mut out = BufWriter::new(std::io::stdout().lock());
             let written = predict(&mut out).and_then(|()| Ok(out.flush()?));
